@@ -99,6 +99,8 @@ ORDERED = {
 AMOUNT = {"flights": "distance", "events": "action", "patients": "ward", "cohorts": "amount"}
 AMOUNT |= {"few": "amount"}
 """The column that is summed per user; fare where none is named. Its codes count as 1, 2, ..."""
+AMOUNTS_OF = ("fare", "distance", "amount")
+"""Columns that are declared as amounts."""
 AMOUNTS = np.geomspace(0.5, 8192.0, 43)
 """Edges of the amounts of cohorts, whose codes count as the middles of their bins."""
 
@@ -430,6 +432,8 @@ def one(name: str, path: str | None, epsilon: float, seed: int, source: str, con
     plain["user"]["max_rows"] = 8192
     if source == "order":
         plain["user"]["order"] = list(ORDER[name])
+        if AMOUNT.get(name, "fare") in AMOUNTS_OF:
+            plain["user"]["amounts"] = [AMOUNT.get(name, "fare")]
     values = dict(truth)
     if "amount" in truth:
         values["amount"] = middles()[truth["amount"]]

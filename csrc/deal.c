@@ -3,6 +3,7 @@
 #include "sample_random.h"
 #include "team.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,9 @@ typedef struct {
     uint32_t *row, *order, *place, *next, *mine, *first, *left, *mine_has;
     uint32_t unused;
     stream random;
+    int64_t levels;
+    const uint32_t *start;
+    double *share; /* [levels, FDP_LEVELS]: of the user at work */
 } chunk;
 
 static inline uint32_t unused_place(uint32_t *next, uint32_t place) {
@@ -79,8 +83,14 @@ static void make_lists(const fdp_deal_plan *plan, int64_t base, const uint32_t *
 /* How much better the urns like a row than the proposals do; k: rows of the user so far. */
 static double liking(const chunk *c, uint32_t row, uint32_t k, const double *alpha) {
     const uint32_t *value = c->row + (int64_t)row * c->features;
-    double urns = 1.0, proposed = k;
-    for (int64_t f = 0; f < c->features; f++) {
+    double urns = 1.0, proposed = k > 0 ? k : 1.0;
+    for (int64_t l = 0, f = c->features - c->levels; l < c->levels; l++, f++) {
+        const double part = c->share[l * FDP_LEVELS + (value[f] - c->start[f])];
+        const double ratio = part * c->unused / c->left[value[f]];
+        urns *= ratio;
+        proposed += ratio * (k > 0 ? k : 1);
+    }
+    for (int64_t f = 0; f < c->features - c->levels; f++) {
         if (alpha[f] < 0) {
             proposed += k;
             continue;
@@ -117,13 +127,23 @@ static uint32_t propose(chunk *c, int64_t list, uint32_t first, uint32_t last, c
 static uint32_t next_row(chunk *c, uint32_t k, const double *alpha, int64_t candidates) {
     double part;
     uint32_t chosen = propose(c, c->features, 0, (uint32_t)c->n, alpha, &part);
-    if (k == 0 || c->features == 0) return chosen;
+    if ((k == 0 && c->levels == 0) || c->features == 0) return chosen;
     double sum = part * liking(c, chosen, k, alpha);
     for (int64_t i = 1; i < candidates; i++) {
         int64_t f = (int64_t)below(next64(&c->random), (uint64_t)c->features + 1);
-        if (f < c->features && alpha[f] < 0) f = c->features;
+        const int64_t single = c->features - c->levels;
+        if (f < single && (k == 0 || alpha[f] < 0)) f = c->features;
         uint32_t first = 0, last = (uint32_t)c->n;
-        if (f < c->features) {
+        if (f >= single && f < c->features) {
+            const double *share = c->share + (f - single) * FDP_LEVELS;
+            double at = unit(next64(&c->random));
+            uint32_t g = 0;
+            while (g + 1 < FDP_LEVELS && (at -= share[g]) >= 0) g++;
+            const uint32_t value = c->start[f] + g;
+            if (g >= c->start[f + 1] - c->start[f] - 1 || c->left[value] == 0) continue;
+            first = c->first[value];
+            last = c->first[value + 1];
+        } else if (f < c->features) {
             const uint32_t like = c->mine[below(next64(&c->random), k)];
             const uint32_t value = c->row[(int64_t)like * c->features + f];
             if (c->left[value] == 0) continue;
@@ -164,6 +184,20 @@ static void leave(chunk *c, uint32_t k, int64_t *equal) {
     }
 }
 
+/* The part of each group of rows for a user: normal scores around its level. */
+static void set_levels(const fdp_deal_plan *plan, int64_t user, double *share) {
+    for (int64_t l = 0; l < plan->levels; l++) {
+        const double *cut = plan->cuts + l * (FDP_LEVELS + 1), mean = plan->level[l * plan->users + user];
+        const double scale = sqrt(0.5 / (1.0 - plan->between[l]));
+        double before = 0.0;
+        for (int g = 0; g < FDP_LEVELS; g++) {
+            const double upto = g + 1 < FDP_LEVELS ? 0.5 * erfc((mean - cut[g + 1]) * scale) : 1.0;
+            share[l * FDP_LEVELS + g] = upto - before;
+            before = upto;
+        }
+    }
+}
+
 static void deal_chunk(deal_job *job, int64_t number, const uint32_t *start, chunk *c) {
     const fdp_deal_plan *plan = job->plan;
     const int64_t base = plan->row_start[number];
@@ -171,6 +205,7 @@ static void deal_chunk(deal_job *job, int64_t number, const uint32_t *start, chu
     make_lists(plan, base, start, c);
     for (int64_t u = plan->user_start[number]; u < plan->user_start[number + 1]; u++) {
         const int64_t of_group = plan->group[u] * plan->features;
+        set_levels(plan, u, c->share);
         for (uint32_t k = 0; k < plan->wanted[u]; k++) {
             const uint32_t row = next_row(c, k, plan->alpha + of_group, plan->candidates);
             take(c, row, k);
@@ -202,9 +237,11 @@ static void deal_work(fdp_team *team, int member, void *ctx) {
             continue;
         }
         const size_t values = job->start[features] + 1;
+        double *share = malloc(sizeof *share * (size_t)(plan->levels * FDP_LEVELS + 1));
         uint32_t *room =
             malloc(sizeof *room * (3 * features * n + (features + 1) * (n + 1) + n + 3 * values));
-        if (room == NULL) {
+        if (room == NULL || share == NULL) {
+            free(room), free(share);
             atomic_store(&job->status, FDP_ERR_MEMORY);
             continue;
         }
@@ -215,13 +252,17 @@ static void deal_work(fdp_team *team, int member, void *ctx) {
         c.first = c.mine + n;
         c.left = c.first + values;
         c.mine_has = c.left + values;
+        c.levels = plan->levels;
+        c.start = job->start;
+        c.share = share;
         deal_chunk(job, number, job->start, &c);
-        free(room);
+        free(room), free(share);
     }
 }
 
 int fdp_deal(const fdp_deal_plan *plan, int threads, uint32_t *owner, int64_t *equal) {
-    if (threads < 1 || plan->chunks < 0 || plan->features < 0) return FDP_ERR_ARGUMENT;
+    if (threads < 1 || plan->chunks < 0 || plan->features < plan->levels || plan->levels < 0)
+        return FDP_ERR_ARGUMENT;
     uint32_t *start = calloc((size_t)plan->features + 1, sizeof *start);
     if (start == NULL) return FDP_ERR_MEMORY;
     for (int64_t f = 0; f < plan->features; f++) start[f + 1] = start[f] + plan->size[f] + 1;

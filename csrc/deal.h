@@ -7,7 +7,12 @@
 /* Chunk c deals the rows row_start[c] .. row_start[c + 1) - 1 to the users user_start[c] .. user_start[c + 1)
  * - 1, whose `wanted` rows add up to as many. codes[f * rows + i] < size[f]: the value of feature f in row i.
  * alpha[group * features + f] > 0: how seldom users of a group repeat a feature; < 0: they avoid it.
- * candidates: rows that are proposed for each place. */
+ * candidates: rows that are proposed for each place.
+ *
+ * The last `levels` features are levels: their values are FDP_LEVELS groups of rows in order, between[l] is the
+ * part of the variance that lies between users, and level[l * users + u] the user's own level, both of normal
+ * scores; cuts[l * (FDP_LEVELS + 1) + g] is the score at which group g begins. */
+#define FDP_LEVELS 8
 typedef struct {
     int64_t chunks, rows, users;
     const int64_t *row_start, *user_start;
@@ -15,6 +20,8 @@ typedef struct {
     const uint32_t *codes, *size;
     const uint32_t *wanted, *group;
     const double *alpha;
+    int64_t levels;
+    const double *level, *between, *cuts;
     uint64_t seed;
 } fdp_deal_plan;
 
@@ -31,6 +38,10 @@ typedef struct {
  *
  * A user avoids values of f where alpha_f < 0: a row is accepted with probability (-alpha_f)^c_f. For one
  * proposal up to TRIES rows are looked at until one is accepted, and the ratio is multiplied by the same number.
+ *
+ * Of a level, c_f / k is the probability of the candidate's group for a normal score around the user's level with
+ * the variance that is left, and nothing is drawn afresh. Proposals draw a group from it. So users differ in what
+ * their rows are on average, from the first row on.
  *
  * equal[group * features + f] is the sum over the group's users with n >= 2 rows of floor(2^20 S / (n (n -
  * 1))), S the number of ordered pairs of their rows that agree in f; NULL: not counted.

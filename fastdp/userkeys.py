@@ -427,7 +427,73 @@ class RowGroups(View):
         return self._with_group(dict(domain))
 
 
+FACTS = ("constant", "first", "last", "active", "distinct", "sum", "mean")
+"""The kinds of facts that `UserFacts` can hold."""
+MOST_VALUE = 1 << 31
+"""The largest number that a code counts as in a sum: 2^31 rows of it fit in 64 bits."""
+
+
+@dataclass(frozen=True, eq=False)
+class UserFacts(View):
+    """One row per user: the group of its number of rows, and `facts` about its rows, each (name,
+    kind, column, numbers, edges).
+
+    constant: the most common code of the column, as in `UserTable`. first, last: the period of the
+    user's least and largest code; `numbers` is (parts,), the codes being divided into so many equal
+    periods. active: how many periods it has rows in. distinct: how many codes it has. sum, mean:
+    the sum over its rows of numbers[code], a whole number for each code; mean is the sum divided by
+    the rows, rounded down. The last four are binned: bin b holds edges[b - 1] <= x < edges[b]. All
+    of it is a function of one user's rows (and id value), so adding a user adds one row to the
+    table and changes no other."""
+
+    facts: tuple[tuple[str, str, str, tuple[int, ...], tuple[int, ...]], ...] = ()
+
+    per_user: ClassVar[bool] = True
+
+    def __post_init__(self):
+        super().__post_init__()
+        facts = tuple(
+            (str(name), str(kind), str(column), tuple(numbers), tuple(edges))
+            for name, kind, column, numbers, edges in self.facts
+        )
+        names = [self.name, *(fact[0] for fact in facts)]
+        if len(set(names)) < len(names):
+            raise UsageError(f"facts: a name is given twice in {names!r}")
+        for name, kind, _, numbers, edges in facts:
+            if kind not in FACTS:
+                raise UsageError(f"fact {name!r}: kind {kind!r} is not one of {', '.join(FACTS)}")
+            _ascending(f"fact {name!r}: edges", edges, -(1 << 62))
+            if kind in ("first", "last", "active") and len(numbers) != 1:
+                raise UsageError(f"fact {name!r}: numbers must be the number of periods")
+            if not all(is_whole(x, -MOST_VALUE, MOST_VALUE) for x in numbers):
+                raise UsageError(f"fact {name!r}: numbers must be whole, at most {MOST_VALUE}")
+        object.__setattr__(
+            self,
+            "facts",
+            tuple(
+                (name, kind, column, tuple(map(int, numbers)), tuple(map(int, edges)))
+                for name, kind, column, numbers, edges in facts
+            ),
+        )
+
+    def domain(self, domain: Domain) -> Domain:
+        sizes = {}
+        for name, kind, column, numbers, edges in self.facts:
+            size = domain[domain.check((column,))[0]]
+            if kind in ("sum", "mean") and len(numbers) != size:
+                raise UsageError(f"fact {name!r}: expected one number for each of {size} codes")
+            if kind in ("first", "last", "active") and not 1 <= numbers[0] <= size:
+                raise UsageError(f"fact {name!r}: expected between 1 and {size} periods")
+            if kind == "constant":
+                sizes[name] = size
+            elif kind in ("first", "last"):
+                sizes[name] = numbers[0]
+            else:
+                sizes[name] = len(edges) + 1
+        return self._with_group(sizes)
+
+
 KEYS = (RowsPerUser, RowsUpTo, WithoutId, MostCommon, Groups, Agreement, Succession)
-VIEWS = (UserTable, RowGroups)
+VIEWS = (UserTable, RowGroups, UserFacts)
 """The only classes of keys and views that a session counts by, and no subclasses of them: their
 sensitivity is proved."""

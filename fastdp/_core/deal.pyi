@@ -10,6 +10,9 @@ def deal(
     group: NDArray[np.uint32],
     alpha: NDArray[np.float64],
     candidates: int,
+    level: NDArray[np.float64],
+    between: NDArray[np.float64],
+    cuts: NDArray[np.float64],
     seed: int,
     threads: int,
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]: ...

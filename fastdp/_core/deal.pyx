@@ -21,6 +21,10 @@ cdef extern from "deal.h" nogil:
         const uint32_t *wanted
         const uint32_t *group
         const double *alpha
+        int64_t levels
+        const double *level
+        const double *between
+        const double *cuts
         uint64_t seed
     int fdp_deal(const fdp_deal_plan *, int, uint32_t *, int64_t *)
 
@@ -53,6 +57,9 @@ def deal(
     const uint32_t[::1] group,
     const double[:, ::1] alpha,
     int64_t candidates,
+    const double[:, ::1] level,
+    const double[::1] between,
+    const double[:, ::1] cuts,
     uint64_t seed,
     int threads,
 ):
@@ -70,7 +77,9 @@ def deal(
     plan.features, plan.groups = codes.shape[0], alpha.shape[0]
     plan.codes, plan.size = &codes[0, 0], &size[0]
     plan.wanted, plan.group, plan.alpha = &wanted[0], &group[0], &alpha[0, 0]
-    plan.candidates, plan.seed = candidates, seed
+    plan.candidates, plan.seed, plan.levels = candidates, seed, between.shape[0]
+    if between.shape[0]:
+        plan.level, plan.between, plan.cuts = &level[0, 0], &between[0], &cuts[0, 0]
     with nogil:
         code = fdp_deal(&plan, threads, &owner_view[0], &equal_view[0, 0])
     check(code, "dealing rows to users")

@@ -9,6 +9,7 @@ from .._core import bound, count
 from ..domain import Domain
 from ..errors import DataError, UsageError, is_whole
 from ..tables.table import Table, as_schema, code_dtype
+from ..users.facts import facts_of
 
 DENSE_HISTOGRAM = 1 << 31
 """The most keys of a histogram, which is returned as one dense array."""
@@ -135,8 +136,28 @@ def view_of(table: Table, view: userkeys.View, threads: int) -> Table:
         codes = {name: _modes(table, name, threads)[there] for name in view.columns}
         codes[view.name] = group[there]
         return Table(as_schema(domain), codes, rows=int(there.sum()), public=table.public)
+    if isinstance(view, userkeys.UserFacts):
+        return _facts(table, view, threads)
     codes = {**table.codes, view.name: group if table.user is None else group[table.user]}
     return table.with_codes(domain, codes)
+
+
+def _facts(table: Table, view: userkeys.UserFacts, threads: int) -> Table:
+    """The table of facts about users, of users with rows."""
+    there, domain = table.rows_per_user() > 0, view.domain(table.domain)
+    start = np.append(0, np.cumsum(table.rows_per_user().astype(np.int64)[there]))
+    if not there.any():
+        made = {name: np.empty(0, np.int64) for name in domain}
+    else:
+        made = facts_of(
+            view,
+            dict(table.domain),
+            start,
+            lambda name: _grouped(table, _cells(table, (name,), threads))[1],
+            lambda name: _modes(table, name, threads)[there],
+        )
+    codes = {name: made[name].astype(code_dtype(size)) for name, size in domain.items()}
+    return Table(as_schema(domain), codes, rows=len(start) - 1, public=table.public)
 
 
 def _modes(table: Table, name: str, threads: int) -> np.ndarray:

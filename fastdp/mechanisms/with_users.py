@@ -8,6 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from .._util.threads import resolve
+from ..answers.values import numbers_of
 from ..errors import UsageError
 from ..measurement import Measurement
 from ..privacy.clip import TV_PER_LOST_ROW, TV_PER_LOST_ROW_GROUPED, choice_bound, size_edges
@@ -15,9 +16,19 @@ from ..release.gateway import Session
 from ..schema import Schema
 from ..schema.columns import Categorical
 from ..schema.constraints import columns_of
-from ..userkeys import UNITS, Agreement, RowGroups, RowsPerUser, RowsUpTo, UserTable, WithoutId
+from ..userkeys import (
+    UNITS,
+    Agreement,
+    RowGroups,
+    RowsPerUser,
+    RowsUpTo,
+    UserFacts,
+    UserTable,
+    WithoutId,
+)
 from ..users.balance import balanced
-from ..users.dealing import TRIAL_ROWS, dealer
+from ..users.choice import Choice
+from ..users.dealing import TRIAL_ROWS, Dealer, dealer
 from ..users.order import MOST_TIMES, Goal, Order, order_of, to_ask
 from ..users.people import (
     Histogram,
@@ -40,10 +51,11 @@ from ..users.rates import (
     rates_of,
     roles,
 )
+from ..users.table import Marginal, PoolTable, pool_facts, released, user_facts
 from .base import Config, Job, Outcome, Outline, ignore_empty_columns
 from .cliquetree.clique_tree import CliqueTree
 from .limits.structural_zeros import StructuralZeros
-from .shared.model_rows import GroupedRows, ModelRows
+from .shared.model_rows import GroupedRows, ModelRows, PoolRows
 from .shared.one_ways import part_mu
 from .shared.user_histogram import LABEL, measure_users, users_share
 
@@ -80,6 +92,15 @@ than none (`people.row_groups`). Chosen on generated tables
 GROUP = "rows of the user"
 ROWS_LABEL, SIZES_LABEL = "number of rows", "rows per user in fine bins"
 NULLS_LABEL = "rows without a user id"
+FACTS_LABEL, FACTS_SHARE = "facts about users", 0.06
+"""The share where the schema names amounts, by which users are then chosen from a pool."""
+LEAST_FACTS = 60.0
+"""Facts about users are released where there are this many users for each standard error of a count
+that costs all of their share: else they are noise, and the share goes to the rows."""
+MOST_HABITS = 6
+"""Columns of whose values chosen users have as many as those of the pool."""
+POOL = 3
+"""Users of the pool for each user that is chosen."""
 
 
 def users_cost(config: Config, schema: Schema, public: bool) -> float:
@@ -92,7 +113,9 @@ def users_cost(config: Config, schema: Schema, public: bool) -> float:
 
 def shares(schema: Schema) -> dict[str, float]:
     """What is released about users, by its share of mu^2."""
-    return SHARES | ({ORDER_LABEL: ORDER_SHARE} if schema.order else {})
+    ordered = {ORDER_LABEL: ORDER_SHARE} if schema.order else {}
+    chosen = {FACTS_LABEL: FACTS_SHARE} if schema.user_amounts else {}
+    return SHARES | ordered | chosen
 
 
 def check_users(config: Config, schema: Schema) -> None:
@@ -175,6 +198,7 @@ class _Users:
         self.groups: RowGroups | None = None
         self.coarse: Histogram | None = None
         self.order: tuple[Order, Goal] | None = None
+        self.facts: UserFacts | None = None
         self.table_error = self.spent = 0.0
 
     def rows(self) -> tuple[Session, Job]:
@@ -227,7 +251,7 @@ class _Users:
         domain, schema = self.session.domain, self.job.schema
         self.decided = self._agreement(columns, declared)
         ordered = {n: domain[n] for n in columns if not isinstance(schema.columns[n], Categorical)}
-        pairs = pairs_to_ask(self.decided, ordered, columns)
+        pairs = pairs_to_ask(self.decided, ordered, columns, self._numbers())
         if pairs:
             self.rates = self.rates.with_pairs(pairs, self._ask(Agreement(pairs), 2, PARTS[2]))
         left = SHARES["agreement rates"] - self.spent
@@ -235,9 +259,11 @@ class _Users:
             self._ask_for_order(self.decided)
         counted = users_share(self.config, public=self.job.public is not None, user=True) > 0
         if counted and not (self.decided.constant or self.decided.dealt or self.order):
-            return left + SHARES["number of rows"] + SHARES["table of users"]
+            unspent = SHARES["number of rows"] + SHARES["table of users"]
+            return left + unspent + shares(schema).get(FACTS_LABEL, 0.0)
         self._ask_for_people(self.decided)
-        return left
+        self.facts = self._facts(self.decided)
+        return left + (shares(schema).get(FACTS_LABEL, 0.0) if self.facts is None else 0.0)
 
     def dealt(self, outcome: Outcome) -> Outcome:
         """The outcome with the dealer of its rows and the number of rows that was counted for
@@ -260,14 +286,87 @@ class _Users:
             described["rows_up_to"] = {"most": sizes.most, "interval": list(sizes.seen_interval)}
             if self.job.rows is None and sizes.error < MOST_ERROR * sizes.rows:
                 rows = rows.again(round(sizes.rows), self.job.seed)
-            some = rows.some(min(rows.total, TRIAL_ROWS), self.job.seed)
+            pool = rows.total * (
+                1 if self.facts is None else POOL
+            )  # trials as large as what is dealt
+            some = rows.some(min(pool, TRIAL_ROWS), self.job.seed)
             own = (some, self.job.seed, resolve(self.job.threads), groups, self.order, rows.total)
-            made = dealer(self.people, self.rates, self.decided, *own)
+            made = dealer(self.people, self.rates, self.decided, *own, self._numbers())
+            described["levels"] = {x.column: round(x.between, 3) for x in made.levels}
             described["together"] = [list(pair) for pair in made.joint]
+            if self.facts is not None:
+                described["facts"] = {
+                    name: size
+                    for name, size in self.facts.domain(self.session.domain).items()
+                    if name != self.facts.name
+                }
+                made = self._with_choice(made, rows, self.facts)
+                rows = PoolRows(rows, POOL)
         described["without_id"] = self._without_id(rows.total)
         details = {**outcome.details, "users": described}
         measurements = (*outcome.measurements, *self.released)
         return replace(outcome, rows=rows, measurements=measurements, dealer=made, details=details)
+
+    def _numbers(self) -> tuple[str, ...]:
+        """Columns of numbers in whose level users may differ."""
+        return self.job.schema.user_amounts
+
+    def _facts(self, decided: Roles) -> UserFacts | None:
+        """The facts about users that are worth a release, by what is known of their number."""
+        if not self.job.schema.user_amounts:
+            return None
+        mu = part_mu(self.session, FACTS_SHARE)
+        if self.coarse is not None and float(self.coarse.values.sum()) * mu < LEAST_FACTS:
+            return None
+        schema, domain = self.job.schema, self.session.domain
+        amounts = {n: numbers_of(schema.columns[n]).middle for n in schema.user_amounts}
+        order = [n for n in schema.order_columns[:1] if n in domain]
+        bound, name = choice_bound(schema), group_column(schema, of_users=True)
+        return user_facts(domain, decided, order, amounts, bound, name)
+
+    def _with_choice(self, made: Dealer, rows: ModelRows, view: UserFacts) -> Dealer:
+        """The dealer that chooses users by a release of facts about users, whose prior is what the
+        dealer makes by itself."""
+        sizes, threads = dict(self.session.domain), resolve(self.job.threads)
+        some = rows.some(min(rows.total * POOL, TRIAL_ROWS), self.job.seed)
+        codes, owner = replace(made, order=None).deal(some, self.job.seed, threads)
+        order = np.argsort(owner, kind="stable")
+        start = np.append(0, np.cumsum(np.bincount(owner)))
+        found = pool_facts(view, sizes, {n: c[order] for n, c in codes.items()}, start)
+        of_users = self.session.part(FACTS_SHARE, view)
+        task = replace(
+            self.job,
+            schema=of_users.schema,
+            rows=None,
+            public=PoolTable(of_users.schema, found),
+            zeros=StructuralZeros(),
+            users=None,
+            given=frozenset(),
+            after_ones=ignore_empty_columns,
+        )
+        outcome = CliqueTree().run(of_users, task)
+        assert isinstance(outcome.rows, ModelRows)
+        drawn = outcome.rows.some(LEAST_DRAWN, self.job.seed)
+        marginals = released(drawn, of_users.domain, outcome.measurements)
+        gaps = None
+        if self.order is not None:
+            ends, gaps = self._ends(view), self.order[1].gaps(self.order[0].key)
+            marginals += ends
+        habits = made.roles.repeated[:MOST_HABITS]
+        return replace(made, choice=Choice(view, marginals, sizes, POOL, gaps, habits))
+
+    def _ends(self, view: UserFacts) -> list[Marginal]:
+        """First and last periods by the release of users' order, where its bins are the periods."""
+        answers = next(m for m in self.released if m.label == ORDER_LABEL)
+        key = to_ask(self.job.schema, self.session.domain, self.decided)
+        parts, sigma = key.parts(answers.values), float(np.max(answers.sigma))
+        out = []
+        for name, kind, column, numbers, _ in view.facts:
+            if kind in ("first", "last") and numbers == (key.ends,) and column == key.order[0]:
+                total = max(1.0, float(parts[kind].sum()))
+                error = np.full(key.ends, sigma / total)
+                out.append(Marginal((name,), np.maximum(parts[kind], 0.0) / total, error))
+        return out
 
     def _ask_for_nulls(self) -> None:
         """Counts the rows without a user id, as many as the clip of them together being one

@@ -98,8 +98,14 @@ class Output:
         return -(-self.rows.total // self.rows.shard_rows)
 
     @property
+    def block_shards(self) -> int:
+        """Shards of a block; fewer where a dealer draws several times as many rows."""
+        times = 1 if self.source is None or self.source.dealer is None else self.source.dealer.times
+        return max(1, BLOCK_SHARDS // times)
+
+    @property
     def blocks(self) -> int:
-        return -(-self.shards // BLOCK_SHARDS)
+        return -(-self.shards // self.block_shards)
 
     def arrow_schema(self) -> pa.Schema:
         names = self.rows.columns
@@ -122,8 +128,8 @@ class Output:
     def block_tables(self, number: int) -> Iterator[pa.Table]:
         """The tables of one block of shards, equal to those that `tables` gives for these shards.
         Other blocks are not made."""
-        start = number * BLOCK_SHARDS
-        stop = min(start + BLOCK_SHARDS, self.shards)
+        start = number * self.block_shards
+        stop = min(start + self.block_shards, self.shards)
         with ThreadPoolExecutor(self._threads) as pool:
             block = self._draw(pool, start, stop, Reporter())
         owners = self._owners(block, start)
@@ -195,8 +201,8 @@ class Output:
         with ThreadPoolExecutor(self._threads) as pool:
             waiting: list[tuple[int, Future]] = []
             try:
-                for start in range(0, self.shards, BLOCK_SHARDS):
-                    stop = min(start + BLOCK_SHARDS, self.shards)
+                for start in range(0, self.shards, self.block_shards):
+                    stop = min(start + self.block_shards, self.shards)
                     reporter.update("sample", start / self.shards)
                     with reporter.stage("sample"):
                         block = self._draw(pool, start, stop, reporter)
@@ -256,7 +262,10 @@ class Output:
             return [None] * len(block)
         from ..public import ids
 
-        lengths = [len(next(iter(codes.values()))) for codes in block]
+        ends = [
+            min((start + k + 1) * self.rows.shard_rows, self.rows.total) for k in range(len(block))
+        ]
+        lengths = np.diff(ends, prepend=start * self.rows.shard_rows).tolist()
         total, seed = sum(lengths), self._seeds[1] + start
         if self.source.dealer is not None:
             joined = {c: np.concatenate([codes[c] for codes in block]) for c in block[0]}

@@ -66,10 +66,11 @@ def recomputed_problems(folder: Path, statement: Mapping) -> Iterator[str]:
         "tables" in statement["mechanism"]
     )  # each part is about another table: see its own folder
     own = statement.get("part", 0)
+    facts = _facts_of_users(statement)
     for part in statement["parts"][own : own + 1] if linked else statement["parts"]:
         for release in part["releases"]:
             yield from (
-                f"{release['label']!r}: {text}" for text in _count_problems(release, schema)
+                f"{release['label']!r}: {text}" for text in _count_problems(release, schema, facts)
             )
 
 
@@ -211,8 +212,18 @@ def _texts(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(text, str) for text in value)
 
 
-def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
-    """Problems where a release has another number of answers than `schema.json` gives it."""
+def _facts_of_users(statement: Mapping) -> dict[str, int]:
+    """The columns of the table about users, as the statement lists them, and their sizes."""
+    users = statement["mechanism"].get("users")
+    listed = users.get("facts") if isinstance(users, Mapping) else None
+    if not isinstance(listed, Mapping):
+        return {}
+    return {str(name): size for name, size in listed.items() if is_whole(size, 1)}
+
+
+def _count_problems(release: Mapping, schema: Schema, facts: Mapping[str, int]) -> Iterator[str]:
+    """Problems where a release has another number of answers than `schema.json` gives it. `facts`:
+    the columns of the table about users."""
     kind, count, about = release["kind"], release["count"], release["attributes"]
     if kind == "schema" and count != len(schema_bytes(schema)):
         yield "schema.json has a different length than the released schema"
@@ -221,6 +232,8 @@ def _count_problems(release: Mapping, schema: Schema) -> Iterator[str]:
             f"a selection of keys draws {MOST_KEYS} numbers, but it states {release.get('draws')!r}"
         )
     sizes = dict(schema.modelled)
+    if release.get("of") == "users":
+        sizes |= facts
     group = group_column(schema, release.get("of") == "users")
     if group in about:  # as many groups as the run chose
         known = sizes | release.get("recoded", {})

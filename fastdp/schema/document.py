@@ -39,6 +39,7 @@ class _User(msgspec.Struct, forbid_unknown_fields=True):
     null: str = "drop"
     dtype: str | None = None
     order: str | list[str] = []
+    amounts: list[str] = []
 
 
 class _Document(msgspec.Struct, forbid_unknown_fields=True):
@@ -100,6 +101,7 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
         order = (user.order,) if isinstance(user.order, str) else tuple(user.order)
         about = {"user": user.column, "max_rows_per_user": user.max_rows, "null_user": user.null}
         about |= {"user_dtype": dtype, "order": order}
+        about |= {"user_amounts": tuple(user.amounts)}
     return about | {
         "fields": {name: parse_field(name, item) for name, item in made.columns.items()},
         "name": made.name,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from ..errors import SchemaError, did_you_mean
+from .columns import Integer, Numeric
 from .derived import Derived, Timestamp
 from .fields import Field
 
@@ -40,3 +41,22 @@ def columns_of(item: Field) -> tuple[str, ...]:
     if isinstance(item, Timestamp):
         return tuple(item.names[part] for part in SIGNIFICANCE if part in item.names)
     return (item.name,)
+
+
+def check_amounts(fields: Mapping[str, Field], user: str | None, amounts: Sequence[str]) -> None:
+    """Raise SchemaError if these fields are not columns of numbers that can be summed per user."""
+    if amounts and user is None:
+        raise SchemaError("user, field 'amounts': given without a user column")
+    if len(set(amounts)) < len(amounts):
+        raise SchemaError("user, field 'amounts': a column is named twice")
+    for name in amounts:
+        item = fields.get(name)
+        if item is None:
+            meant = did_you_mean(name, fields)
+            raise SchemaError(f"user, field 'amounts': there is no column {name!r}{meant}")
+        numbers = isinstance(item, Integer) or (isinstance(item, Numeric) and not item.timely)
+        if not numbers:
+            raise SchemaError(
+                f"user, field 'amounts': {name!r} is not of kind numeric or integer, with a public"
+                " domain"
+            )

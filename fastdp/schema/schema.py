@@ -43,7 +43,8 @@ class Schema:
     columns that they are encoded as (several for a derived field). `domain` gives their numbers of
     codes. `null_user` says what happens to a row whose user id is null: `drop` leaves it out, `own`
     makes it a separate user. `order` names the fields by which the rows of a user are in order,
-    most significant first. `dialect` is the dialect of text files. `constraints` say which rows can
+    most significant first; `user_amounts` names number columns whose sum per user matters.
+    `dialect` is the dialect of text files. `constraints` say which rows can
     occur (docs/guide/constraints.md); `modelled` is the domain without the columns that are
     computed from others when rows are written. `learnt` names the lines that a draft took from data
     and nobody has replaced since. `exact` names the fields that are also read as exact numbers,
@@ -63,6 +64,7 @@ class Schema:
     learnt: tuple[str, ...] = ()
     order: tuple[str, ...] = ()
     exact: tuple[str, ...] = ()
+    user_amounts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.fields:
@@ -86,6 +88,7 @@ class Schema:
                     f"column {clash!r}, field 'source': it is also the user column; remove one"
                 )
         ordering.check(self.fields, self.user, self.order)
+        ordering.check_amounts(self.fields, self.user, self.user_amounts)
         for extra in self.outputs.values():
             if extra.of not in self.columns or shifts_per_day(self.columns[extra.of].base) is None:
                 shifts = "(7 times a divisor of 24 codes: the equal shifts of a week)"
@@ -221,8 +224,9 @@ class Schema:
         held = [c for c in self.constraints if set(public_knowledge.columns_of(self, c)) <= kept]
         order = self.order if set(self.order) <= set(fields) else ()
         exact = tuple(name for name in self.exact if name in fields)
+        amounts = tuple(name for name in self.user_amounts if name in fields)
         changed: dict[str, Any] = {"fields": fields, "outputs": outputs, "exact": exact}
-        return replace(self, constraints=tuple(held), order=order, **changed)
+        return replace(self, constraints=tuple(held), order=order, user_amounts=amounts, **changed)
 
     def without_users(self) -> Schema:
         """The same columns for a table without user ids: nothing is said of users or of the order
@@ -286,6 +290,8 @@ class Schema:
                 plain["user"]["dtype"] = self.user_dtype
             if self.order:
                 plain["user"]["order"] = self.order[0] if len(self.order) == 1 else list(self.order)
+            if self.user_amounts:
+                plain["user"]["amounts"] = list(self.user_amounts)
         if self.learnt:
             plain["learnt"] = list(self.learnt)
         if dialect := self.dialect.to_plain():

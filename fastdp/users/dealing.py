@@ -5,11 +5,15 @@ Every row is used once, by users who have its constants but for a few rows at th
 segment (users with the same constants), so all marginals stay those of the row model.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import UsageError
+from .choice import Choice
+from .levels import COARSE, LEVEL_GROUPS, Level, levels_of
 from .order import TRIES, Order
 from .people import ALL, Codes, Groups, People
 from .rates import GROUPS, Feature, Rates, Roles, chance, shrunk, urn
@@ -57,14 +61,27 @@ class Dealer(Struct, frozen=True, eq=False):
     order: Order | None = None
     mixed: int = 0
     candidates: int = CANDIDATES
+    choice: Choice | None = None
+    levels: tuple[Level, ...] = ()
+
+    @property
+    def times(self) -> int:
+        """How many times as many rows are dealt as are wanted."""
+        return 1 if self.choice is None else self.choice.times
 
     def deal(
         self, codes: Codes, seed: int, threads: int
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """(codes, uint32 user number of each row): the rows of `codes`, where a few have their
         user's constants in place of their own; with an order, user after user and each user's in
-        order. Depends on rows and seed alone."""
-        return self._dealt(codes, seed, threads)[:2]
+        order. With a choice, one in `times` of the rows: those of whole users. Depends on rows and
+        seed alone."""
+        tries = max(TRIES // self.times, 1)
+        made, owner = self._dealt(codes, seed, threads, tries)[:2]
+        if self.choice is None:
+            return made, owner
+        wanted = len(owner) // self.times
+        return self.choice({n: made[n] for n in made}, owner, wanted, seed)
 
     def _dealt(self, codes, seed: int, threads: int, tries: int = TRIES):
         column, edges = self.groups
@@ -106,24 +123,42 @@ class Dealer(Struct, frozen=True, eq=False):
 
         user_start, row_start = _chunks(wanted, ends)
         names = (*((n,) for n in self.roles.dealt), *self.joint)
-        values = np.empty((max(len(names), 1), len(take)), np.uint32)
+        own = [level.groups(codes[level.column]) for level in self.levels]
+        count = len(names) + len(own)
+        values = np.empty((max(count, 1), len(take)), np.uint32)
         values[0] = 0  # without repeated columns: any row
         for i, feature in enumerate(names):
             values[i] = _joined(codes, feature)[take]
+        for i, groups in enumerate(own, len(names)):
+            values[i] = groups[take]
         size = values.max(axis=1, initial=0).astype(np.uint32) + np.uint32(1)
         group = np.maximum(np.searchsorted(GROUPS, wanted, "right") - 1, 0).astype(np.uint32)
-        alpha = self.alpha if len(names) else np.full((len(GROUPS), 1), 1e4)
-        alpha, sizes = np.ascontiguousarray(alpha), wanted.astype(np.uint32)
+        alpha = np.full((len(GROUPS), max(count, 1)), 1e4)
+        alpha[:, : len(names)] = self.alpha
+        sizes = wanted.astype(np.uint32)
         urns = (values, size, sizes, group, alpha, self.candidates)
-        owner, equal = core.deal(row_start, user_start, *urns, seed, threads)
+        of_users = self._levels(len(wanted), seed)
+        owner, equal = core.deal(row_start, user_start, *urns, *of_users, seed, threads)
         if self.order is None:
             return owner, equal, None, None
-        held = values[: len(names)]
+        held = values[:count]
+        for i, level in enumerate(self.levels, len(names)):
+            held[i] = level.groups(codes[level.column])[take] // COARSE
         chunks, users = (user_start, row_start), (sizes, group)
         sequence, *sums = self.order.exchanged(
             codes, take, chunks, held, users, owner, seed, threads, tries
         )
         return owner, equal, sequence, sums
+
+    def _levels(self, users: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """(each user's level, parts of the variance between users, cuts of the groups)."""
+        generator = np.random.Generator(np.random.Philox(key=[seed, 4]))
+        between = np.array([level.between for level in self.levels])
+        drawn = np.sqrt(between)[:, None] * generator.standard_normal((len(between), users))
+        cuts = np.array([level.cuts for level in self.levels]).reshape(
+            len(between), LEVEL_GROUPS + 1
+        )
+        return drawn, between, cuts
 
 
 def dealer(
@@ -136,17 +171,19 @@ def dealer(
     groups=ALL,
     order=None,
     rows=0,
+    numbers: Sequence[str] = (),
 ) -> Dealer:
     """The dealer of `rows` rows whose users agree as the rates say, and whose rows follow each
     other as `order`, an (Order, Goal) or None, says: parameters by the urn's formula, then
-    corrected by trial dealings of the rows `codes` (more of them than TRIAL_ROWS are not used)."""
+    corrected by trial dealings of the rows `codes` (more of them than TRIAL_ROWS are not used).
+    `numbers`: columns of numbers, in whose level users may differ."""
     some = {name: column[:TRIAL_ROWS] for name, column in codes.items()}
     made = Dealer(people, roles, np.full((len(GROUPS), len(roles.dealt)), FREE), groups)
     if not len(next(iter(some.values()))):
         return made
     if roles.dealt or rates.pairs:
         most = int(np.clip(MOST_LOOKED_AT // max(rows, 1), CANDIDATES, MORE_CANDIDATES))
-        made = _agreeing(made, rates, some, seed, threads, most)
+        made = _agreeing(made, rates, some, seed, threads, most, numbers)
     if order is None:
         return made
     made = replace(made, order=order[0])
@@ -154,16 +191,20 @@ def dealer(
     return replace(made, order=order[0].aimed(before, wanted, order[1]))
 
 
-def _agreeing(made: Dealer, rates: Rates, some, seed: int, threads: int, most: int) -> Dealer:
+def _agreeing(
+    made: Dealer, rates: Rates, some, seed: int, threads: int, most: int, numbers: Sequence[str]
+) -> Dealer:
     least, found = np.inf, made
     for mixed in range(len(made.groups[1])):
-        tried, short = _repeating(replace(made, mixed=mixed), rates, some, seed, threads)
+        tried, short = _repeating(replace(made, mixed=mixed), rates, some, seed, threads, numbers)
         if short > MOST_SHORT and most > made.candidates:
             made, some = (
                 replace(made, candidates=most),
                 {n: c[: TRIAL_ROWS // 2] for n, c in some.items()},
             )
-            tried, short = _repeating(replace(made, mixed=mixed), rates, some, seed, threads)
+            tried, short = _repeating(
+                replace(made, mixed=mixed), rates, some, seed, threads, numbers
+            )
         cost = max(short, MOST_SHORT) + MIXED_COST * mixed
         if cost < least:
             least, found = cost, tried
@@ -186,12 +227,15 @@ def _goal(roles: Roles, rates: Rates, some) -> tuple[np.ndarray, np.ndarray]:
     return goal, np.where(repeats, urn(goal, by_chance), -0.5)
 
 
-def _repeating(made: Dealer, rates, some, seed, threads) -> tuple[Dealer, float]:
-    """The dealer with urns for the rates and for what users repeat together, and its shortfall."""
+def _repeating(made: Dealer, rates, some, seed, threads, numbers=()) -> tuple[Dealer, float]:
+    """The dealer with urns for the rates and for what users repeat together, levels of `numbers`,
+    and its shortfall."""
     goal, alpha = _goal(made.roles, rates, some)
     made, short = _tuned(replace(made, alpha=alpha), goal, some, seed, threads)
-    joint, aims = _together(made, rates, some, seed, threads) if rates.pairs else ((), goal)
-    if not joint:
+    if not rates.pairs:
+        return made, short
+    joint, aims, levels = _together(made, rates, some, seed, threads, numbers)
+    if not joint and not levels:
         return made, short
     roles, tuned = made.roles, dict(zip(made.roles.dealt, made.alpha.T))
     beside = dict.fromkeys(f[0] for f in joint if isinstance(f[1], int) and f[0] not in tuned)
@@ -201,7 +245,7 @@ def _repeating(made: Dealer, rates, some, seed, threads) -> tuple[Dealer, float]
     goal, alpha = _goal(roles, rates, some)
     alpha = np.stack([tuned.get(n, start) for n, start in zip(roles.dealt, alpha.T)], axis=1)
     more = np.append(alpha, np.full(aims.shape, 100.0), axis=1)
-    made = replace(made, roles=roles, joint=joint, alpha=more)
+    made = replace(made, roles=roles, joint=joint, alpha=more, levels=levels)
     return _tuned(made, np.append(goal, aims, axis=1), some, seed + TRIALS, threads)
 
 
@@ -212,10 +256,18 @@ def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> tup
     alpha by the log-odds of the lift, at most by 1; the mean over the second half of the trials
     counts."""
     at_random = replace(made, alpha=np.full_like(made.alpha, FREE))
-    base, _ = _agreement(at_random, some, seed, threads)
+    own = made.alpha.shape[1]
+    base = _agreement(at_random, some, seed, threads)[0][:, :own]
+    strength, strengths = _log_odds(np.array([x.between for x in made.levels])), []
     sign, log_alpha, tried = np.sign(made.alpha), np.log(np.abs(made.alpha)), []
     for trial in range(TRIALS):
-        now, users = _agreement(made, some, seed + trial, threads)
+        every, users = _agreement(made, some, seed + trial, threads)
+        now = every[:, :own]
+        if made.levels:
+            together = (every[:, own:] * users).sum(axis=0) / max(users.sum(), 1)
+            strength = np.clip(strength + _stronger(made.levels, together), -5, 3.5)
+            strengths.append(strength)
+            made = replace(made, levels=_with_strength(made.levels, strength))
         more = _log_odds((now - base) / (1 - base)) - _log_odds((goal - base) / (1 - base))
         move = np.clip(np.where(sign > 0, more, np.log(goal / now)), -1, 1)
         log_alpha = np.where(
@@ -227,7 +279,23 @@ def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> tup
     weight = users * (sign > 0) * single
     short, wanted = ((weight * np.maximum(x, 0.0)).sum() for x in (goal - now, goal - base))
     made = replace(made, alpha=sign * np.exp(np.mean(tried[TRIALS // 2 :], axis=0)))
+    if made.levels:
+        strength = np.mean(strengths[TRIALS // 2 :], axis=0)
+        made = replace(made, levels=_with_strength(made.levels, strength))
     return made, float(short / max(wanted, 1e-9))
+
+
+def _stronger(levels: Sequence[Level], now: np.ndarray) -> np.ndarray:
+    """By how much the log-odds of each level's part between users should change, at most by 1."""
+    chance = np.array([level.chance for level in levels])
+    goal = np.array([level.goal for level in levels])
+    lifts = [(x - chance) / (1 - chance) for x in (goal, now)]
+    return np.clip(_log_odds(lifts[0]) - _log_odds(lifts[1]), -1, 1)
+
+
+def _with_strength(levels: Sequence[Level], log_odds: np.ndarray) -> tuple[Level, ...]:
+    parts = 1 / (1 + np.exp(-log_odds))
+    return tuple(replace(x, between=float(part)) for x, part in zip(levels, parts))
 
 
 def _agreement(made: Dealer, some, seed: int, threads: int) -> tuple[np.ndarray, np.ndarray]:
@@ -239,21 +307,28 @@ def _agreement(made: Dealer, some, seed: int, threads: int) -> tuple[np.ndarray,
     return np.clip(equal / np.maximum(users, 1) / (1 << 20), 1e-3, 1 - 1e-3), users
 
 
-def _together(made: Dealer, rates: Rates, some, seed: int, threads: int):
-    """(pairs of columns and groups of neighbouring codes, goals [groups, pairs]): those that users
-    repeat more often than urns of single columns bring about, by more than noise."""
+def _together(
+    made: Dealer, rates: Rates, some, seed: int, threads: int, numbers: Sequence[str] = ()
+):
+    """(pairs of columns and groups of neighbouring codes, goals [groups, pairs], levels): those that
+    users repeat more often than urns of single columns bring about, by more than noise. Groups of
+    `numbers` are levels."""
     free = np.full((len(GROUPS), len(rates.pairs)), FREE)
     watched = replace(made, joint=rates.pairs, alpha=np.append(made.alpha, free, axis=1))
     now, users = _agreement(watched, some, seed, threads)
     now = now[:, made.alpha.shape[1] :]
     mean = (now * users).sum(axis=0) / max(users.sum(), 1)
-    excess = rates.together - mean
+    levels = levels_of(rates, mean, numbers, some)
+    of_level = {level.column for level in levels}
+    known = np.array([p[0] in of_level and isinstance(p[1], int) for p in rates.pairs], bool)
+    excess = np.where(known, 0.0, rates.together - mean)
     likely = np.flatnonzero(excess > np.maximum(SURE * rates.pairs_error, LEAST_EXCESS * mean))
     best = likely[np.argsort(-excess[likely], kind="stable")]
     near = np.array([isinstance(rates.pairs[i][1], int) for i in best], bool)
     chosen = np.append(best[near][:MOST_NEAR], best[~near][:MOST_JOINT])
     odds = _log_odds(now[:, chosen]) + _log_odds(rates.together[chosen]) - _log_odds(mean[chosen])
-    return tuple(rates.pairs[i] for i in chosen), np.clip(1 / (1 + np.exp(-odds)), 1e-3, 1 - 1e-3)
+    goals = np.clip(1 / (1 + np.exp(-odds)), 1e-3, 1 - 1e-3)
+    return tuple(rates.pairs[i] for i in chosen), goals, levels
 
 
 def _log_odds(p: np.ndarray) -> np.ndarray:

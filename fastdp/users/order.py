@@ -16,6 +16,7 @@ from ..measurement import Measurement
 from ..schema import Schema
 from ..schema.columns import Numeric
 from ..userkeys import MOST_CODES, Succession
+from .choice import Gaps
 from .rates import GROUPS, Rates, Roles
 
 MOST_ENDS = 64
@@ -111,6 +112,12 @@ class Goal(Struct, frozen=True, eq=False):
 
     rates: np.ndarray
     errors: np.ndarray
+
+    def gaps(self, key: Succession) -> Gaps:
+        """The gaps of the goal; `key`: what was asked, with the chains alone."""
+        start = len(key.pairs) * len(KINDS)
+        shares = np.maximum(self.rates[start : start + key.gaps], 0.0)
+        return Gaps(key.order, shares, float(self.errors[start]))
 
 
 def order_of(

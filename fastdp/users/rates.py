@@ -208,16 +208,21 @@ def shrunk(lift: np.ndarray, error: np.ndarray | float) -> np.ndarray:
 
 
 def pairs_to_ask(
-    roles: Roles, ordered: Mapping[str, int], columns: Sequence[str]
+    roles: Roles,
+    ordered: Mapping[str, int],
+    columns: Sequence[str],
+    numbers: Sequence[str] = (),
 ) -> tuple[Feature, ...]:
     """What users may repeat beyond single values, at most MOST_PAIRS: neighbouring values of
     columns with so many ordered codes, such as days of one season, by WIDTHS, at most MOST_NEAR;
     and pairs of columns, such as date and hour: the two columns that recur most, each with all
-    others that are not constant. Nothing where rows are not dealt by their values."""
+    others that are not constant. Columns of `numbers` come first. Nothing where rows are not dealt
+    by their values."""
     first = roles.repeated[:2]
     known = (*roles.repeated, *roles.constant, *roles.following)
     others = [*roles.repeated, *(n for n in columns if n not in known)]
-    near: list[Feature] = [(n, w) for n in others for w in WIDTHS if ordered.get(n, 0) > 2 * w]
+    first_asked = [*(n for n in numbers if n in others), *(n for n in others if n not in numbers)]
+    near: list[Feature] = [(n, w) for n in first_asked for w in WIDTHS if ordered.get(n, 0) > 2 * w]
     found: dict = {tuple(sorted((a, b))): (a, b) for b, a in product(others, first) if a != b}
     asked = (*near[:MOST_NEAR], *found.values())[:MOST_PAIRS]
     return asked if roles.constant or roles.dealt else ()

@@ -22,6 +22,7 @@ from fastdp.userkeys import (
     RowsPerUser,
     RowsUpTo,
     Succession,
+    UserFacts,
     UserTable,
     WithoutId,
 )
@@ -36,6 +37,17 @@ FEATURES = (("a",), ("b",), ("c",), ("b", 2), ("a", "b"), ("c", "b", "a"))
 EDGES = (2, 5, CLIP, 2 * CLIP)
 ORDER = Succession(("c", "b"), (("a", "a"), ("b", "b")), 4, 2, (2, 5, CLIP))
 TABLE = UserTable((1, 2, 3, 5, 100), columns=("b", "a"))
+FACTS = UserFacts(
+    (1, 2, 3, 5, 100),
+    facts=(
+        ("begins", "first", "b", (2,), ()),
+        ("periods", "active", "b", (2,), (2,)),
+        ("values", "distinct", "a", (), (2, 3)),
+        ("spent", "sum", "c", (1, 1 << 31), (2, 5, 1 << 31, 1 << 33)),
+        ("each", "mean", "c", (1, 1 << 31), (2, 1 << 30)),
+        ("usual", "constant", "a", (), ()),
+    ),
+)
 
 
 def agree(session):
@@ -63,6 +75,13 @@ def tables(session):
     return of_users.measure([Request(c, of_users.mu / math.sqrt(3)) for c in asked], "users")
 
 
+def facts(session):
+    """All mu on marginals of facts about users."""
+    of_users = session.part(1.0, FACTS)
+    asked = [("begins", "spent"), ("each",), ("values", "periods"), ("usual", "rows per user")]
+    return of_users.measure([Request(c, of_users.mu / 2) for c in asked], "facts")
+
+
 def groups(session):
     """All mu on rows with the group of their user."""
     rows = session.part(1.0, RowGroups((1, CLIP, 2 * CLIP)))
@@ -80,12 +99,13 @@ def everything(session):
         *agree(session.part(0.1)),
         *follow(session.part(0.05)),
         *row_numbers(session.part(0.1)),
-        *tables(session.part(0.25)),
+        *tables(session.part(0.15)),
+        *facts(session.part(0.1)),
         *groups(session.part(0.5)),
     ]
 
 
-@pytest.mark.parametrize("ask", [agree, follow, row_numbers, tables, groups, everything])
+@pytest.mark.parametrize("ask", [agree, follow, row_numbers, tables, facts, groups, everything])
 def test_one_user_is_covered_and_the_bound_is_met(ask):
     with asked(ask):
         checks.neighbours(60, seed=2)
@@ -177,6 +197,16 @@ def a_user_once_per_row(real):
     return planted
 
 
+def facts_of_all_before(real):
+    """Sums run on from user to user, so one more user moves the rows of all others."""
+
+    def planted(view, sizes, start, column, constant):
+        made = real(view, sizes, start, column, constant)
+        return {name: np.cumsum(codes) % (codes.max() + 1) for name, codes in made.items()}
+
+    return planted
+
+
 def without_users(real):
     def planted(content, view, threads):
         made = real(content, view, threads)
@@ -224,6 +254,13 @@ PLANTED = {
         lambda real: lambda key, cap: 1,
     ),
     "a user is in the table once per row": (tables, user_engine, "view_of", a_user_once_per_row),
+    "facts are told of every row": (facts, user_engine, "view_of", a_user_once_per_row),
+    "a user's facts depend on the users before it": (
+        facts,
+        user_engine,
+        "facts_of",
+        facts_of_all_before,
+    ),
     "groups of rows without the clip: a view that loses the users": (
         groups,
         user_engine,

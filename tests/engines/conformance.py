@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from fastdp import userkeys as keys
+from fastdp.domain import Domain
 from fastdp.engines import Counter
 from fastdp.numbers import typed
 from fastdp.numbers.encoding import ClampedSums
@@ -190,6 +191,7 @@ def check_views(one: Case, engine: Counter) -> None:
     for clique in cliques:
         want = slow.marginal(sizes, made, clique, [1 << 20] * len(made[name]))
         same(f"{one.name}: table of users, {clique}", counted[clique], want)
+    check_facts(one, engine)
     count = {who: len(rows) for who, rows in slow.by_user(one.owners, one.owners).items()}
     group = [max(g for g, edge in enumerate(edges) if edge <= count[who]) for who in one.owners]
     codes, recode = {**one.codes, name: np.array(group, np.int64)}, {"b": np.arange(300) // 40}
@@ -202,3 +204,29 @@ def check_views(one: Case, engine: Counter) -> None:
     codes["b"] = recode["b"][codes["b"]]
     want = slow.marginal({"b": 8, name: 4}, codes, ("b", name), weights)
     same(f"{one.name}: rows by group, recoded", counted[("b", name)], want)
+
+
+def facts_of_users() -> keys.UserFacts:
+    """Every kind of fact; sums below and above 0, and beyond 2^32."""
+    amounts = tuple((-1) ** i * (i << 27) for i in range(5))
+    facts = (
+        ("begins", "first", "b", (7,), ()),
+        ("ends", "last", "b", (300,), ()),
+        ("periods", "active", "b", (7,), (2, 3, 5)),
+        ("values", "distinct", "a", (), (2, 3)),
+        ("spent", "sum", "a", amounts, (-(1 << 30), 0, 1, 1 << 30, 1 << 33)),
+        ("each", "mean", "a", amounts, (-(1 << 28), 0, 1 << 28)),
+        ("usual", "constant", "c", (), ()),
+    )
+    return keys.UserFacts((1, 2, 4, 50), facts=facts)
+
+
+def check_facts(one: Case, engine: Counter) -> None:
+    view, name = facts_of_users(), "rows per user"
+    made = slow.user_facts(one.owners, one.codes, SIZES, one.hashes(), view)
+    sizes = dict(view.domain(Domain(SIZES)))
+    cliques = [(fact[0],) for fact in view.facts] + [("begins", "ends"), ("spent", name), ()]
+    counted = engine.marginals(cliques, 1, view=view)
+    for clique in cliques:
+        want = slow.marginal(sizes, made, clique, [1 << 20] * len(made[name]))
+        same(f"{one.name}: facts about users, {clique}", counted[clique], want)

@@ -132,3 +132,28 @@ def user_table(ids, codes, hashes, columns, edges) -> dict:
             out[name].append(min(count, key=lambda k: (-count[k], mix2(hashes[u], k))))
         out["rows per user"].append(max(g for g, edge in enumerate(edges) if edge <= len(rows)))
     return {name: np.array(column, np.int64) for name, column in out.items()}
+
+
+def user_facts(ids, codes, sizes, hashes, view) -> dict:
+    """One row per user: the facts of `userkeys.UserFacts`, from the user's rows one by one."""
+    out = {name: [] for name in (view.name, *(fact[0] for fact in view.facts))}
+    for u, rows in by_user(ids, range(len(ids))).items():
+        out[view.name].append(max(g for g, edge in enumerate(view.edges) if edge <= len(rows)))
+        for name, kind, column, numbers, edges in view.facts:
+            mine = [int(codes[column][r]) for r in rows]
+            count = Counter(mine)
+            if kind == "constant":
+                out[name].append(min(count, key=lambda k: (-count[k], mix2(hashes[u], k))))
+                continue
+            if kind in ("first", "last", "active"):
+                periods = [code * numbers[0] // sizes[column] for code in mine]
+                found = {"first": min(periods), "last": max(periods), "active": len(set(periods))}
+                number = found[kind]
+            elif kind == "distinct":
+                number = len(count)
+            else:
+                number = sum(numbers[code] for code in mine)
+                number = number // len(mine) if kind == "mean" else number
+            binned = number if kind in ("first", "last") else sum(e <= number for e in edges)
+            out[name].append(binned)
+    return {name: np.array(column, np.int64) for name, column in out.items()}

@@ -338,3 +338,45 @@ def test_groups_of_users_take_out_the_bias_of_the_clip(tmp_path):
 def test_without_a_user_column_nothing_is_asked():
     made = go(purchases(200).drop_columns(["who"]), schema=schema(user=False))
     assert not [r for r in made.privacy["parts"][0]["releases"] if r["label"] in LABELS]
+
+
+def test_users_are_chosen_by_facts_where_amounts_are_named(tmp_path):
+    """The statement verifies and lists the facts; rows are as many as stated, one country per user;
+    threads do not matter; more rows can be made. Without amounts nothing is asked."""
+    purchases = fastdp.simulate.purchases(1_500, seed=2)
+    whole = {"kind": "integer", "dtype": "int64", "min": 0}
+    edges = [0, 8, 16, 24, 32, 48, 64, 96, 128, 256, 4096]
+    plain = {
+        "user": {"column": "customer", "order": "month", "amounts": ["amount"], "max_rows": 500},
+        "columns": {
+            "country": {**whole, "max": 7, "user": "constant"},
+            "shop": {**whole, "max": 23},
+            "month": {**whole, "max": 11},
+            "amount": {"kind": "numeric", "dtype": "float64", "edges": edges},
+        },
+    }
+    options = {"epsilon": 8.0, "delta": 1e-6, "schema": fastdp.Schema.from_dict(plain)}
+    options |= {"seed": 3, "sample_seed": 3}
+    run = fastdp.synthesize(purchases, "auto", **options, threads=2, out=tmp_path / "run")
+    fastdp.verify(tmp_path / "run")
+    users = run.privacy["mechanism"]["users"]
+    assert {"first month", "last month", "active month", "sum amount"} <= set(users["facts"])
+    made = run.data.to_pandas()
+    assert (made.groupby("customer")["country"].nunique() == 1).all()
+    assert len(made) == users["rows"]
+    again = fastdp.synthesize(purchases, "auto", **options, threads=1)
+    assert again.data.equals(run.data)
+    plain["user"].pop("amounts")
+    other = fastdp.synthesize(
+        purchases, "auto", **options | {"schema": fastdp.Schema.from_dict(plain)}
+    )
+    assert "facts" not in other.privacy["mechanism"]["users"]
+
+
+def test_amounts_that_are_not_numbers_are_refused():
+    columns = {"name": {"kind": "categorical", "values": ["a", "b"], "dtype": "string"}}
+    for amounts, text in ((["name"], "not of kind numeric"), (["nome"], "no column 'nome'")):
+        with pytest.raises(SchemaError, match=text):
+            fastdp.Schema.from_dict(
+                {"user": {"column": "id", "amounts": amounts}, "columns": columns}
+            )

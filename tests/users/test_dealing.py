@@ -16,6 +16,7 @@ from fastdp.users.rates import GROUPS, Rates, Roles, chance, may_repeat, rates_o
 from ..reference import dealing as slow
 
 GROUPED = (1, 4, 16)
+NO_LEVELS = (np.empty((0, 0)), np.empty(0), np.empty((0, 0)))
 
 
 def people(constants=None, bound=60):
@@ -48,7 +49,7 @@ def test_the_kernel_deals_like_its_slow_twin(seed):
     alpha[:, : int(rng.integers(0, 2))] /= -8  # avoided
     group = rng.integers(0, 2, 30).astype(np.uint32)
     urns = (codes, size, wanted, group, alpha, 16 - seed)
-    made = [core.deal(row_start, user_start, *urns, 11 + seed, t) for t in (1, 3)]
+    made = [core.deal(row_start, user_start, *urns, *NO_LEVELS, 11 + seed, t) for t in (1, 3)]
     assert (made[0][0] == made[1][0]).all() and (made[0][1] == made[1][1]).all()
     equal = np.zeros((2, features), np.int64)
     for c in range(chunks):
@@ -69,7 +70,7 @@ def test_rows_that_are_not_those_wanted_are_refused():
     for rows, number in ((3, 0), (1, 1)):
         to, group = np.array([0, rows], np.int64), np.full(1, number, np.uint32)
         with pytest.raises(Exception, match="dealing rows to users"):
-            core.deal(to, start, codes, one, one, group, alpha, 16, 1, 1)
+            core.deal(to, start, codes, one, one, group, alpha, 16, *NO_LEVELS, 1, 1)
 
 
 @pytest.mark.parametrize("constants", [{}, {"a": 4}, {"a": 4, "c": 9}, {"a": 4, "d": 5000}])

@@ -117,6 +117,37 @@ class GroupedRows(ModelRows):
         return rows if halving is None else halving(rows, np.random.default_rng(seeds[0]))
 
 
+class PoolRows(ModelRows):
+    """Shards with `times` times as many rows as `total` says, of which a dealer keeps one in
+    `times` (`users.choice`)."""
+
+    def __init__(self, rows: ModelRows, times: int):
+        self.rows, self.times = rows, times
+        self.model, self.total, self._seed = rows.model, rows.total, rows._seed
+
+    @property
+    def shard_rows(self) -> int:
+        return self.rows.shard_rows
+
+    def again(self, total: int, seed: int) -> Self:
+        other = super().again(total, seed)
+        other.rows = self.rows.again(total, seed)
+        return other
+
+    def given(self, known: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
+        return self.rows.given(known, seed)
+
+    def some(self, count: int, seed: int) -> dict[str, np.ndarray]:
+        return self.rows.some(count, seed)
+
+    def shard(self, i: int) -> dict[str, np.ndarray]:
+        seeds = np.random.SeedSequence(self._seed, spawn_key=(1,)).generate_state(
+            self.times, np.uint64
+        )
+        drawn = [self.rows.again(self.total, int(seed >> np.uint64(1))).shard(i) for seed in seeds]
+        return {name: np.concatenate([part[name] for part in drawn]) for name in drawn[0]}
+
+
 def _first_of_each(group: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """The places of the first wanted[g] rows of each group g, in their order."""
     order = np.argsort(group, kind="stable")

@@ -1,0 +1,16 @@
+import numpy as np
+from numpy.typing import NDArray
+
+def choose(
+    facts: NDArray[np.uint32],
+    codes: NDArray[np.uint32],
+    row_start: NDArray[np.int64],
+    first: NDArray[np.int64],
+    target: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    step: NDArray[np.float64],
+    steps: int,
+    sweeps: int,
+    seed: int,
+    chosen: NDArray[np.uint8],
+) -> NDArray[np.float64]: ...

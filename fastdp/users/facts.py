@@ -1,0 +1,51 @@
+"""Facts about users from their rows: the same arithmetic for private rows, in engines, and for the
+synthetic users of a pool."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..userkeys import UserFacts
+
+
+def facts_of(
+    view: UserFacts,
+    sizes: dict[str, int],
+    start: np.ndarray,
+    column: Callable[[str], np.ndarray],
+    constant: Callable[[str], np.ndarray],
+) -> dict[str, np.ndarray]:
+    """Codes of the view's columns, one of each user. The rows of user u are start[u] to start[u + 1]
+    - 1, at least one; column(name): the codes of a column in that order; constant(name): one code of
+    each user. Sums are of whole numbers, so they are exact."""
+    first, rows = start[:-1], np.diff(start)
+    out = {view.name: np.searchsorted(view.edges, rows, "right") - 1}
+    for name, kind, of, numbers, edges in view.facts:
+        if kind == "constant":
+            out[name] = constant(of)
+            continue
+        codes = column(of).astype(np.int64)
+        if kind in ("first", "last", "active"):
+            codes = codes * numbers[0] // sizes[of]
+        if kind == "first":
+            out[name] = np.minimum.reduceat(codes, first)
+        elif kind == "last":
+            out[name] = np.maximum.reduceat(codes, first)
+        else:
+            out[name] = np.searchsorted(edges, _number(kind, codes, numbers, start), "right")
+    return out
+
+
+def _number(kind: str, codes: np.ndarray, numbers, start: np.ndarray) -> np.ndarray:
+    """The number of each user that is binned."""
+    if kind in ("sum", "mean"):
+        sums = np.add.reduceat(np.array(numbers, np.int64)[codes], start[:-1])
+        return sums if kind == "sum" else sums // np.diff(start)
+    return distinct(codes, start)
+
+
+def distinct(codes: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """How many different codes each user has."""
+    size = int(codes.max(initial=0)) + 1
+    users = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    return np.bincount(np.unique(users * size + codes) // size, minlength=len(start) - 1)

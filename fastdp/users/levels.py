@@ -1,0 +1,104 @@
+"""Levels: users differ in what their rows cost, weigh or last on average.
+
+A column of numbers is seen through normal scores of its rows. A user's rows have scores around the
+user's level; the part of the variance that lies between users is set such that two rows of one user
+are in the same group of neighbouring codes as often as was released (`userkeys.Agreement`), together
+with what urns of other columns bring about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from .people import Codes
+from .rates import Rates
+
+LEVEL_GROUPS = 8
+"""Groups of rows by which they are dealt (FDP_LEVELS of csrc/deal.h)."""
+COARSE = 2
+"""Groups of a level that count as one when rows are exchanged, so that users keep their level."""
+MOST_LEVELS = 2
+LEAST_BETWEEN, MOST_BETWEEN, SURE = 0.05, 0.95, 3.0
+"""A level is used if this part of the variance lies between users, and if rates are above what urns
+bring about by SURE standard errors."""
+NODES = 33
+
+
+class Level(Struct, frozen=True, eq=False):
+    """`group`: code to one of LEVEL_GROUPS groups of the rows in order; `cuts`: the score at which each
+    group begins; `between`: the part of the variance between users. `chance`, `goal`: how often two
+    rows are in the same group, of anyone and of one user."""
+
+    column: str
+    group: np.ndarray
+    cuts: np.ndarray
+    between: float
+    chance: float
+    goal: float
+
+    def groups(self, codes: np.ndarray) -> np.ndarray:
+        """The group of each row; codes above those seen are in the last one."""
+        return self.group[np.minimum(codes, len(self.group) - 1)]
+
+
+def levels_of(
+    rates: Rates, brought: np.ndarray, columns: Sequence[str], codes: Codes
+) -> tuple[Level, ...]:
+    """Levels of those of `columns` in which users differ, by the released rates of groups of
+    neighbouring codes. `brought`: the rates, of all pairs, that urns bring about."""
+    out = []
+    for column in columns:
+        found = [
+            (pair[1], rate, there)
+            for pair, rate, there in zip(rates.pairs, rates.together, brought)
+            if pair[0] == column and isinstance(pair[1], int)
+        ]
+        if not found or column not in codes:
+            continue
+        between = _between(found, rates.pairs_error, codes[column])
+        if between >= LEAST_BETWEEN:
+            out.append(_level(column, codes[column], between))
+    return tuple(sorted(out, key=lambda level: -level.between)[:MOST_LEVELS])
+
+
+def _scores(shares: np.ndarray) -> np.ndarray:
+    """The normal score at which each group begins, and infinity."""
+    from scipy.special import ndtri
+
+    upto = np.append(0.0, np.cumsum(shares) / shares.sum())
+    return ndtri(np.clip(upto, 0.0, 1.0))
+
+
+def _level(column: str, codes: np.ndarray, between: float) -> Level:
+    count = np.bincount(codes).astype(np.float64)
+    middle = (np.cumsum(count) - count / 2) / count.sum()
+    group = np.minimum(middle * LEVEL_GROUPS, LEVEL_GROUPS - 1).astype(np.int64)
+    shares = np.bincount(group, count, LEVEL_GROUPS)
+    cuts = _scores(shares)
+    return Level(column, group, cuts, between, _agreement(cuts, 0.0), _agreement(cuts, between))
+
+
+def _between(found: Sequence[tuple[int, float, float]], error: float, codes: np.ndarray) -> float:
+    """The part of the variance between users by which groups of so many codes agree as the rates
+    say; 0 where urns bring that about but for noise."""
+    tried = np.append(0.0, np.linspace(0.02, MOST_BETWEEN, 48))
+    apart, sure = np.zeros(len(tried)), False
+    for width, rate, there in found:
+        cuts = _scores(np.bincount(codes // width).astype(np.float64))
+        apart += np.square(np.array([_agreement(cuts, b) for b in tried]) - rate)
+        sure |= rate > there + SURE * error
+    return float(tried[np.argmin(apart)]) if sure else 0.0
+
+
+def _agreement(cuts: np.ndarray, between: float) -> float:
+    """How often two rows of a user are in the same group, with this part of the variance between
+    users."""
+    from scipy.special import ndtr
+
+    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    means = np.sqrt(between) * nodes
+    share = np.diff(ndtr((cuts[None] - means[:, None]) / np.sqrt(1 - between)), axis=1)
+    return float(weights @ np.square(share).sum(axis=1) / weights.sum())

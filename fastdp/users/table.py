@@ -1,0 +1,134 @@
+"""The table about users, U: which facts it holds, by public definitions, and what a release of it
+says. One row per user, so that a user changes one cell of each marginal by 1 (`UserFacts`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from ..domain import Clique, Domain
+from ..measurement import Measurement
+from ..userkeys import MOST_VALUE, UserFacts
+from .facts import facts_of
+from .people import Codes
+from .rates import Roles
+
+PERIODS = 24
+"""Equal periods of the first column of the order, at most."""
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096)
+"""Lower edges of bins of numbers of rows, periods and distinct values."""
+MOST_CONSTANTS, MOST_DISTINCT = 3, 2
+"""Constants, and columns whose distinct values are counted, at most: those of most lift."""
+
+
+def user_facts(
+    domain: Domain,
+    roles: Roles,
+    order: Sequence[str],
+    amounts: Mapping[str, np.ndarray],
+    bound: int,
+    name: str,
+) -> UserFacts:
+    """The facts of a run. `amounts`: the number that each code of a column counts as, for columns
+    that the owner calls amounts; `bound`: the public bound of rows per user; `name`: the column of
+    the number of rows."""
+    facts: list[tuple[str, str, str, tuple, tuple]] = []
+
+    def add(kind: str, column: str, numbers: Sequence = (), edges: Sequence = ()) -> None:
+        facts.append((f"{kind} {column}", kind, column, tuple(numbers), tuple(edges)))
+
+    if order:
+        parts = min(PERIODS, domain[order[0]])
+        add("first", order[0], (parts,))
+        add("last", order[0], (parts,))
+        add("active", order[0], (parts,), [e for e in COUNTS[1:] if e <= parts])
+    for column, numbers in amounts.items():
+        whole = whole_numbers(numbers)
+        largest = max(abs(x) for x in whole)
+        add("sum", column, whole, octaves(whole, largest * bound))
+    for column in roles.constant[:MOST_CONSTANTS]:
+        add("constant", column)
+    free = [n for n in roles.repeated if n not in (*order, *amounts) and n in domain]
+    for column in free[:MOST_DISTINCT]:
+        most = min(domain[column], bound)
+        add("distinct", column, (), [e for e in COUNTS[1:] if e <= most])
+    edges = tuple(e for e in COUNTS if e <= bound)
+    return UserFacts(edges, name, tuple(facts))
+
+
+def whole_numbers(numbers: np.ndarray) -> tuple[int, ...]:
+    """The numbers in units of a power of 2 in which the largest is near 2^31; codes without a
+    number count as 0."""
+    finite = np.where(np.isfinite(numbers), numbers, 0.0)
+    largest = float(np.abs(finite).max(initial=0.0))
+    unit = 2.0 ** math.floor(math.log2(MOST_VALUE / largest)) if largest else 1.0
+    return tuple(int(x) for x in np.rint(finite * unit).clip(-MOST_VALUE, MOST_VALUE))
+
+
+def octaves(whole: Sequence[int], largest: int) -> list[int]:
+    """Edges of bins of sums of such numbers, in octaves on both sides of 0."""
+    least = min((abs(x) for x in whole if x), default=1)
+    up = [least << k for k in range(max(2, largest // least).bit_length() + 1)]
+    return [*(-e for e in reversed(up)), *up] if min(whole) < 0 else up
+
+
+class PoolTable:
+    """The facts of synthetic users as a public table (`mechanisms.base.Public`): a prior of U."""
+
+    def __init__(self, schema, facts: Codes):
+        self.schema, self._facts = schema, facts
+
+    def marginals(self, cliques: Sequence[Clique], recode=None) -> dict[Clique, np.ndarray]:
+        """int64 counts of users."""
+        domain = self.schema.domain.recoded(recode) if recode else self.schema.domain
+        codes = dict(self._facts)
+        for name in recode or ():
+            codes[name] = np.asarray(recode[name])[codes[name]]
+        out = {}
+        for clique in cliques:
+            shape = domain.shape(clique)
+            cells = np.ravel_multi_index([codes[n] for n in clique], shape)
+            counts = np.bincount(cells, minlength=math.prod(shape)).astype(np.int64)
+            out[clique] = counts.reshape(shape)
+        return out
+
+
+class Marginal(Struct, frozen=True, eq=False):
+    """The distribution of users over the cells of `clique`, and the standard error of each cell
+    as a share of all users."""
+
+    clique: Clique
+    shares: np.ndarray
+    error: np.ndarray
+
+
+def released(drawn: Codes, domain: Domain, answers: Sequence[Measurement]) -> list[Marginal]:
+    """The marginals that a release of U says: those that were measured, of users `drawn` from the
+    model that was fitted to them. A cell's standard error is that of its answer, but not more than
+    the cell's own users and one: a count of 0 or more that is expected to be small varies as
+    little."""
+    errors: dict[Clique, float] = {}
+    for m in answers:
+        if set(m.clique) <= set(domain):
+            sigma = float(np.max(m.sigma))
+            errors[m.clique] = 1 / math.hypot(1 / errors.get(m.clique, math.inf), 1 / sigma)
+    count = len(next(iter(drawn.values())))
+    total = max(1.0, np.median([m.values.sum() for m in answers if len(m.clique) == 1]))
+    out = []
+    for clique, sigma in errors.items():
+        shape = domain.shape(clique)
+        cells = np.ravel_multi_index([drawn[n].astype(np.int64) for n in clique], shape)
+        shares = np.bincount(cells, minlength=math.prod(shape)) / count
+        error = np.minimum(sigma, shares * total + 1) / total
+        out.append(Marginal(clique, shares, error))
+    return out
+
+
+def pool_facts(
+    view: UserFacts, sizes: dict[str, int], codes: Codes, start: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The facts of synthetic users, whose rows lie one user after the other."""
+    return facts_of(view, sizes, start, codes.__getitem__, lambda name: codes[name][start[:-1]])

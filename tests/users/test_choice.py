@@ -1,0 +1,178 @@
+"""The choice of whole users from a pool: the kernel, exact numbers of rows, planted cohorts, and a
+pool that is left alone where targets are noise."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from fastdp._core import choose as core
+from fastdp.userkeys import UserFacts
+from fastdp.users.choice import Choice, Gaps, _exact
+from fastdp.users.table import Marginal, octaves, pool_facts, whole_numbers
+
+SIZES = {"month": 6, "shop": 5}
+VIEW = UserFacts(
+    (1, 2, 4),
+    "rows",
+    (
+        ("first", "first", "month", (6,), ()),
+        ("again", "active", "month", (6,), (2, 3)),
+        ("spent", "sum", "shop", (1, 2, 4, 8, 16), (4, 16)),
+    ),
+)
+
+
+def pool(rng, users):
+    """Codes and owners of a pool: rows of one user anywhere."""
+    rows = rng.geometric(0.4, users)
+    owner = np.repeat(np.arange(users), rows)
+    start = rng.integers(0, 6, users)
+    month = np.minimum(start[owner] + rng.integers(0, 3, len(owner)), 5)
+    order = rng.permutation(len(owner))
+    codes = {"month": month[order], "shop": rng.integers(0, 5, len(owner))[order]}
+    return {n: c.astype(np.uint32) for n, c in codes.items()}, owner[order].astype(np.uint32)
+
+
+def sorted_facts(codes, owner):
+    order = np.argsort(owner, kind="stable")
+    start = np.append(0, np.cumsum(np.bincount(owner)))
+    return pool_facts(VIEW, SIZES, {n: c[order] for n, c in codes.items()}, start)
+
+
+def first_shares(codes, owner):
+    first = sorted_facts(codes, owner)["first"]
+    return np.bincount(first, minlength=6) / len(first)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_kernel_lowers_what_it_says(seed):
+    """Errors are those of the slow sum, no larger than before, and as many users are chosen."""
+    rng = np.random.default_rng(seed)
+    users, steps = 60, int(seed > 1)
+    rows = rng.integers(1, 5, users)
+    start = np.append(0, np.cumsum(rows))
+    facts = rng.integers(0, 4, (2, users)).astype(np.uint32)
+    codes = rng.integers(0, 3, (2, start[-1])).astype(np.uint32)
+    first = np.array([0, 4, 8, 11, 14])
+    target, weight = 5 * rng.random(14), rng.random(14)
+    step = 1 / np.maximum(rows - 1.0, 1)
+    chosen = (np.arange(users) % 3 == 0).astype(np.uint8)
+
+    def errors(chosen):
+        count = np.zeros(14)
+        for u in np.flatnonzero(chosen):
+            for t in range(2):
+                count[first[t] + facts[t, u]] += 1
+            for r in range(start[u], start[u + 1]):
+                count[first[2] + codes[0, r]] += 1
+                count[first[3] + codes[1, r]] += step[u] if steps else 1
+        each = weight * np.square(count - target)
+        return np.array([each[a:b].sum() for a, b in pairwise(first)])
+
+    before, made = errors(chosen), chosen.copy()
+    about = (facts, codes, start, first, target, weight, step, steps, 10, 7)
+    found = core.choose(*about, made)
+    assert np.allclose(found, errors(made), rtol=1e-9, atol=1e-9)
+    assert made.sum() == chosen.sum() and (made != chosen).any()
+    assert found.sum() < before.sum()
+    again = chosen.copy()
+    core.choose(*about, again)
+    assert (again == made).all()
+
+
+def test_cells_outside_their_table_are_refused():
+    one = np.zeros((1, 1), np.uint32)
+    args = (np.array([0, 1]), np.array([0, 1, 2]), *(np.ones(2) for _ in range(2)), np.ones(1))
+    chosen = np.ones(1, np.uint8)
+    core.choose(one, one, *args, 0, 1, 1, chosen)
+    for facts, codes in ((one + 1, one), (one, one + 1)):
+        with pytest.raises(Exception, match="choosing users"):
+            core.choose(facts, codes, *args, 0, 1, 1, chosen)
+
+
+def test_rows_are_exact_and_users_whole_but_for_few():
+    rng = np.random.default_rng(3)
+    rows = np.sort(rng.geometric(0.2, 400))
+    for part, wanted in ((0.3, 600), (0.3, 150), (0.9, 20), (0.1, 1_900), (0.5, 1)):
+        chosen = rng.random(400) < part
+        keep = _exact(rows, chosen, wanted)
+        assert keep.sum() == wanted and (keep <= rows).all() and (keep >= 0).all()
+    chosen = np.arange(400) % 4 == 0
+    keep = _exact(rows, chosen, int(rows[chosen].sum()) + 3)
+    assert ((keep != np.where(chosen, rows, 0)).sum()) == 1
+
+
+@pytest.mark.parametrize("wanted", [4_000, 4_001])
+def test_planted_cohorts_come_out_of_a_pool_that_does_not_have_them(wanted):
+    """Nobody begins in month 0, and month 4 is twice as large. That contradicts the rows' months,
+    which are to stay: users come five times as near. All are in the pool with just these
+    rows."""
+    rng = np.random.default_rng(1)
+    codes, owner = pool(rng, 5_000)
+    shares = np.array([0.0, 0.15, 0.15, 0.15, 0.35, 0.2])
+    marginal = Marginal(("first",), shares, np.full(6, 0.002))
+    choice = Choice(VIEW, [marginal], SIZES, 3)
+    before = 0.5 * np.abs(first_shares(codes, owner) - shares).sum()
+    made, user = choice(codes, owner, wanted, 5)
+    assert len(user) == wanted and (np.bincount(user) > 0).all()
+    after = 0.5 * np.abs(first_shares(made, user) - shares).sum()
+    assert after < 0.04 < 0.19 < before
+    rows, pool_rows = (np.bincount(np.bincount(x), minlength=30)[:30] for x in (user, owner))
+    assert 0.5 * np.abs(rows / rows.sum() - pool_rows / pool_rows.sum()).sum() < 0.02
+    kept = {
+        tuple(sorted(zip(made["month"][user == u], made["shop"][user == u]))) for u in range(50)
+    }
+    there = {
+        tuple(sorted(zip(codes["month"][owner == u], codes["shop"][owner == u])))
+        for u in set(owner)
+    }
+    assert len(kept - there) <= 1
+    again, same = choice(codes, owner, wanted, 5)
+    assert (same == user).all() and all((again[n] == made[n]).all() for n in made)
+
+
+def test_the_pool_is_left_alone_where_targets_are_noise():
+    """Targets that are the pool's plus noise of less than their standard errors: the choice does not
+    follow them. The same differences with small errors are followed."""
+    rng = np.random.default_rng(2)
+    codes, owner = pool(rng, 6_000)
+    shares = first_shares(codes, owner)
+    noisy = shares + rng.normal(0, 0.03, 6) * 0.4
+    apart = {}
+    for error in (0.03, 0.0005):
+        choice = Choice(VIEW, [Marginal(("first",), noisy, np.full(6, error))], SIZES, 3)
+        made, user = choice(codes, owner, len(owner) // 3, 5)
+        moved, asked = first_shares(made, user) - shares, noisy - shares
+        apart[error] = moved @ asked / (asked @ asked)  # the part of the way that was gone
+    assert apart[0.03] < 0.5 and apart[0.0005] > 0.7
+
+
+def test_gaps_are_those_of_rows_in_order_and_are_chosen_for():
+    codes = {"month": np.array([0, 0, 3, 5, 1, 2], np.uint32)}
+    gaps = Gaps(("month",), np.full(4, 0.25), 0.01)
+    assert gaps.bins(codes, SIZES, np.array([0, 4, 6])).tolist() == [4, 0, 2, 2, 4, 1]
+    rng = np.random.default_rng(4)
+    codes, owner = pool(rng, 3_000)
+    order = np.lexsort((codes["month"], owner))
+    codes, owner = {n: c[order] for n, c in codes.items()}, owner[order]
+
+    def shares(codes, owner):
+        start = np.append(0, np.cumsum(np.bincount(owner)))
+        bins, size = gaps.bins(codes, SIZES, start), np.diff(start)
+        weight = np.repeat(1 / np.maximum(size - 1.0, 1), size)
+        return np.bincount(bins, weight, 5)[:4] / (size > 1).sum()
+
+    goal = np.array([0.6, 0.3, 0.1, 0.0])
+    chosen = Choice(VIEW, [], SIZES, 3, Gaps(("month",), goal, 0.001))(codes, owner, 2_500, 1)
+    assert np.abs(shares(*chosen) - goal).sum() < 0.5 * np.abs(shares(codes, owner) - goal).sum()
+
+
+def test_amounts_are_whole_numbers_in_octaves():
+    whole = whole_numbers(np.array([0.5, 3.0, np.nan, 8000.0]))
+    assert whole[3] > 1 << 30 and whole[2] == 0 and abs(whole[1] / whole[0] - 6) < 1e-3
+    edges = octaves(whole, 100 * whole[3])
+    assert edges[0] == whole[0] and edges[-1] > 100 * whole[3]
+    assert all(b == 2 * a for a, b in pairwise(edges))
+    signed = octaves((-3, 0, 5), 50)
+    assert signed == [-e for e in reversed(signed)] and signed == sorted(signed)
