@@ -1,4 +1,4 @@
-"""Choosing whole users from a pool; see csrc/choose.h. Arguments are checked in users/choice.py."""
+"""Choosing whole users from a pool; see csrc/choose.h. Arguments are checked in users/user_choice.py."""
 
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 

@@ -9,7 +9,7 @@ from .._core import bound, count
 from ..domain import Domain
 from ..errors import DataError, UsageError, is_whole
 from ..tables.table import Table, as_schema, code_dtype
-from ..users.facts import facts_of
+from ..users.user_facts import facts_of
 
 DENSE_HISTOGRAM = 1 << 31
 """The most keys of a histogram, which is returned as one dense array."""

@@ -27,7 +27,6 @@ from ..userkeys import (
     WithoutId,
 )
 from ..users.balance import balanced
-from ..users.choice import Choice
 from ..users.dealing import TRIAL_ROWS, Dealer, dealer
 from ..users.order import MOST_TIMES, Goal, Order, order_of, to_ask
 from ..users.people import (
@@ -51,7 +50,8 @@ from ..users.rates import (
     rates_of,
     roles,
 )
-from ..users.table import Marginal, PoolTable, pool_facts, released, user_facts
+from ..users.user_choice import Choice
+from ..users.user_table import Marginal, PoolTable, pool_facts, released, user_facts
 from .base import Config, Job, Outcome, Outline, ignore_empty_columns
 from .cliquetree.clique_tree import CliqueTree
 from .limits.structural_zeros import StructuralZeros

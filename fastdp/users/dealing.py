@@ -12,11 +12,11 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import UsageError
-from .choice import Choice
 from .levels import COARSE, LEVEL_GROUPS, Level, levels_of
 from .order import TRIES, Order
 from .people import ALL, Codes, Groups, People
 from .rates import GROUPS, Feature, Rates, Roles, chance, shrunk, urn
+from .user_choice import Choice
 
 CHUNK_ROWS = 1 << 14
 """Rows that are dealt together. Chunks are independent of each other: threads share them, and

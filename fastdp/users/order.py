@@ -16,8 +16,8 @@ from ..measurement import Measurement
 from ..schema import Schema
 from ..schema.columns import Numeric
 from ..userkeys import MOST_CODES, Succession
-from .choice import Gaps
 from .rates import GROUPS, Rates, Roles
+from .user_choice import Gaps
 
 MOST_ENDS = 64
 """Bins of first and last rows."""

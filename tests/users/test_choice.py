@@ -8,8 +8,8 @@ import pytest
 
 from fastdp._core import choose as core
 from fastdp.userkeys import UserFacts
-from fastdp.users.choice import Choice, Gaps, _exact
-from fastdp.users.table import Marginal, octaves, pool_facts, whole_numbers
+from fastdp.users.user_choice import Choice, Gaps, _exact
+from fastdp.users.user_table import Marginal, octaves, pool_facts, whole_numbers
 
 SIZES = {"month": 6, "shop": 5}
 VIEW = UserFacts(

@@ -119,7 +119,7 @@ class GroupedRows(ModelRows):
 
 class PoolRows(ModelRows):
     """Shards with `times` times as many rows as `total` says, of which a dealer keeps one in
-    `times` (`users.choice`)."""
+    `times` (`users.user_choice`)."""
 
     def __init__(self, rows: ModelRows, times: int):
         self.rows, self.times = rows, times

@@ -15,9 +15,9 @@ from msgspec import Struct
 
 from ..domain import Domain
 from ..userkeys import UserFacts
-from .facts import distinct
 from .people import Codes
-from .table import Marginal, pool_facts
+from .user_facts import distinct
+from .user_table import Marginal, pool_facts
 
 SWEEPS = 12
 TIGHT = 0.25

@@ -12,9 +12,9 @@ from msgspec import Struct
 from ..domain import Clique, Domain
 from ..measurement import Measurement
 from ..userkeys import MOST_VALUE, UserFacts
-from .facts import facts_of
 from .people import Codes
 from .rates import Roles
+from .user_facts import facts_of
 
 PERIODS = 24
 """Equal periods of the first column of the order, at most."""
