@@ -12,6 +12,7 @@ _WHERE = {
     "Dialect": "schema.dialect",
     "Table": "tables.table",
     "read": "tables.ingest",
+    "source": "tables.sources.source",
     "sql": "tables.sql",
     "select_keys": "release.keyselect",
     "synthesize": "run.synthesize",

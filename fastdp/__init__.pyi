@@ -31,6 +31,7 @@ from .schema.dialect import Dialect as Dialect
 from .schema.linked_schema import LinkedSchema as LinkedSchema
 from .tables.drafting import draft as draft
 from .tables.ingest import read as read
+from .tables.sources.source import source as source
 from .tables.sql import sql as sql
 from .tables.table import Table as Table
 

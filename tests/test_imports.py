@@ -29,7 +29,7 @@ FLOORS = [
     {"release"},
     {"mechanisms"},
     {"metrics"},
-    {"report"},
+    {"report", "plugins"},
     {"run"},
     {"cli"},
     {"__main__"},
@@ -39,7 +39,7 @@ FLOOR = {place: i for i, places in enumerate(FLOORS) for place in places}
 BEHIND = {"tables", "engines"}
 """Where private rows and exact counts are."""
 BEHIND_CORE = {"count", "bound"}
-MAY_HOLD_TABLES = {"tables", "engines", "release", "run", "metrics", "report", "cli"}
+MAY_HOLD_TABLES = {"tables", "engines", "release", "run", "metrics", "report", "cli", "plugins"}
 FITS_ON_PUBLIC_TABLES = {("public", "data"), ("public", "choice"), ("public", "archetypes", "fit")}
 MAY_RELEASE = {("release", "reserve"), ("release", "keyselect"), ("release", "private_domain")}
 """What opens sessions: a mechanism is handed one and imports none of it."""

@@ -93,7 +93,7 @@ def load(mechanism: str | PathLike | Mapping | Config | Recipe) -> Recipe:
     text = str(mechanism)
     if text == AUTO:
         return Recipe(DEFAULT, name=AUTO)
-    if text in MECHANISMS:
+    if text in MECHANISMS or (text not in builtin() and MECHANISMS.outside(text)):
         get(text)
         return Recipe(text, name=text)
     if text in builtin():

@@ -47,7 +47,7 @@ class Traits(Struct, frozen=True, kw_only=True):
     no_constraints: str = ""
 
 
-MECHANISMS: Registry[Any] = Registry("mechanism", __package__)
+MECHANISMS: Registry[Any] = Registry("mechanism", __package__, "fastdp.mechanisms")
 
 
 def mechanism(name: str, **traits: Any) -> Callable[[Registered], Registered]:

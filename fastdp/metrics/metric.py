@@ -39,14 +39,14 @@ class Metric(Struct, frozen=True, kw_only=True):
     rank: int = 100
 
 
-METRICS: Registry[Metric] = Registry("metric", __package__)
+METRICS: Registry[Metric] = Registry("metric", __package__, "fastdp.metrics")
 
 
 def metric(name: str, **about: Any) -> Callable[[Score], Score]:
     """A decorator that registers a function of a `Comparison` as a metric; about: `Metric`."""
 
     def register(score: Score) -> Score:
-        METRICS.add(name)(Metric(name=name, score=score, **about))
+        METRICS.add(name, score.__module__)(Metric(name=name, score=score, **about))
         return score
 
     return register

@@ -15,7 +15,7 @@ from .metric import METRICS, ranked
 
 Asked = str | Callable[..., Any]
 """The name of a metric, or a function of a `Pair` (two coded tables)."""
-FACTS = ("private", "rows", "columns", "baselines", "seconds")
+FACTS = ("private", "rows", "columns", "baselines", "seconds", "plugins")
 """Keys of a result that are not metrics."""
 
 
@@ -52,6 +52,8 @@ def score(
     if samples:
         out["baselines"] = samples
     out["seconds"] = seconds
+    if plugins := [p for name in wanted if isinstance(name, str) and (p := METRICS.plugin(name))]:
+        out["plugins"] = plugins
     return out
 
 
@@ -71,7 +73,8 @@ def _wanted(
             asked += [one.name for one in known if one.applies(comparison)]
         elif grouped := [one.name for one in known if name in one.groups]:
             asked += grouped
-        elif name in METRICS:
+        elif name in METRICS or METRICS.outside(name):
+            METRICS.get(name)
             asked.append(name)
         else:
             listed = ", ".join([*(one.name for one in known), *_groups(), "all"])

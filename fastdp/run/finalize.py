@@ -21,7 +21,7 @@ from .output import Output, stamped, write_measurements
 from .public_data import public_entry
 from .result import Run
 from .row_count_checks import missing_notes, missing_rows
-from .spec import RunSpec
+from .spec import RunSpec, plugin_note
 
 
 def finalize(
@@ -44,9 +44,13 @@ def finalize(
         **spec.described,
         **outcome.details,
     }
+    if spec.plugins:
+        mechanism["plugins"] = list(spec.plugins)
     if derived := [name for name in spec.schema.domain if name not in spec.schema.modelled]:
         mechanism["derived"] = derived
     notes = list(outcome.notes)
+    if spec.plugins:
+        notes.append(plugin_note(spec.plugins))
     if reserved.learnt is not None:
         found = reserved.learnt.missing
         found |= missing_rows(spec.schema, list(found), outcome.measurements)

@@ -28,7 +28,7 @@ from ..tables.sources.source import Source
 from ..tables.userids import UserIndex
 from .counter import engine_for
 from .source_checks import check_source
-from .spec import RunOptions, RunSpec
+from .spec import RunOptions, RunSpec, plugins_of
 from .status import RunStatus
 from .validate import check_sources, checked_epsilons, checked_values
 
@@ -148,6 +148,7 @@ def validate_linked(
         several=True,
         reporter=Reporter(shown_by(options.progress), options.cancel, len(links.names)),
         status=status,
+        plugins=plugins_of(recipe, list(tables.values())),
         links=links,
         epsilon=float(epsilon),
         shares=shares_of(links),

@@ -14,6 +14,7 @@ from .._util.progress import Progress, Reporter
 from ..errors import UsageError, did_you_mean
 from ..mechanisms.base import Config
 from ..mechanisms.recipe import Recipe
+from ..mechanisms.registry import MECHANISMS
 from ..numbers.typed import TypedNumber
 from ..privacy.ledger import Ledger, opened
 from ..schema import Schema
@@ -102,7 +103,8 @@ def lists_options(function: Function) -> Function:
 @dataclass(frozen=True, kw_only=True)
 class RunSpec:
     """One call of `synthesize` whose arguments have been checked. `asked`: the schema as it was
-    given; `schema`: the same, or the finished one once private domains were found."""
+    given; `schema`: the same, or the finished one once private domains were found; `plugins`: what
+    the statement says of code from outside."""
 
     options: RunOptions
     asked: Schema
@@ -115,6 +117,7 @@ class RunSpec:
     reporter: Reporter
     status: RunStatus
     numbers: NumberOptions | None = None
+    plugins: tuple[dict[str, str], ...] = ()
 
     @property
     def asked_numbers(self) -> tuple[TypedNumber, ...]:
@@ -196,3 +199,23 @@ class RunSpec:
 
     def timings(self, i: int) -> dict[str, float]:
         return self.reporter.spent(self.label(i) if self.several else "")
+
+
+def plugins_of(recipe: Recipe, sources: Sequence[Source | None]) -> tuple[dict[str, str], ...]:
+    """The plug-ins that take part in a run, for its statement: the mechanism, and those among its
+    sources, private and public."""
+    single = [one for source in sources if source is not None for one in source.single]
+    found = [MECHANISMS.plugin(recipe.mechanism), *(one.plugin for one in single)]
+    return tuple(plugin for plugin in found if plugin is not None)
+
+
+def plugin_note(plugins: Sequence[Mapping[str, str]]) -> str:
+    """What a statement says where code from outside took part."""
+    listed = ", ".join(
+        f"{p['kind']} {p['name']!r} of {p['package']} {p['version']}" for p in plugins
+    )
+    return (
+        f"code from outside fastdp took part: {listed}; the guarantee supposes that it reads the"
+        " private rows only through fastdp's session, or, if it is a source, hands them all over"
+        " and keeps nothing"
+    )

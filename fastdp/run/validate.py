@@ -28,7 +28,7 @@ from ..tables.table import Table
 from .counter import engine_for
 from .number_options import NumberOptions, exact_fields, number_options
 from .source_checks import check_rereading
-from .spec import FLAGS, RunOptions, RunSpec
+from .spec import FLAGS, RunOptions, RunSpec, plugins_of
 from .status import RunStatus
 
 
@@ -66,6 +66,7 @@ def validate(
         reporter=Reporter(shown_by(options.progress), options.cancel, len(epsilons)),
         status=status,
         numbers=numbers,
+        plugins=plugins_of(recipe, [table, options.public]),
     )
 
 

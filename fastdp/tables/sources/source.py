@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..._util.registries import Registry
-from ...errors import DataError
+from ...errors import DataError, UsageError
 from ...schema.dialect import Dialect
 from ..parts import Part
 
@@ -60,6 +60,11 @@ class Source:
     def title(self) -> str | None:
         """The name of a schema that is made of its columns."""
         return None
+
+    @property
+    def plugin(self) -> dict[str, str] | None:
+        """What a statement says of a source from outside; None: it is fastdp's own."""
+        return SOURCES.plugin(SOURCES.name_of(type(self)))
 
     @property
     def single(self) -> list[Source]:
@@ -114,7 +119,7 @@ class Source:
         return {place for name in names for place in _place(name)}
 
 
-SOURCES: Registry[type[Source]] = Registry("source", __package__)
+SOURCES: Registry[type[Source]] = Registry("source", __package__, "fastdp.sources")
 
 
 def source_of(given: Any) -> Source:
@@ -123,6 +128,28 @@ def source_of(given: Any) -> Source:
         return given
     kinds = sorted(SOURCES, key=lambda kind: kind.last)
     return next(kind(given) for kind in kinds if kind.takes(given))
+
+
+def source(name: str, given: Any) -> Source:
+    """A source of a kind that is named, in place of the one that its type would decide.
+
+    Parameters
+    ----------
+    name : str
+        The kind: one of fastdp's own, or one that an installed package adds (docs/guide/plugins.md), which is
+        imported here. A plug-in sees the private rows: use only one that you trust.
+    given : object
+        What that kind of source takes, such as a path or an address.
+
+    Returns
+    -------
+    Source
+        For `fastdp.read`, `fastdp.synthesize` and everything else that takes a source.
+    """
+    kind = SOURCES.get(name)
+    if not kind.takes(given):
+        raise UsageError(f"source {name!r} does not take a {type(given).__name__}: {kind.__doc__}")
+    return kind(given)
 
 
 def open_parts(given: Any, dialect: Dialect | None = None) -> list[Part]:

@@ -1,0 +1,54 @@
+"""Mechanisms that are not adaptive: they state their plan once, and running executes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from ...domain import Clique, Domain
+from ...measurement import Request
+from ...release.gateway import Session
+from ..base import Config, Job, Outcome, Outline, Planned, whole_total
+from ..registry import Traits
+from .model_rows import ModelRows
+from .one_ways import part_mu
+from .user_histogram import measure_users, users_share
+
+
+class PlannedMechanism(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Measures a fixed list of marginals in one step, fits a model to them and draws rows of it. A
+    subclass writes `plan`; `outline` and `run` follow from it."""
+
+    traits: ClassVar[Traits] = Traits(may_choose_clip=True)
+
+    def plan(self, domain: Domain) -> Mapping[Clique, float]:
+        """The marginals to measure, each with its weight: shares of mu^2 are in the proportions of
+        the weights. It depends on public facts alone."""
+        raise NotImplementedError
+
+    def shares(self, domain: Domain, left: float) -> dict[Clique, float]:
+        """The share of mu^2 of each planned marginal, `left` in all."""
+        weights = self.plan(domain)
+        whole = sum(weights.values())
+        return {domain.canonical(clique): left * w / whole for clique, w in weights.items()}
+
+    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
+        taken = users_share(self, public=public, user=user)
+        shares = self.shares(domain, 1 - taken)
+        lines = [Planned(c, share, domain.cells(c)) for c, share in shares.items()]
+        charges = (("rows per user", taken),) if taken else ()
+        return Outline(tuple(lines), charges, tuple(shares))
+
+    def run(self, session: Session, job: Job) -> Outcome:
+        users = measure_users(self, session, job)
+        shares = self.shares(session.domain, 1 - users.share)
+        requests = [Request(c, part_mu(session, share)) for c, share in shares.items()]
+        answers = session.measure(requests, label="marginals")
+        model = job.fit(session.domain, answers, zeros=job.zeros.impossible)
+        total = whole_total(model.total * users.clip_correction, job.rows)
+        return Outcome(
+            rows=ModelRows(model, total, job.seed),
+            measurements=(*users.released, *answers),
+            model=model,
+            users=users.histogram,
+        )
