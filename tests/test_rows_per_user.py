@@ -138,3 +138,22 @@ def test_the_number_of_rows_is_found_with_its_tail(shape):
     if shape == "panel":
         assert np.median(np.subtract(off, without)) < 0.02
     assert inside >= 72, "of 80 ends, one of the two of an interval each"
+
+
+def test_ids_are_dealt_where_no_user_stands_out():
+    """A histogram of noise alone once stopped a charged run by a division by 0."""
+    from types import SimpleNamespace
+
+    from fastdp.measurement import Measurement
+    from fastdp.public.ids import deal_by_size
+    from fastdp.run.id_source import id_source
+
+    values = np.where(np.arange(len(size_edges(64))) % 2, 3.0, -3.0)
+    outcome = SimpleNamespace(
+        owners=None, counts=None, dealer=None, users=Measurement("n", values, 40.0)
+    )
+    schema = SimpleNamespace(user="id", max_rows_per_user=64)
+    own = SimpleNamespace(ids=SimpleNamespace(source="private", columns=None), clip=8)
+    source = id_source(schema, outcome, own, None)
+    owner, users = deal_by_size(500, source.sizes, source.users, seed=1)
+    assert len(owner) == 500 and users > 1

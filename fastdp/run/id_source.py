@@ -8,7 +8,7 @@ import numpy as np
 
 from ..mechanisms.base import Config, Outcome
 from ..privacy.clip import PRIVATE, choice_bound, size_edges
-from ..rows_per_user import RowsPosterior
+from ..rows_per_user import RowsPosterior, mean_rows
 from ..schema import Schema
 from .output import IdSource
 
@@ -37,4 +37,6 @@ def id_source(
     errors = np.sqrt(outcome.users.variances)
     found = RowsPosterior.of(size_edges(bound), outcome.users.values, errors, bound)
     sizes, users = (np.array(x) for x in found.points())
+    if not users.sum() > 0:  # nothing stands out of the noise: bins count alike
+        sizes, users = mean_rows(found.edges, bound), np.zeros(len(found.edges))
     return IdSource(sizes=np.rint(sizes).astype(np.int64), users=users, bound=bound)
