@@ -206,16 +206,29 @@ def cells_of(column: Numeric) -> Cells:
             continue
         stretches = np.unique(on_line(_stretches(low, high + step, code)))
         stretches = stretches[(stretches < high[code]) | (stretches == stretches[-1])]
+        own_edges: list[float] = []
+        own_parts: list[tuple[int, float]] = []
+        own_corners: list[tuple[int, float]] = []
         for start, end in pairwise(stretches):
             last = end == stretches[-1]
             inner = np.unique(on_line(start + np.arange(1, PARTS) / PARTS * (end - start)))
             cuts = np.array([start, *inner[(start < inner) & (inner < end)], end])
             middle = (cuts[:-1] + cuts[1:] - step) / 2
             places = np.clip((middle - start) / ((high[code] if last else end) - start), 0.0, 1.0)
-            edges += [*cuts[1:-1].tolist(), upper if last else float(end)]
-            parts += [(len(corners), place) for place in places.tolist()]
-            corners.append((code, start))
-        corners.append((code, high[code]))
+            own_edges += [*cuts[1:-1].tolist(), upper if last else float(end)]
+            own_parts += [(len(corners) + len(own_corners), place) for place in places.tolist()]
+            own_corners.append((code, float(start)))
+        own_corners.append((code, float(high[code])))
+        steps = np.diff([edges[-1], *own_edges])
+        far = np.diff([at for _, at in own_corners])
+        if not own_edges or not (steps > 0).all() or not (far > 0).all():
+            # Beyond 2^53 units of its last digit a bin can be finer than floats: it stays whole.
+            edges.append(upper)
+            parts.append((-1, 0.0))
+            continue
+        edges += own_edges
+        parts += own_parts
+        corners += own_corners
     changed: dict[str, Any] = dict.fromkeys(("min", "max", "tail", "lower_tail"))
     changed |= {"null": _kept(column.null), "overflow": _kept(column.overflow)}
     counted = replace(plain, edges=tuple(edges), atoms=(), **changed)

@@ -2,6 +2,7 @@
 column."""
 
 import datetime
+import decimal
 import json
 
 import jsonschema
@@ -296,3 +297,37 @@ def test_a_small_table_without_users_has_rows_whatever_the_noise(tmp_path):
         assert run.data.num_rows > 40 and fastdp.verify(run).ok
         noted.append(any("mostly noise" in note for note in run.privacy["notes"]))
     assert sum(noted) >= 3  # a total above two standard errors: one run in 30
+
+
+DECIMAL = decimal.Decimal
+CONSTANTS = {
+    "10^16": (38, 0, [DECIMAL(10) ** 16]),
+    "10^10 of 18 digits": (38, 18, [DECIMAL(10) ** 10]),
+    "10^37": (38, 0, [DECIMAL(10) ** 37]),
+    "-10^16 - 1": (38, 0, [-(DECIMAL(10) ** 16) - 1]),
+    "7 of 30 digits": (38, 30, [DECIMAL(7)]),
+    "neighbours": (38, 0, [DECIMAL(10) ** 17 + k for k in range(3)]),
+    "a sentinel": (38, 0, [DECIMAL(10) ** 20 - 1, DECIMAL(1), DECIMAL(2)]),
+}
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_decimals_beyond_floats_have_private_domains(name):
+    """Bins that are finer than floats stay whole; five draws of noise each."""
+    digits, places, values = CONSTANTS[name]
+    column = pa.array(values * (300 // len(values)), pa.decimal128(digits, places))
+    rows = pa.table({"u": np.arange(len(column)), "x": column})
+    for seed in range(5):
+        run = fastdp.synthesize(
+            rows, "mst", 0.9, 1e-6, domain="private", user="u", progress=False, seed=seed
+        )
+        assert run.data.schema.field("x").type == column.type
+
+
+@pytest.mark.parametrize("value", [1e22, -1e300, 2.0**53 + 2, 5e-324])
+def test_constant_floats_of_any_size_have_private_domains(value):
+    rows = pa.table({"u": np.arange(300), "x": np.full(300, value)})
+    for seed in range(3):
+        fastdp.synthesize(
+            rows, "mst", 0.9, 1e-6, domain="private", user="u", progress=False, seed=seed
+        )
