@@ -7,6 +7,7 @@ the schema in which the column is an ordinary one (docs/guide/domains.md).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -222,6 +223,7 @@ class Pending(Column):
         null = "code" if nulls else "drop"
         if self.wanted == "timestamp":
             return self._with_span(edges, null)
+        edges = _increasing(edges)
         whole = self.whole or dtypes.family(self.dtype) == "int" or digits == 0
         if whole and edges[-1] - edges[0] <= (
             MOST_WHOLE if self.wanted == "integer" else len(edges) - 1
@@ -271,6 +273,14 @@ _READ_AS = {
     kind_of_text.ZONED: ("timestamp", "timestamp[us, tz=UTC]"),
 }
 """By kind of text: (kind of column, type) of a private column of texts that are read so."""
+
+
+def _increasing(edges: Sequence[float]) -> list[float]:
+    """The edges that differ as floats, at least two: beyond 2^53 units of the last digit, decimals
+    that differ can be one float."""
+    out = [edges[0]]
+    out += [b for a, b in pairwise(edges) if float(b) > float(a)]
+    return out if len(out) > 1 else [*out, math.nextafter(float(out[0]), math.inf)]
 
 
 def _wide(edges: Sequence[float]) -> bool:
