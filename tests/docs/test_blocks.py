@@ -43,7 +43,7 @@ def retention(names):
         for cell, found in zip(cells, names["found"].values(), strict=True):
             mean, _, deviation = cell.partition(" ± ")
             room = 5 * max(float(deviation), 0.01) if deviation else 0
-            assert abs(float(mean) - found[what]) <= 0.0051 + room, (what, cell)
+            assert abs(float(mean) - found[what]) <= 0.0051 + room, (what, cell, found[what])
 
 
 NEEDS = {"embedding.md": "duckdb", "databases.md": "duckdb"}

@@ -82,7 +82,7 @@ def test_bad_requests(session):
     with pytest.raises(UsageError, match="label"):
         session.measure([Request(("a",), 0.1)], "")
     with pytest.raises(PrivacyError, match="noise scales"):
-        session.measure([Request(("a",), 1e-6)], "hopeless")
+        session.measure([Request(("a",), 1e-9)], "hopeless")
     assert session.measure([], "nothing") == []
 
 

@@ -85,6 +85,7 @@ ABSURD = {
     "max_cells": [*WHOLE, 0, 10**20],
     "engine": [5, "no", "", *OTHER],
     "partitions": [*WHOLE, 0, 10**20],
+    "numbers": [5, "sum(", ["sum(nope)"], [5], {"no": 1}, {"list": ["count"], "share": 2}, THING],
     "ignore_empty_columns": FLAGS,
     "diagnose": FLAGS,
 }
