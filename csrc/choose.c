@@ -63,8 +63,7 @@ static int exchange(state *s, int64_t out, int64_t in) {
     add(s, out, -1.0);
     add(s, in, 1.0);
     double more = 0.0;
-    for (int64_t t = 0; t < s->tables; t++)
-        more += s->change[t];
+    for (int64_t t = 0; t < s->tables; t++) more += s->change[t];
     if (more < -1e-9) {
         for (int64_t t = 0; t < s->tables; t++) s->error[t] += s->change[t];
         return 1;
@@ -85,7 +84,8 @@ static int64_t candidate(const fdp_choice_plan *p, int64_t out, stream *random) 
 static int valid(const fdp_choice_plan *p) {
     for (int64_t t = 0; t < p->facts + p->columns; t++) {
         const uint64_t size = (uint64_t)(p->first[t + 1] - p->first[t]);
-        const uint32_t *codes = t < p->facts ? p->facts_of + t * p->users : p->codes + (t - p->facts) * p->rows;
+        const uint32_t *codes =
+            t < p->facts ? p->facts_of + t * p->users : p->codes + (t - p->facts) * p->rows;
         const int64_t n = t < p->facts ? p->users : p->rows;
         for (int64_t i = 0; i < n; i++)
             if (codes[i] >= size) return 0;
@@ -94,7 +94,8 @@ static int valid(const fdp_choice_plan *p) {
 }
 
 int fdp_choose(const fdp_choice_plan *p, uint8_t *chosen, double *error) {
-    if (p->users < 1 || p->facts < 0 || p->steps < 0 || p->columns < p->steps || !valid(p)) return FDP_ERR_ARGUMENT;
+    if (p->users < 1 || p->facts < 0 || p->steps < 0 || p->columns < p->steps || !valid(p))
+        return FDP_ERR_ARGUMENT;
     const size_t tables = (size_t)(p->facts + p->columns), cells = (size_t)p->first[tables];
     double *room = calloc(cells + tables + 1, sizeof *room);
     int64_t *list = malloc(sizeof *list * (size_t)p->users);

@@ -357,6 +357,7 @@ class _Users:
 
     def _ends(self, view: UserFacts) -> list[Marginal]:
         """First and last periods by the release of users' order, where its bins are the periods."""
+        assert self.decided is not None
         answers = next(m for m in self.released if m.label == ORDER_LABEL)
         key = to_ask(self.job.schema, self.session.domain, self.decided)
         parts, sigma = key.parts(answers.values), float(np.max(answers.sigma))
