@@ -359,6 +359,8 @@ class _Users:
         """First and last periods by the release of users' order, where its bins are the periods."""
         assert self.decided is not None
         answers = next(m for m in self.released if m.label == ORDER_LABEL)
+        if self.decided is None:
+            raise RuntimeError("the order of rows is asked about after columns have their roles")
         key = to_ask(self.job.schema, self.session.domain, self.decided)
         parts, sigma = key.parts(answers.values), float(np.max(answers.sigma))
         out = []

@@ -32,8 +32,19 @@ _MANIFEST = "manifest.json"
 _MOST_MANIFEST = 64 << 20
 _DATE = (1980, 1, 1, 0, 0, 0)
 _KINDS = "biuf"
-BROKEN = (OSError, EOFError, RuntimeError, ValueError, OverflowError, LookupError, AttributeError)
-BROKEN += (zipfile.BadZipFile, TypeError, struct.error, zlib.error)
+BROKEN = (
+    OSError,
+    EOFError,
+    RuntimeError,
+    ValueError,
+    OverflowError,
+    LookupError,
+    AttributeError,
+    TypeError,
+    zipfile.BadZipFile,
+    struct.error,
+    zlib.error,
+)
 """What Python's zip and array readers raise on damaged files; UnicodeDecodeError is a
 ValueError, NotImplementedError a RuntimeError."""
 

@@ -17,7 +17,7 @@ from ..domain import Clique, Domain
 from ..errors import MeasurementError, PrivacyError, UsageError, is_whole
 from ..measurement import SCALE, Request
 from ..privacy import scale
-from ..privacy.accountant import GAUSSIAN, Event, Gaussian, Pure
+from ..privacy.accountant import Event, Gaussian, Pure, Threshold
 from ..queries import AdaGrid, Binned, Identity, Sparse, Weighted, fresh
 from ..userkeys import KEYS, Agreement, Groups, RowsUpTo, Succession, UserKey, WithoutId
 
@@ -42,8 +42,10 @@ a factor of 3 (8 columns) to 2 (300)."""
 def check_affordable(clip: int, cap: Event, columns: int) -> None:
     """Raise PrivacyError, before anything is charged, if a step of a run could need more noise than
     the sampler draws exactly."""
-    gaussian = isinstance(cap, GAUSSIAN)
-    whole = clip * SCALE / max(cap.mu, TINY) if gaussian else 1 / max(cap.epsilon, TINY)
+    if isinstance(cap, Gaussian | Threshold):
+        whole = clip * SCALE / max(cap.mu, TINY)
+    else:
+        whole = 1 / max(cap.epsilon, TINY)
     worst = whole * PARTS_PER_COLUMN * max(columns, LEAST_COLUMNS)
     if worst > scale.MAX_SCALE:
         raise PrivacyError(
