@@ -20,7 +20,8 @@ PARTS = 1 << 12
 """Shares are whole multiples of 1 / PARTS, so that no last bit of a logarithm decides a charge."""
 HALF_WIDTHS = {"people": 2.0, "sum": 20.0, "mean": 25.0, "quantile": 16.0}
 """Half-width times mu times users, relative: of a share of users of .4, and of sums, means and the
-median of log-normal amounts (sigma 1). Measured by `python -m bench.numbers_asked --constants`."""
+median of log-normal amounts (sigma 1). Rough public guesses from prototypes: they only divide mu^2,
+and no interval follows from them."""
 MOST = 1.0
 """A number that would be wider than this counts as this wide: more of mu^2 would not save it."""
 
