@@ -38,7 +38,7 @@ def half(self, folder, reporter=None):
 
 stage = sys.argv.pop(1)
 if stage == "read":
-    fastdp.tables.ingest.read = hang
+    fastdp.engines.local.read = hang
 elif stage == "measure":
     local = fastdp.engines.local.LocalCounter
     local.marginals = after_the_first(local.marginals)

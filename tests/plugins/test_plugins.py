@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -169,8 +170,10 @@ def test_a_mechanism_is_given_a_session_and_no_rows(installed):
 
 def test_the_example_installs(tmp_path):
     """Where pip and setuptools are there and fastdp need not be built for it."""
-    pytest.importorskip("pip")
-    pytest.importorskip("setuptools")
+    # Importing setuptools here would replace distutils under whoever has imported it before.
+    for package in ("pip", "setuptools"):
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
     options = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--target"]
     source = tmp_path / "source"
     subprocess.run(["cp", "-r", str(EXAMPLE), str(source)], check=True)
