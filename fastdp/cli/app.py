@@ -44,6 +44,7 @@ def synth(
     data: list[str] | None = None,
     sql: str | None = None,
     out: Path | None = None,
+    private_dir: Path | None = None,
     delta: float = 1e-9,
     mechanism: str = "auto",
     schema: str | None = None,
@@ -77,7 +78,7 @@ def synth(
 
     The run folder appears whole or not at all: synthetic.parquet (or shards in synthetic/),
     privacy.json, model.fastdp, measurements.pq with standard errors, schema.json. Timings, the
-    report and the state to resume from are next to it in DIR.private.
+    report and the state to resume from are next to it in DIR.private (--private-dir: elsewhere).
     """
     tables = linked_sources(data or [], schema, mechanism, engine)
     files: list[str] = []
@@ -131,7 +132,8 @@ def synth(
     if as_json:
         emit({"out": str(out), "runs": [{"out": str(r.out), "privacy": r.privacy} for r in runs]})
     elif not quiet:
-        run_summary(out, runs, report=report)
+        private = private_dir or Path(f"{out}.private")
+        run_summary(out, private, runs, report=report)
 
 
 def owner_command(tables: dict[str, str] | None, data: list[str], failed: "Failed") -> str:

@@ -23,7 +23,7 @@ STAGES = HELP["stages"]
 
 _PARAMETER = re.compile(
     r"(?<![\w/'\"])(?:(resume|ignore_empty_columns)=True|(archetypes|clip|dataset|domain|drop|engine|form|"
-    r"ledger|max_cells|memory|out|partitions|public|report|rows|schema|seed|user)="
+    r"ledger|max_cells|memory|out|partitions|private_dir|public|report|rows|schema|seed|user)="
     r"(?:['\"](\w+)['\"])?)(?![\w'\"])"
 )
 _DIALECT = re.compile(r'\bdialect=\{"(\w+)": ("[^"]*")\}')

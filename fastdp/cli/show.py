@@ -99,8 +99,9 @@ def _from_here(path: Path | None) -> str:
     return str(path.relative_to(here) if path is not None and path.is_relative_to(here) else path)
 
 
-def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
-    """Print the files that were made and the privacy promise of each run."""
+def run_summary(out: Path, private: Path, runs: Sequence[Run], report: bool) -> None:
+    """Print the files that were made, in the run folder and in the private one, and the privacy
+    promise of each run."""
     console = _console()
     for run in runs:
         part = run.privacy["parts"][run.privacy.get("part", 0)]
@@ -124,14 +125,16 @@ def run_summary(out: Path, runs: Sequence[Run], report: bool) -> None:
     for run in runs:
         for line in _verdict(run, len(runs) > 1):
             console.print(printable(line))
-    if Path(f"{out}.private/reading.json").exists():
+    if (private / "reading.json").exists():
         console.print(
-            f"Left-out rows and lines: {out}.private/reading.json (private: do not release)."
+            printable(f"Left-out rows and lines: {private}/reading.json (private: do not release).")
         )
     console.print(f"Check it with: fastdp verify {shlex.quote(str(out))}")
     if report:
         name = "report.html" if len(runs) == 1 else "report-*.html"
-        console.print(f"Look at {out}.private/{name} (it uses the private data: do not release).")
+        console.print(
+            printable(f"Look at {private}/{name} (it uses the private data: do not release).")
+        )
 
 
 def _verdict(run: Run, several: bool) -> Iterator[str]:

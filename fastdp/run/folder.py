@@ -2,7 +2,8 @@
 
 While a run works, its files are in `DIR.tmp-XXXX` next to the folder; at the end all are flushed to
 the disk and the folder gets its name by one rename. What is not for release (timings, log, the
-run's own ledger, state to resume from) is in `DIR.private/`.
+run's own ledger, state to resume from) is in `DIR.private/`, or where `private_dir=` says
+(`private_folder`).
 """
 
 from __future__ import annotations
@@ -13,34 +14,33 @@ import json
 import os
 import secrets
 import shutil
-import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from .._util.files import as_path, replacing, sync, sync_tree, write_atomic
-from ..errors import RunError, UsageError
+from ..errors import RunError
+from .private_folder import OUT_FILE, Unfinished, check_place, folder_path, private_path, take
 
 STATE_VERSION = 1
-MOST_NAME, MOST_PATH = 240, 3500
-"""Most bytes of the folder's name and of its path. File systems allow 255 and 4096; the staging
-folder and its files have longer names than the folder, and are made only after noise was drawn."""
 
 
 class RunFolder:
     """One run's place on the disk. `state` is what a resumed run must agree with (arguments,
     digests, seeds)."""
 
-    def __init__(self, out: str | os.PathLike, *, resume: bool = False):
-        self.out = Path(os.path.abspath(as_path(out, "out=")))
-        if not self.out.name:
-            raise UsageError("out= must name a folder that fastdp can make")
-        if len(os.fsencode(self.out.name)) > MOST_NAME or len(os.fsencode(self.out)) > MOST_PATH:
-            raise UsageError(
-                f"out=: at most {MOST_NAME} bytes of name and {MOST_PATH} of path are possible"
-            )
-        self.private = self.out.with_name(self.out.name + ".private")
+    def __init__(
+        self,
+        out: str | os.PathLike,
+        *,
+        resume: bool = False,
+        private_dir: str | os.PathLike | None = None,
+    ):
+        self.out = folder_path(out, "out=")
+        self.private = private_path(self.out, private_dir)
+        self.elsewhere = self.private != private_path(self.out, None)
+        self.unfinished = Unfinished(self.out)
         self.resume = resume
         self.state: dict[str, Any] = {}
         self._lock: int | None = None
@@ -58,59 +58,87 @@ class RunFolder:
         if _exists(self.out) and not (self.resume and self.finished):
             raise RunError(f"{self.out} already exists; remove it or choose another out=")
         state = self.private / "state.json"
-        if state.exists() and not self.resume:
+        if _exists(state) and not self.resume:
             raise RunError(f"{self.private} has an unfinished run: use resume=True, or remove it")
-        if self.resume and not state.exists():
-            raise RunError(f"resume=True: there is no run to resume ({state} is missing)")
-        self._made = [p for p in self.out.parents if not p.exists()]
-        try:
-            self.out.parent.mkdir(parents=True, exist_ok=True)
-            self._fresh = not os.path.lexists(self.private)
-            if self._fresh:
-                self.private.mkdir(mode=0o700)
-            self._check_private()
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            self._lock = os.open(self.private / "lock", flags, 0o600)
-        except OSError as error:
-            raise RunError(f"cannot write to {self.out.parent}: {error.strerror}") from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            self._close_lock()
+        self.unfinished.check(self.private)
+        if self.resume and not _exists(state):
             raise RunError(
-                f"another process is using {self.private}; wait until it ends"
-            ) from error
-        if not self._holds_lock():
-            self._close_lock()
-            raise RunError(f"another process has just used {self.private}; try again")
+                f"resume=True: there is no run to resume ({state} is missing); if the run has its"
+                " private folder elsewhere, give the same private_dir="
+            )
+        if self.elsewhere:
+            check_place(self.private, self.out)
+        self._made = [p for p in (*self.out.parents, *self.private.parents) if not _exists(p)]
+        try:
+            self._lock = self._make_and_lock()
+            if self.elsewhere:
+                self._claim()
+        except RunError:
+            self._undo()
+            raise
+        except OSError as error:
+            self._undo()
+            places = dict.fromkeys(str(path.parent) for path in (self.out, self.private))
+            raise RunError(f"cannot write to {' or '.join(places)}: {error.strerror}") from error
         if self.resume:
             self._read_state(state)
             for name in self.state.get("staging", []):
                 shutil.rmtree(self.out.parent / name, ignore_errors=True)
         return self
 
-    def _check_private(self) -> None:
-        """Raise RunError if the private folder is a link, no folder, or somebody else's; otherwise
-        take it and its files for its owner alone."""
-        found = os.lstat(self.private)
-        if not stat.S_ISDIR(found.st_mode):
-            raise RunError(f"{self.private} is a link or no folder; remove it")
-        if found.st_uid != os.geteuid():
-            raise RunError(f"{self.private} belongs to somebody else; choose another out=")
-        self.private.chmod(0o700)
-        for path in self.private.iterdir():
-            if path.is_symlink():
-                raise RunError(f"{path} is a link; remove it")
-            if path.is_file():
-                path.chmod(0o600)
+    def _make_and_lock(self) -> int:
+        """Make the private folder where it is missing, and lock it; returns the open lock."""
+        self.out.parent.mkdir(parents=True, exist_ok=True)
+        self.private.parent.mkdir(parents=True, exist_ok=True)
+        if not os.path.lexists(self.private):
+            self.private.mkdir(mode=0o700)
+            self._fresh = True
+        self._take()
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        lock = os.open(self.private / "lock", flags, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(lock)
+            raise RunError(
+                f"another process is using {self.private}; wait until it ends"
+            ) from error
+        if not self._is_lock(lock):
+            os.close(lock)
+            raise RunError(f"another process has just used {self.private}; try again")
+        return lock
 
-    def _holds_lock(self) -> bool:
+    def _take(self) -> None:
+        """Make the private folder its owner's; a folder elsewhere must be this run's."""
+        take(self.private, self.out if self.elsewhere and not self.resume else None)
+
+    def _claim(self) -> None:
+        """Note in the private folder which run folder it belongs to, and next to the run folder
+        where an unfinished run's private folder is."""
+        self._take()  # again: another run may have used it before this one had the lock
+        write_atomic(self.private / OUT_FILE, os.fsencode(self.out) + b"\n", 0o600)
+        self.unfinished.write(self.private)
+
+    def _undo(self) -> None:
+        """Remove the folders that `open` made before it failed; without the lock, empty ones
+        only."""
+        if self._fresh and self._lock is not None:
+            shutil.rmtree(self.private, ignore_errors=True)
+        self._remove_empty([self.private] if self._fresh else [])
+        if self._lock is not None:
+            self.close()
+
+    def _remove_empty(self, folders: Sequence[Path] = ()) -> None:
+        """Remove these folders and the parents that this run made, if they are empty."""
+        for folder in (*folders, *self._made):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+
+    def _is_lock(self, lock: int) -> bool:
         """Whether the locked file still has the lock's name: a run that ends removes the file, and
         a new one may have been made since."""
-        if self._lock is None:
-            return False
         try:
-            return os.path.samestat(os.fstat(self._lock), os.stat(self.private / "lock"))
+            return os.path.samestat(os.fstat(lock), os.stat(self.private / "lock"))
         except FileNotFoundError:
             return False
 
@@ -197,6 +225,7 @@ class RunFolder:
     def forget(self) -> None:
         """Remove the state of a finished run: there is nothing left to resume."""
         (self.private / "state.json").unlink(missing_ok=True)
+        self.unfinished.remove(self.private)
         self.close()
 
     def abandon(self, *, keep: bool) -> None:
@@ -213,11 +242,12 @@ class RunFolder:
         """Remove the private folder if this run made it, else only this run's state in it; also the
         parent folders that this run made, if they are empty."""
         (self.private / "state.json").unlink(missing_ok=True)
+        self.unfinished.remove(self.private)
         if self._fresh:
             shutil.rmtree(self.private, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            for parent in self._made:
-                parent.rmdir()
+        elif self.elsewhere:
+            (self.private / OUT_FILE).unlink(missing_ok=True)
+        self._remove_empty()
 
     def close(self) -> None:
         with contextlib.suppress(FileNotFoundError):

@@ -54,6 +54,7 @@ class Options(TypedDict, total=False):
     progress: Callable[[Progress], None] | Literal[False] | None
     cancel: Callable[[], bool] | threading.Event | None
     out: Path | None
+    private_dir: Path | None
     resume: bool
     report: bool
     clip: int | str | Mapping[str, int | str] | None

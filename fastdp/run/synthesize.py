@@ -128,6 +128,9 @@ def synthesize(
         Stops the run when set, or when the call returns true; `Cancelled` is raised then.
     out : path, optional
         The run folder, which appears whole or not at all. Without it rows are made when asked for.
+    private_dir : path, optional
+        The folder for what is not for release, in place of DIR.private next to `out`: new, empty,
+        or this run's own from before. A resumed run needs it again.
     resume : bool
         Resume an interrupted run in `out`, with the noise it drew.
     report : bool
@@ -203,7 +206,10 @@ def watched(
         source = _source(table)
         spec = validate(source, mechanism, epsilon, delta, given, status)
     out = spec.options.out
-    folder = None if out is None else RunFolder(out, resume=spec.options.resume).open()
+    folder = None
+    if out is not None:
+        given_private = spec.options.private_dir
+        folder = RunFolder(out, resume=spec.options.resume, private_dir=given_private).open()
     try:
         if folder is not None and folder.finished:
             done = load_finished(spec, folder)

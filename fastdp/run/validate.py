@@ -106,8 +106,9 @@ def check_sources(table: Source | None, options: RunOptions) -> None:
         shared = table is not None and not same and overlap(public, table)
         if shared or (same and not public.public):
             raise UsageError("public= is the private data, or shares a file or memory with it")
-    if (options.resume or options.report or options.diagnose) and options.out is None:
-        raise UsageError("resume, report and diagnose need out= (the run folder)")
+    needs_out = options.resume or options.report or options.diagnose
+    if (needs_out or options.private_dir is not None) and options.out is None:
+        raise UsageError("resume, report, diagnose and private_dir need out= (the run folder)")
     if options.diagnose:
         if table is not None and (why := table.why_not_diagnosed()):
             raise UsageError(why)

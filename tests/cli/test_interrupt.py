@@ -59,13 +59,13 @@ def wait_for(path, process, seconds=60):
 
 
 @pytest.mark.parametrize(
-    ("stage", "kind"),
+    ("stage", "kind", "elsewhere"),
     [
-        ("read", signal.SIGINT),
-        ("measure", signal.SIGINT),
-        ("fit", signal.SIGTERM),
-        ("fit", signal.SIGKILL),
-        ("write", signal.SIGINT),
+        ("read", signal.SIGINT, True),
+        ("measure", signal.SIGINT, False),
+        ("fit", signal.SIGTERM, True),
+        ("fit", signal.SIGKILL, True),
+        ("write", signal.SIGINT, False),
     ],
 )
 def test_a_signal_ends_any_stage_and_the_named_command_goes_on(
@@ -74,11 +74,16 @@ def test_a_signal_ends_any_stage_and_the_named_command_goes_on(
     monkeypatch,
     stage,
     kind,
+    elsewhere,
 ):
     ledger = tmp_path / "b.db"
     fastdp.Ledger(ledger).open("people", epsilon=6.0, delta=1e-6)
     out = tmp_path / "new run"
     asked = [*SYNTH, "--out", str(out), "--ledger", str(ledger), "--dataset", "people"]
+    private = tmp_path / "new run.private"
+    if elsewhere:
+        private = tmp_path / "my own" / "private"
+        asked += ["--private-dir", str(private)]
     process = subprocess.Popen(
         [sys.executable, "-c", STUCK, stage, *asked],
         cwd=place,
@@ -99,7 +104,6 @@ def test_a_signal_ends_any_stage_and_the_named_command_goes_on(
     line = messages.splitlines()[-1]
     command = shlex.split(line.rpartition("with: ")[2])
     assert command[0] == "fastdp"
-    private = tmp_path / "new run.private"
     if stage == "read":
         assert "nothing was charged and nothing is kept" in line
         assert command[1:] == asked and not private.exists()
@@ -113,6 +117,7 @@ def test_a_signal_ends_any_stage_and_the_named_command_goes_on(
     app.call(command[1:])
     assert len(fastdp.Ledger(ledger).entries("people")) <= 2
     assert fastdp.verify(out, ledger).ok
+    assert not list(tmp_path.glob("*.unfinished"))
 
 
 def test_a_plan_that_is_too_large_exits_8_and_charges_nothing(place):  # noqa: F811

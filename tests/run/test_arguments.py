@@ -12,7 +12,7 @@ import pytest
 import fastdp
 from fastdp.cli import app
 from fastdp.errors import FastdpError, UsageError
-from fastdp.run.folder import MOST_NAME
+from fastdp.run.private_folder import MOST_NAME
 from fastdp.run.spec import Options, RunOptions
 
 from .test_synthesize import small_data, small_schema
@@ -79,6 +79,10 @@ ABSURD = {
     "progress": [5, "x", [], {}, 0, True, THING],
     "cancel": [5, "x", [], {}, 0, True, False, THING],
     "out": [5, "", "/", "a\0b", "/proc/x", "x" * 300, "x" * (MOST_NAME + 1), "x/" * 3000, *OTHER],
+    "private_dir": [
+        *(5, "", "/", "a\0b", "/proc/x", "s3://bucket/x", "x" * 300, "x/" * 3000),
+        *("run", "run/x", ".", "..", "data.parquet", "no\0", *OTHER),
+    ],
     "resume": FLAGS,
     "report": FLAGS,
     "clip": [*WHOLE, 0, 10**20, "public"],
