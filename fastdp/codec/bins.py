@@ -17,7 +17,8 @@ import numpy as np
 from msgspec import Struct
 
 from ..schema import dtypes
-from ..schema.columns import Numeric, Tail, exact
+from ..schema.coding import exact
+from ..schema.columns import Numeric, Tail
 from ..schema.epoch import time_range
 
 _EXACT = 1 << 53

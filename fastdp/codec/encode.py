@@ -16,7 +16,8 @@ from .._core import codes as core
 from .._util.lazy import pa, pc
 from ..errors import DataError, did_you_mean
 from ..schema import dtypes
-from ..schema.columns import Categorical, Column, Integer
+from ..schema.coding import Range
+from ..schema.columns import Column
 from ..schema.decimal_places import Places, places
 from ..schema.derived import Derived, Timestamp
 from ..schema.schema import Field, Schema
@@ -64,7 +65,7 @@ def _source_of(item: Field, kind: pa.DataType) -> Source:
         how = "cast it, or change the schema"
         raise DataError(f"column {item.source!r} is {kind}, not {item.kind} ({item.dtype}); {how}")
     named = item.overflow.action == "value"  # every value outside the list is read as a listed one
-    if isinstance(item, Categorical) and not named and not can_occur(item, source):
+    if isinstance(item, Column) and not named and not can_occur(item, source):
         how = (
             f"none of the values that the schema lists ({item.dtype}); correct the list, or cast it"
         )
@@ -142,10 +143,9 @@ def _encode(
         return None
     if source.form not in ("text", "dictionary"):
         x, valid, bit0 = _buffers(source.plain(array))
-        fraction = isinstance(item, Integer) and source.form == "decimal" and array.type.scale != 0
-        if source.form == "decimal" and (
-            fraction or wide(array, x).size
-        ):  # the kernel counts in 64 bits
+        # The kernel counts in 64 bits, and whole numbers alone are in its ranges.
+        fraction = isinstance(item.coding, Range) and source.form == "decimal" and source.kind.scale
+        if source.form == "decimal" and (fraction or wide(array, x).size):
             if array.type.bit_width < 128:  # Arrow does not dictionary-encode narrow decimals
                 array = array.cast(pa.decimal128(38, array.type.scale))
             array = array.dictionary_encode()

@@ -3,11 +3,8 @@ kind of column, and the kernel's map from values to codes."""
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_right
 from collections.abc import Sequence
-from datetime import datetime
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -19,14 +16,15 @@ from .._core import codes as core
 from .._util.arrow import of_numpy
 from .._util.lazy import pa, pc
 from ..schema import dtypes
-from ..schema.columns import Categorical, Column, Integer, Numeric, exact
+from ..schema.coding import Listed
+from ..schema.columns import Column
 from ..schema.derived import Derived
-from ..schema.epoch import EPOCH, UNITS, per_unit, since_1970
-from .policy import ends, nan_code, null_code, other_code
+from ..schema.epoch import UNITS
+from .policy import null_code, other_code
+from .rules import as_number, kernel_map, rule_of
 from .text import parsed
 
 _I64 = np.iinfo(np.int64)
-_TABLE_LIMIT = 1 << 20
 # Years 1 to 9999, in seconds: what Arrow's calendar functions accept.
 _CALENDAR = (-62_135_596_800, 253_402_300_799)
 
@@ -163,10 +161,11 @@ def _unscaled(array: pa.Array) -> pa.Array:
 
 def _local_days(array: pa.Array, unit: int) -> pa.Array:
     """Local days since 1970 times `unit`; times beyond the calendar, which no list of values can
-    hold, become the smallest int64."""
+    hold, become the nearest end of int64."""
 
     seconds, bad = local_seconds(array, None)
-    days = np.where(bad, _I64.min, seconds // 86_400 * unit)
+    ends = np.where(_passed(array)[0] > 0, _I64.max, _I64.min)
+    days = np.where(bad, ends, seconds // 86_400 * unit)
     return of_numpy(days, np.asarray(array.is_null()) if array.null_count else None)
 
 
@@ -241,22 +240,8 @@ def wide(array: pa.Array, x: np.ndarray) -> np.ndarray:
 
 def decimal_codes(column: Column, source: Source, numbers: Sequence[Decimal | None]) -> list[int]:
     """The code of each number, or DROP: what the kernel's map would give if it had more bits."""
-    (below, above), other, null = ends(column), other_code(column), null_code(column)
-    if isinstance(column, Categorical):
-        listed = {_as_number(value, source): code for code, value in enumerate(column.values)}
-        return [null if number is None else listed.get(number, other) for number in numbers]
-    if isinstance(column, Integer):
-
-        def code(number: Decimal) -> int:
-            if not column.min <= number <= column.max:
-                return below if number < column.min else above
-            return int(number) - column.min if number == number.to_integral_value() else other
-
-        return [null if number is None else code(number) for number in numbers]
-    assert isinstance(column, Numeric)
-    edges = [exact(edge) for edge in column.edges]
-    table = [below, *range(column.base), above]
-    return [null if n is None else table[bisect_right(edges, Fraction(n))] for n in numbers]
+    rule, scale = rule_of(column, source), Fraction(10) ** source.kind.scale
+    return [rule.code(None if n is None else int(Fraction(n) * scale)) for n in numbers]
 
 
 def dictionary_map(column: Column, table: np.ndarray) -> core.Map:
@@ -268,87 +253,16 @@ def dictionary_map(column: Column, table: np.ndarray) -> core.Map:
 
 def number_map(column: Column, source: Source) -> core.Map:
     """The kernel's map from machine numbers in the source's form to codes."""
-    scale = source.kind.scale if source.form == "decimal" else 0
-    below, above = ends(column)
-    sides = {"below": below, "above": above, "other": other_code(column), "null": null_code(column)}
-    sides["nan"] = nan_code(column)
-    if isinstance(column, Numeric):
-        return _edge_map(column, source, per_unit(column.dtype) if column.timely else 1, sides)
-    if isinstance(column, Integer):
-        return core.Map(core.AFFINE, lo=column.min, count=column.base, **sides)
-    assert isinstance(column, Categorical)
-    return _key_map(column, source, scale, sides)
+    return kernel_map(rule_of(column, source))
 
 
-def _edge_map(column: Numeric, source: Source, units: int, sides: dict[str, int]) -> core.Map:
-    table = [sides["below"], *range(column.base), sides["above"]]
-    if math.isinf(column.edges[0]):
-        table[0] = 0
-    if math.isinf(column.edges[-1]):
-        table[-1] = column.base - 1
-    if source.form == "float":
-        return core.Map(
-            core.EDGES, count=len(column.edges), fkeys=column.edges, table=table, **sides
-        )
-    step = Fraction(10) ** (source.kind.scale if source.form == "decimal" else 0) * units
-    whole = [edge if math.isinf(edge) else math.ceil(exact(edge) * step) for edge in column.edges]
-    keys = [int(max(edge, _I64.min)) for edge in whole if edge <= _I64.max]
-    return core.Map(core.EDGES, count=len(keys), ikeys=keys, table=table[: len(keys) + 1], **sides)
-
-
-def can_occur(column: Categorical, source: Source) -> bool:
+def can_occur(column: Column, source: Source) -> bool:
     """Whether a listed value can occur in a source of this type at all: integers never match a list
     of words. The answer depends on the schema and the type alone, both public, and not on rows."""
     if source.form == "dictionary":
         inner = Source.of(source.dtype, source.kind.value_type)
         return inner is not None and can_occur(column, inner)
-    if source.form == "text":
+    coding = column.coding
+    if source.form == "text" or not isinstance(coding, Listed):
         return True
-    return any(_as_number(value, source) is not None for value in column.values)
-
-
-def _key_map(column: Categorical, source: Source, scale: int, sides: dict[str, int]) -> core.Map:
-    whole: dict[int, int] = {}
-    floats: dict[float, int] = {}
-    for code, value in enumerate(column.values):
-        number = _as_number(value, source)
-        if number is None:
-            continue
-        scaled = number.scaleb(scale)
-        if scaled == scaled.to_integral_value() and _I64.min <= scaled <= _I64.max:
-            whole[int(scaled)] = code
-        exact = float(number)
-        if source.form == "float" and str(source.kind) in ("float", "halffloat"):
-            exact = float(np.float32(exact))
-        floats.setdefault(exact, code)
-    if whole and len(whole) == len(floats) == len(column.values):
-        low = min(whole)
-        span = max(whole) - min(whole) + 1
-        if span <= _TABLE_LIMIT and (source.form != "float" or abs(low) + span < 2**53):
-            table = np.full(span, sides["other"], dtype=np.uint32)
-            table[np.array(list(whole)) - low] = list(whole.values())
-            return core.Map(core.TABLE, lo=low, count=span, table=table, **sides)
-    chosen: Any = floats if source.form == "float" else whole
-    keys = sorted(chosen)
-    own: dict[str, Any] = {"fkeys" if source.form == "float" else "ikeys": keys}
-    return core.Map(core.SORTED, count=len(keys), table=[chosen[k] for k in keys], **own, **sides)
-
-
-def _as_number(value: Any, source: Source) -> Decimal | None:
-    """A listed value as the number by which it appears in the source; None if it cannot appear."""
-    if source.form == "time":
-        own = dtypes.arrow(source.dtype)
-        if source.target == "date":
-            days = (datetime.fromisoformat(value) - EPOCH).days
-            return Decimal(days if own.bit_width == 32 else days * 86_400_000)
-        return Decimal(since_1970(value, own.unit, own.tz))
-    if isinstance(value, bool):
-        return Decimal(int(value))
-    if isinstance(value, str) and source.target == "string":
-        text = value[1:] if value.startswith("-") else value
-        plain = text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0"))
-        return Decimal(value) if plain and value != "-0" else None
-    try:
-        return Decimal(repr(value) if isinstance(value, float) else value)
-    except InvalidOperation:
-        return None
+    return any(as_number(value, source) is not None for value in coding.values)

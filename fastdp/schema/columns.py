@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -19,6 +18,7 @@ import numpy as np
 from ..errors import SchemaError
 from . import dtypes, epoch
 from .canonical import Scalar, canonical_value
+from .coding import Bins, Coding, Listed, Range
 from .within_bin import Grid, Rank, check_inside, fail, plain_inside, with_atoms
 
 MAX_CODES = 1 << 31
@@ -155,6 +155,11 @@ class Column(SourceColumn):
         raise NotImplementedError
 
     @property
+    def coding(self) -> Coding | None:
+        """How its numbers or listed values become codes; None: the kind has a way of its own."""
+        return None
+
+    @property
     def overflow_target(self) -> int | None:
         """The code that values outside the domain are counted under; None if they are dropped or
         clamped."""
@@ -211,6 +216,10 @@ class Categorical(Column):
     def base(self) -> int:
         return len(self.values)
 
+    @property
+    def coding(self) -> Listed:
+        return Listed(self.values)
+
     def base_labels(self) -> list[str]:
         return list(self.names) if self.names is not None else [str(v) for v in self.values]
 
@@ -249,6 +258,10 @@ class Integer(Column):
     def base(self) -> int:
         return self.max - self.min + 1
 
+    @property
+    def coding(self) -> Range:
+        return Range(self.min, self.base)
+
     def base_labels(self) -> list[str]:
         return [str(v) for v in range(self.min, self.max + 1)]
 
@@ -264,14 +277,6 @@ class Integer(Column):
 
     def _own_plain(self) -> dict[str, Any]:
         return {"min": self.min, "max": self.max}
-
-
-def exact(number: float | Fraction) -> Fraction | float:
-    """The number that an edge or bound stands for. A whole number stays as it is; any other is the
-    decimal that it is written as. Infinities are returned unchanged."""
-    if isinstance(number, float) and not number.is_integer():
-        return number if math.isinf(number) else Fraction(repr(number))
-    return Fraction(number)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -362,6 +367,10 @@ class Numeric(Column):
         return (
             math.isfinite(self.edges[0]) or math.isfinite(self.edges[-1]) or self.nan == "overflow"
         )
+
+    @property
+    def coding(self) -> Bins:
+        return Bins(self.edges, self.timely)
 
     def base_labels(self) -> list[str]:
         text = [str(self._plain(e)) if self.timely or not e % 1 else f"{e:g}" for e in self.edges]
