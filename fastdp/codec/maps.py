@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 
 from .._core import codes as core
 from .._util.arrow import of_numpy
@@ -21,7 +20,7 @@ from ..schema.columns import Column
 from ..schema.derived import Derived
 from ..schema.epoch import UNITS
 from .policy import null_code, other_code
-from .rules import as_number, kernel_map, rule_of
+from .rules import Form, as_number, kernel_map, rule_of
 from .text import parsed
 
 _I64 = np.iinfo(np.int64)
@@ -29,17 +28,8 @@ _I64 = np.iinfo(np.int64)
 _CALENDAR = (-62_135_596_800, 253_402_300_799)
 
 
-class Source(Struct, frozen=True):
-    """A source column's physical form, as far as encoding depends on it.
-
-    `form`: `whole` (integers), `float`, `decimal`, `time` (dates and timestamps), `text` or
-    `dictionary`; `target`: the family of the column's own type.
-    """
-
-    form: str
-    target: str
-    dtype: str
-    kind: Any
+class Source(Form, frozen=True):
+    """A source column's physical form, and how its values are read in it."""
 
     @staticmethod
     @lru_cache(maxsize=256)

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from datetime import datetime
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -23,13 +23,23 @@ from ..schema.columns import Column
 from ..schema.epoch import EPOCH, per_unit, since_1970
 from .policy import ends, nan_code, null_code, other_code
 
-if TYPE_CHECKING:
-    from .maps import Source
-
 _I64 = np.iinfo(np.int64)
 _TABLE_LIMIT = 1 << 20
 """The most entries of a table by which the kernel looks up listed numbers; it only affects speed."""
 _EXACT_FLOATS = 2**53
+
+
+class Form(Struct, frozen=True):
+    """A source column's physical form, as far as encoding depends on it.
+
+    `form`: `whole` (integers), `float`, `decimal`, `time` (dates and timestamps), `text` or
+    `dictionary`; `target`: the family of the column's own type; `kind`: the source's Arrow type.
+    """
+
+    form: str
+    target: str
+    dtype: str
+    kind: Any
 
 
 class Rule(Struct, frozen=True, eq=False):
@@ -73,7 +83,7 @@ class Rule(Struct, frozen=True, eq=False):
         return int(value) - first if value == int(value) else self.other
 
 
-def rule_of(column: Column, source: Source) -> Rule:
+def rule_of(column: Column, source: Form) -> Rule:
     """The rule from machine numbers in the source's form to codes of the column."""
     below, above = ends(column)
     floats, coding = source.form == "float", column.coding
@@ -99,7 +109,7 @@ def rule_of(column: Column, source: Source) -> Rule:
     return Rule(way, keys, codes, below, above, other, nan, null, floats, step)
 
 
-def _listed(coding: Listed, source: Source, scale: Fraction) -> dict[Any, int]:
+def _listed(coding: Listed, source: Form, scale: Fraction) -> dict[Any, int]:
     """The code of each number by which a listed value appears in the source. A float is the nearest
     one to the listed number."""
     out: dict[Any, int] = {}
@@ -116,7 +126,7 @@ def _listed(coding: Listed, source: Source, scale: Fraction) -> dict[Any, int]:
     return out
 
 
-def as_number(value: Any, source: Source) -> Decimal | None:
+def as_number(value: Any, source: Form) -> Decimal | None:
     """A listed value as the number by which it appears in the source; None if it cannot appear."""
     if source.form == "time":
         own = dtypes.arrow(source.dtype)
