@@ -57,4 +57,8 @@ def synthesize_day(
     except fastdp.errors.BudgetError as error:
         raise GiveUp(str(error)) from None
     fastdp.verify(run.out, ledger=os.path.join(folder, "budget.db"))
-    return {"folder": str(run.out), "rows": run.dataset.count_rows(), "epsilon": run.privacy["epsilon"]}
+    return {
+        "folder": str(run.out),
+        "rows": run.dataset.count_rows(),
+        "epsilon": run.privacy["epsilon"],
+    }

@@ -48,7 +48,10 @@ def pictures() -> list[dict]:
         figure = plt.figure(number)
         figure.savefig(picture, format="png", dpi=DOTS, bbox_inches="tight")
         plt.close(figure)
-        data = {"image/png": base64.b64encode(picture.getvalue()).decode(), "text/plain": ["<Figure>"]}
+        data = {
+            "image/png": base64.b64encode(picture.getvalue()).decode(),
+            "text/plain": ["<Figure>"],
+        }
         made.append({"output_type": "display_data", "data": data, "metadata": {}})
     return made
 
@@ -64,7 +67,9 @@ def run_cell(source: str, names: dict[str, Any], number: int) -> list[dict]:
             value = eval(compile(ast.Expression(last.value), f"cell {number}", "eval"), names)
     outputs: list[dict] = []
     if printed.getvalue():
-        outputs.append({"output_type": "stream", "name": "stdout", "text": lines(printed.getvalue())})
+        outputs.append(
+            {"output_type": "stream", "name": "stdout", "text": lines(printed.getvalue())}
+        )
     outputs += pictures()
     if value is not None:
         outputs.append(
@@ -124,7 +129,9 @@ def page(notebook: dict, name: str, folder: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--pages", type=Path, metavar="FOLDER")
     folder = parser.parse_args().pages
     for path in NOTEBOOKS:

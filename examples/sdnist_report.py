@@ -29,7 +29,15 @@ LEFT_OUT = ("DENSITY",)
 are."""
 EDGES = {
     "AGEP": [*range(0, 95, 5), 95],
-    "PINCP": [-4600, 0, 1, *range(5_000, 50_000, 5_000), *range(50_000, 200_001, 25_000), 400_000, 1_341_001],
+    "PINCP": [
+        -4600,
+        0,
+        1,
+        *range(5_000, 50_000, 5_000),
+        *range(50_000, 200_001, 25_000),
+        400_000,
+        1_341_001,
+    ],
     "POVPIP": [*range(0, 501, 20), 501, 502],
     "PWGTP": [2, 25, 50, 75, 100, 150, 200, 300, 662],
     "WGTP": [0, 1, 25, 50, 75, 100, 150, 200, 300, 662],
@@ -52,13 +60,23 @@ def schema(parameters: dict[str, Any]) -> fastdp.Schema:
     for name, about in parameters["schema"].items():
         null = "code" if about.get("has_null") else "drop"
         if name in EDGES:
-            columns[name] = {"kind": "numeric", "dtype": "int64", "edges": EDGES[name], "null": null}
+            columns[name] = {
+                "kind": "numeric",
+                "dtype": "int64",
+                "edges": EDGES[name],
+                "null": null,
+            }
         elif name not in LEFT_OUT:
             values = [str(value) for value in about["values"] if value != NULL]
             columns[name] = {"kind": "string", "values": values, "null": null}
     origin = "Parameters of the NIST Diverse Communities Data Excerpts, Massachusetts 2019"
     return fastdp.Schema.from_dict(
-        {"name": "ma2019", "provenance": origin, "columns": columns, "dialect": {"null": ["", NULL]}}
+        {
+            "name": "ma2019",
+            "provenance": origin,
+            "columns": columns,
+            "dialect": {"null": ["", NULL]},
+        }
     )
 
 
@@ -70,12 +88,16 @@ def data_root(data: Path, parameters: Path, folder: Path) -> Path:
     shutil.copy(data / "ma2019.csv", root / "massachusetts")
     shutil.copy(parameters, root / "massachusetts" / "ma2019.json")
     dictionary = next(
-        f for f in (data / "data_dictionary.json", data.parent / "data_dictionary.json") if f.exists()
+        f
+        for f in (data / "data_dictionary.json", data.parent / "data_dictionary.json")
+        if f.exists()
     )
     shutil.copy(dictionary, root)
     areas = json.loads(parameters.read_text("utf-8"))["schema"]["PUMA"]["values"]
     (root / "config.json").write_text("{}")
-    (root / "mappings.json").write_text(json.dumps({"PUMA": {a: {"name": a, "link": ""} for a in areas}}))
+    (root / "mappings.json").write_text(
+        json.dumps({"PUMA": {a: {"name": a, "link": ""} for a in areas}})
+    )
     return root
 
 
@@ -84,7 +106,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--sdnist", required=True, help="the Python of the environment that has sdnist")
+    parser.add_argument(
+        "--sdnist", required=True, help="the Python of the environment that has sdnist"
+    )
     parser.add_argument("--out", type=Path, required=True, help="a folder that does not exist")
     parser.add_argument("--epsilon", type=float, default=1.0)
     options = parser.parse_args()

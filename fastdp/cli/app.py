@@ -4,6 +4,7 @@ computed here."""
 import os
 import shlex
 import sys
+import time
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -14,6 +15,7 @@ from . import (
     catalog_commands,
     common,
     completion,
+    events,
     interrupt,
     ledger_commands,
     released_commands,
@@ -50,6 +52,7 @@ def synth(
     schema: str | None = None,
     domain: str | None = None,
     user: str | None = None,
+    values: list[str] | None = None,
     dialect: str | None = None,
     public: str | None = None,
     memory: str | None = None,
@@ -71,6 +74,7 @@ def synth(
     ignore_empty_columns: bool = False,
     numbers: list[str] | None = None,
     yes: bool = False,
+    progress: str = "auto",
     as_json: bool = False,
     quiet: bool = False,
 ) -> None:
@@ -80,6 +84,7 @@ def synth(
     privacy.json, model.fastdp, measurements.pq with standard errors, schema.json. Timings, the
     report and the state to resume from are next to it in DIR.private (--private-dir: elsewhere).
     """
+    events.check_form(progress)
     tables = linked_sources(data or [], schema, mechanism, engine)
     files: list[str] = []
     if engine != "spark":
@@ -115,12 +120,16 @@ def synth(
         "dialect": common.dialect_of(dialect),
         "out": out,
         "clip": clip_of(clip),
+        "values": values_of(values),
     }
     given["memory"] = None if memory is None else parse_bytes(memory)
     status = interrupt.watch_run()
     asked = each if len(each) > 1 else each[0]
     spark = opened(data or [], master) if engine == "spark" else nullcontext(source)
-    with spark as rows_in, progress_for(quiet or as_json) as callback:
+    begun = time.monotonic()
+    if progress == "json":
+        events.start(out, resume)
+    with spark as rows_in, progress_for(quiet or as_json, progress) as callback:
         try:
             made = watched(status, rows_in, mechanism, asked, delta, given | {"progress": callback})
         except ReportError as error:
@@ -129,6 +138,8 @@ def synth(
             raise
     several = list(made.runs.values()) if isinstance(made, LinkedRun) else made
     runs = several if isinstance(several, list) else [several]
+    if progress == "json":
+        events.done(out, runs, time.monotonic() - begun)
     if as_json:
         emit({"out": str(out), "runs": [{"out": str(r.out), "privacy": r.privacy} for r in runs]})
     elif not quiet:
@@ -176,6 +187,7 @@ def plan(
     memory: str | None = None,
     threads: int | None = None,
     numbers: list[str] | None = None,
+    values: list[str] | None = None,
     as_json: bool = False,
 ) -> None:
     """What a run would measure: noise per cell, detectable counts, model size, memory, time. Needs
@@ -188,10 +200,14 @@ def plan(
     from ..run.plan import plan as make, public_table
 
     style = common.dialect_of(dialect)
-    table = False if public is None else public_table(public, schema, mechanism, threads, style)
+    lists = values_of(values)
+    table: Any = False
+    if public is not None:
+        table = public_table(public, schema, mechanism, threads, style, lists)
     limits: dict[str, Any] = {"clip": clip_of(clip), "max_cells": max_cells, "threads": threads}
     limits["memory"] = None if memory is None else parse_bytes(memory)
     limits |= {"rows": rows_of(rows), "users": users, "public": table, "numbers": numbers}
+    limits["values"] = lists
     asked = epsilons(epsilon)
     plans = [make(schema, mechanism, e, delta, **limits) for e in asked]
     for text in (*common.weak_promises(asked, delta), *common.refusals(asked, delta)):
@@ -266,6 +282,21 @@ def clip_of(text: str | None) -> int | str | None:
     return int(text) if text is not None and text.isdecimal() else text
 
 
+def values_of(texts: list[str] | None) -> dict[str, str] | None:
+    """`state=states.txt` and the like as files by column; None if there are none."""
+    if texts is None:
+        return None
+    files: dict[str, str] = {}
+    for text in texts:
+        column, equals, file = text.partition("=")
+        if not (column and equals and file):
+            raise UsageError(f"--values: expected COLUMN=FILE, got {text!r}")
+        if column in files:
+            raise UsageError(f"--values: {column!r} is given twice")
+        files[column] = file
+    return files
+
+
 def epsilons(text: str) -> list[float]:
     """`1` or `1,10` as numbers; UsageError otherwise."""
     try:
@@ -305,9 +336,15 @@ def main(arguments: list[str] | None = None) -> None:
         if "--json" in arguments:
             kind = type(error).__name__
             emit({"error": {"kind": kind, "text": text, "exit_code": error.exit_code}})
+        if events.asked_for(arguments):
+            events.failed(type(error).__name__, text, error.exit_code, interruption.status)
         warn(text)
         sys.exit(error.exit_code)
     except MemoryError:
         interruption.end()
-        warn(interruption.out_of_memory())
-        sys.exit(ModelTooLargeError.exit_code)
+        text = interruption.out_of_memory()
+        code = ModelTooLargeError.exit_code
+        if events.asked_for(arguments):
+            events.failed("MemoryError", text, code, interruption.status)
+        warn(text)
+        sys.exit(code)

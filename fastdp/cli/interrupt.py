@@ -20,6 +20,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from . import events
 from .common import STAGES
 
 if TYPE_CHECKING:
@@ -98,8 +99,12 @@ class Interruption:
                     stream.flush()
                 except (OSError, ValueError):
                     pass
-            os.write(2, f"fastdp: {self.line()}\n".encode())
-            os._exit(EXIT_CODES[self.received])
+            text = self.line()
+            code = EXIT_CODES[self.received]
+            if events.asked_for(self.arguments):
+                os.write(2, f"{events.stopped_line(text, code, self.status)}\n".encode())
+            os.write(2, f"fastdp: {text}\n".encode())
+            os._exit(code)
 
     def line(self) -> str:
         return self._where(WORDS[self.received or signal.SIGINT])

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from . import events
 from .common import STAGES, printable
 
 if TYPE_CHECKING:
@@ -35,10 +36,12 @@ def _console() -> Console:
 
 
 @contextmanager
-def progress_for(silent: bool) -> Iterator[Callable[[Progress], None] | None]:
-    """A progress callback: a bar with the time left on a terminal, a line per stage in a log, None
-    if silent."""
-    if silent:
+def progress_for(silent: bool, form: str) -> Iterator[Callable[[Progress], None] | None]:
+    """A progress callback: events if the form is "json", else a bar with the time left on a
+    terminal, a line per stage in a log, None if silent."""
+    if form == "json":
+        yield events.reporter()
+    elif silent:
         yield None
     elif sys.stderr.isatty():
         with _bar() as callback:

@@ -35,7 +35,7 @@ AUTO = "auto"
 
 class Recipe(Struct, frozen=True):
     """A mechanism with its fields, not yet resolved for an epsilon. `schema`: a name or path, if
-    the recipe has one. `name` goes into released statements: of a recipe given by path, the file's
+        the recipe has one. `name` goes into released statements: of a recipe given by path, the file's
     name alone. `numbers`: what the recipe asks for beside rows, as it is written."""
 
     mechanism: str
@@ -43,6 +43,7 @@ class Recipe(Struct, frozen=True):
     schema: str | None = None
     name: str = ""
     numbers: Any = None
+    values: Any = None
 
     def config(self, epsilon: float) -> Config:
         """The mechanism's config at this epsilon; UsageError names recipe and field."""
@@ -138,15 +139,25 @@ def _parse(fields: dict, name: str, folder: Path | None) -> Recipe:
         raise UsageError(
             f'recipe {name}: the mechanism is missing; add a line such as mechanism = "adagrid"'
         )
-    schema, numbers = fields.pop("schema", None), fields.pop("numbers", None)
+    schema = fields.pop("schema", None)
+    numbers = fields.pop("numbers", None)
+    values = fields.pop("values", None)
     if schema is not None and not isinstance(schema, str):
         raise UsageError(
             f"recipe {name}, field 'schema': expected a name or a path, got {type(schema).__name__}"
         )
-    if schema and folder and (folder / schema).exists():
-        schema = str(folder / schema)
+    if schema and folder:
+        schema = _near(folder, schema)
+    if isinstance(values, Mapping) and folder:
+        values = {column: _near(folder, given) for column, given in values.items()}
     get(mechanism)
-    return Recipe(mechanism, fields, schema, name, numbers)
+    return Recipe(mechanism, fields, schema, name, numbers, values)
+
+
+def _near(folder: Path, given: Any) -> Any:
+    """The path of a file next to the recipe, where there is one; anything else as it is."""
+    near = isinstance(given, str) and (folder / given).exists()
+    return str(folder / given) if near else given
 
 
 def _is_steps(value: Any) -> bool:

@@ -38,6 +38,7 @@ households)."""
 REFUSED = {
     "domain": "write the values down in the schema",
     "user": "the schema names the keys",
+    "values": "write the values down in the schema",
     "dialect": "give each table its own, [tables.NAME.dialect]",
     "public": "public data is for one table",
     "diagnose": "look at each table with fastdp.check",
@@ -187,6 +188,8 @@ def divided(
     recipe = recipes.load(mechanism).limited(**limits)
     if recipe.numbers is not None:
         raise UsageError(f"numbers: not supported for linked tables; {REFUSED['numbers']}")
+    if recipe.values is not None:
+        raise UsageError(f"values: not supported for linked tables; {REFUSED['values']}")
     if recipe.mechanism not in (linking := names_where(lambda traits: traits.for_linked)):
         known = ", ".join(linking)
         raise UsageError(

@@ -111,6 +111,7 @@ def plan(
     memory: int | None = None,
     users: int | None = None,
     numbers: Any = None,
+    values: Mapping[str, Any] | None = None,
 ) -> Plan:
     """What a run on `rows` rows would measure and need; touches no data. Errors are those of the
     run itself.
@@ -142,6 +143,8 @@ def plan(
         need it, or a schema without a user column.
     numbers : sequence of str, or mapping, optional
         As in `synthesize`: the plan says how wide the interval of each is likely to be.
+    values : mapping, optional
+        As in `synthesize`: public lists of columns whose domain the schema leaves private.
     """
 
     public = False if public is None else public
@@ -153,7 +156,7 @@ def plan(
         limits = RunOptions(clip=clip, max_cells=max_cells, memory=memory)
         return _linked_plan(schema, mechanism, epsilon, delta, rows, limits, threads)
     recipe = recipes.load(mechanism).limited(clip=clip, max_cells=max_cells, memory=memory)
-    asked = resolve_schema(schema, recipe)
+    asked = resolve_schema(schema, recipe, values)
     (epsilon,) = checked_epsilons([epsilon], delta)
     schema, costs = asked.stand_in(), DomainCosts.of(asked, delta)
     config = recipe.config(epsilon).resolved(schema, epsilon, delta)
@@ -418,11 +421,16 @@ def _constrained(schema: Schema, zeros: StructuralZeros) -> tuple[str, ...]:
 
 
 def public_table(
-    source: Any, schema: Any, mechanism: Any, threads: int | None = None, dialect: Any = None
+    source: Any,
+    schema: Any,
+    mechanism: Any,
+    threads: int | None = None,
+    dialect: Any = None,
+    values: Any = None,
 ) -> Table:
     """Public data read by the schema a run would use."""
     recipe = recipes.load(mechanism)
-    own_schema = resolve_schema(schema, recipe).with_dialect(dialect)
+    own_schema = resolve_schema(schema, recipe, values).with_dialect(dialect)
     return read_public(
         source_of(source), own_schema, recipe.config(1.0).public_relabel, threads=threads
     )

@@ -41,6 +41,7 @@ class Options(TypedDict, total=False):
     schema: Schema | LinkedSchema | Mapping[str, Any] | Path | None
     domain: str | None
     user: str | None
+    values: Mapping[str, Path | Sequence[str] | Sequence[int]] | None
     dialect: Dialect | Mapping[str, Any] | None
     rows: int | None
     public: Any

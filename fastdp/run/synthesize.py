@@ -102,6 +102,9 @@ def synthesize(
         columns that it marks `domain = "private"` are found, with or without this argument.
     user : str, optional
         With `domain` and no schema: the column that says whose row it is.
+    values : mapping, optional
+        Public lists of values, by column: a list, or a file with one value per line (also .csv, .json). Of
+        columns whose domain is private; they cost no budget then. In place of the recipe's `values`.
     dialect : Dialect or mapping
         Dialect of text files, private and public, in place of the schema's.
     rows : int, optional

@@ -32,7 +32,7 @@ class Synthesizer:
         The guarantee per person. epsilon is required; delta should be far below 1 / number of people.
     schema : Schema, path or built-in name
         What the columns hold, from public knowledge.
-    domain, user, clip, public, ledger, dataset, memory, threads
+    domain, user, values, clip, public, ledger, dataset, memory, threads
         As in `fastdp.synthesize`. Without a schema, `domain="private"` finds values and bounds in the run,
         and `user` names the column of user ids.
     random_state : int, optional
@@ -53,6 +53,7 @@ class Synthesizer:
     schema: Schema | str | os.PathLike[str] | None = None
     domain: str | None = None
     user: str | None = None
+    values: Mapping[str, Any] | None = None
     clip: int | str | None = None
     public: Any = None
     ledger: Ledger | str | os.PathLike[str] | None = None

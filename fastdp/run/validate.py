@@ -131,7 +131,7 @@ def _schema(table: Source, options: RunOptions, recipe: recipes.Recipe) -> Schem
             raise UsageError(
                 "user= cannot be used with a schema, because the schema names the user column"
             )
-        elif not resolve_schema(schema, recipe).pending:
+        elif not resolve_schema(schema, recipe, {}).pending:
             raise UsageError(
                 "domain='private': no column of the schema has a private domain; mark the "
                 'columns to find with domain = "private" (docs/guide/domains.md), or leave the '
@@ -139,11 +139,14 @@ def _schema(table: Source, options: RunOptions, recipe: recipes.Recipe) -> Schem
             )
     if table.schema is not None:
         schema = table.schema
-    return resolve_schema(schema, recipe).with_dialect(options.dialect)
+    return resolve_schema(schema, recipe, options.values).with_dialect(options.dialect)
 
 
-def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recipe) -> Schema:
-    """The schema given, by object, name or path, else the recipe's own."""
+def resolve_schema(
+    schema: Schema | str | PathLike | None, recipe: recipes.Recipe, values: Any = None
+) -> Schema:
+    """The schema given, by object, name or path, else the recipe's own; with the public lists of
+    values, in place of the recipe's."""
     if schema is None:
         schema = recipe.schema
     if schema is None:
@@ -154,7 +157,7 @@ def resolve_schema(schema: Schema | str | PathLike | None, recipe: recipes.Recip
             " public. Or let the run find values, bounds and bins within its budget:"
             " domain='private', with the user column as user="
         )
-    return Schema.of(schema)
+    return Schema.of(schema).with_values(recipe.values if values is None else values)
 
 
 def checked_epsilons(epsilon: Any, delta: Any) -> list[float]:

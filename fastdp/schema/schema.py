@@ -21,7 +21,7 @@ from .._util.html import text_html
 from .._util.texttable import plural
 from ..domain import Domain
 from ..errors import SchemaError, UsageError
-from . import constraints as public_knowledge, document, importers, ordering, sdv
+from . import constraints as public_knowledge, document, importers, ordering, sdv, value_lists
 from .amounts import Amount, amount_of
 from .builtin import nist
 from .columns import Column, Numeric
@@ -173,6 +173,14 @@ class Schema:
         if texts := [t for t in (self.provenance, provenance) if t]:
             plain["provenance"] = "; ".join(texts)
         return Schema.from_dict(plain)
+
+    def with_values(self, values: Mapping[str, Any] | None) -> Schema:
+        """The schema in which private columns have these public lists; by column, a list or a file
+        (`value_lists`)."""
+        if lists := value_lists.as_lists(values):
+            entries = value_lists.public_entries(self.pending, lists)
+            return self.finished(entries, value_lists.described(lists))
+        return self
 
     def stand_in(self) -> Schema:
         """The schema with private columns replaced by stand-ins of a likely number of codes. A run

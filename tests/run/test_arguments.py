@@ -66,6 +66,7 @@ ABSURD = {
     "schema": [5, 1.5, "no", "", "a\0b", {"columns": 5}, *OTHER],
     "domain": [5, "public", "", *OTHER],
     "user": [5, "no", "", *OTHER],
+    "values": [5, "x", {5: [1]}, {"no": [1]}, {"a": 5}, {"a": "no"}, {"a": []}, THING],
     "dialect": [5, "x", {"delimiter": 5}, {"delimiter": "ab"}, {"no": 1}, THING, [], b"x", True],
     "rows": [*WHOLE, 2**48 + 1, 10**20],
     "public": [v for v in SOURCES if v is not None],
