@@ -21,7 +21,7 @@ from fastdp.privacy import noise
 
 PATIENT = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 FUZZ = bool(os.environ.get("FASTDP_FUZZ"))
-settings.register_profile("gate", derandomize=True, max_examples=50, **PATIENT)
+settings.register_profile("gate", derandomize=True, max_examples=30, **PATIENT)
 settings.register_profile("fuzz", **PATIENT)
 settings.load_profile("fuzz" if FUZZ else "gate")
 

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fastdp
+from tests.tiers import slow_cases
 
 ROOT = Path(fastdp.__file__).parent
 
@@ -120,7 +121,9 @@ print(json.dumps([m for m in %r if m in sys.modules]))
 """
 
 
-@pytest.mark.parametrize("mechanism, more", [("taxi-adagrid", ()), ("mst", ("scipy",))])
+@pytest.mark.parametrize(
+    "mechanism, more", [("taxi-adagrid", ()), *slow_cases(("mst", ("scipy",)))]
+)
 def test_a_run_from_parquet_to_parquet_imports_only_what_it_needs(tmp_path, mechanism, more):
     """pyarrow.array alone would import pandas."""
     for name, seed in (("trips", 1), ("public", 2)):

@@ -22,7 +22,7 @@ included. `epsilon_of` and the `mu_of_*` never lie below the true value; `mu_fro
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 
@@ -39,12 +39,17 @@ _MU_MAX = 1e6
 _LEAST = 1e-300  # the smallest delta, and mu above 0
 _ABOVE = 1.0 + 1e-9  # of a bound in closed form, which its rounding must not cross
 _FINEST = 1.0 - 2.0**-50
+_REMEMBERED = 4096  # conversions: a run asks for the same ones in its ledger, plan and statement
 _FARTHEST = 1e-6  # relative, that a root may be off: what delta near 1 leaves of it
 
 
 def epsilon_of(mu: float, delta: float) -> float:
     """The smallest epsilon for which mu-GDP implies (epsilon, delta)-DP, rounded up."""
-    mu, delta = _mu(mu), _delta(delta)
+    return _epsilon_of(_mu(mu), _delta(delta))
+
+
+@lru_cache(_REMEMBERED)
+def _epsilon_of(mu: float, delta: float) -> float:
     target = _log_down(delta)
     if mu == 0.0 or _log_delta_up(mu, 0.0) <= target:
         return 0.0
@@ -58,7 +63,11 @@ def epsilon_of(mu: float, delta: float) -> float:
 def mu_from(epsilon: float, delta: float) -> float:
     """The largest mu for which mu-GDP implies (epsilon, delta)-DP, rounded down (by 2^-42
     relative)."""
-    epsilon, delta = nonnegative("epsilon", epsilon), _delta(delta)
+    return _mu_from(nonnegative("epsilon", epsilon), _delta(delta))
+
+
+@lru_cache(_REMEMBERED)
+def _mu_from(epsilon: float, delta: float) -> float:
     target = _log_down(delta)
 
     # The same bound, solved for mu; and delta(mu, epsilon) <= delta(mu, 0) <= mu / sqrt(2 pi).
@@ -72,7 +81,11 @@ def mu_from(epsilon: float, delta: float) -> float:
 
 def mu_of_pure(epsilon: float) -> float:
     """mu = -2 Phi^-1(1 / (1 + e^epsilon)): every epsilon-DP mechanism is mu-GDP. Rounded up."""
-    epsilon = nonnegative("epsilon", epsilon)
+    return _mu_of_pure(nonnegative("epsilon", epsilon))
+
+
+@lru_cache(_REMEMBERED)
+def _mu_of_pure(epsilon: float) -> float:
     if epsilon == 0.0:
         return 0.0
 

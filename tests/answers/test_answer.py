@@ -142,6 +142,7 @@ def test_means_hold_the_bound_of_their_bins(run):
     assert total["low"] <= table["size"].to_numpy().sum() <= total["high"] and total["bins"] == 0
 
 
+@pytest.mark.slow
 def test_groups_of_bins_stand_beside_their_own_counts(tmp_path):
     """Two columns of 64 bins that are measured over groups: the released codes say which bins share
     a group, so answers, a folder, rows under a condition and `verify` all name the right bins."""

@@ -18,6 +18,7 @@ from fastdp.release import counts, distances, gateway
 from fastdp.release.gateway import Session
 from tests.builders import open_ledger
 from tests.mechanisms.growing import RowsPublic
+from tests.tiers import slow_cases
 
 from . import checks
 from .checks import asked, fails, small_table as small
@@ -82,7 +83,7 @@ def both(session, share=0.5):
 ASKS = [look, weighted, guess, both]
 
 
-@pytest.mark.parametrize("ask", ASKS)
+@pytest.mark.parametrize("ask", [*slow_cases(look, weighted, guess), both])
 def test_one_user_is_covered_and_the_bound_is_met(ask):
     with asked(ask):
         checks.neighbours(200 if ask is guess else 100, seed=2)
@@ -117,7 +118,7 @@ def test_the_noise_is_that_of_the_law():
 # Planted bugs
 
 
-@pytest.mark.parametrize("ask", ASKS)
+@pytest.mark.parametrize("ask", [*slow_cases(look, weighted, guess), both])
 def test_the_square_root_of_k_is_missing(ask):
     def planted(weights):
         return np.ones(len(weights), np.int64), np.ones(len(weights), np.int64)

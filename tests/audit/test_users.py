@@ -26,6 +26,7 @@ from fastdp.userkeys import (
     UserTable,
     WithoutId,
 )
+from tests.tiers import slow_cases
 
 from ..builders import open_ledger
 from ..reference import counting as slow
@@ -105,7 +106,9 @@ def everything(session):
     ]
 
 
-@pytest.mark.parametrize("ask", [agree, follow, row_numbers, tables, facts, groups, everything])
+@pytest.mark.parametrize(
+    "ask", [*slow_cases(agree, follow, row_numbers, tables, groups), facts, everything]
+)
 def test_one_user_is_covered_and_the_bound_is_met(ask):
     with asked(ask):
         checks.neighbours(60, seed=2)

@@ -44,6 +44,7 @@ def test_exact_numbers_are_those_of_the_twin(sparse, skip):
     assert rows.tolist() == guesses_of(content, skip)
 
 
+@pytest.mark.slow
 def test_counting_every_cell_above_the_mean_instead_of_the_largest():
     """A statistic that looks alike but whose cells are chosen by the data: a user moves the mean,
     and with it which cells count."""

@@ -13,6 +13,7 @@ import pytest
 import fastdp
 from fastdp.cli import app
 from tests.cli.test_app import ROOT, SYNTH, fastdp_cli, place  # noqa: F401  (a fixture)
+from tests.tiers import slow_cases
 
 # The stage is entered, then hangs in compiled code that no signal interrupts; it would take many
 # minutes.
@@ -61,11 +62,13 @@ def wait_for(path, process, seconds=60):
 @pytest.mark.parametrize(
     ("stage", "kind", "elsewhere"),
     [
-        ("read", signal.SIGINT, True),
         ("measure", signal.SIGINT, False),
-        ("fit", signal.SIGTERM, True),
         ("fit", signal.SIGKILL, True),
-        ("write", signal.SIGINT, False),
+        *slow_cases(
+            ("read", signal.SIGINT, True),
+            ("fit", signal.SIGTERM, True),
+            ("write", signal.SIGINT, False),
+        ),
     ],
 )
 def test_a_signal_ends_any_stage_and_the_named_command_goes_on(

@@ -14,6 +14,7 @@ HERE = Path(__file__).parent
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="preloading is done as on Linux")
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 @pytest.mark.skipif(

@@ -59,6 +59,7 @@ def builds(command: str) -> bool:
     return "setup.py" in command or command.startswith("gdb")
 
 
+@pytest.mark.slow
 def test_commands_that_test_and_profile_run(tmp_path):
     copied(tmp_path)
     printed = run([command for command in commands() if not builds(command)], tmp_path)

@@ -126,7 +126,7 @@ def test_the_first_programs_interval_holds_the_truth():
     low, high = (
         float(x) / 100 for x in re.search(r"between ([\d.]+)% and ([\d.]+)%", TEXT).groups()
     )
-    program = TEXT[TEXT.index("import fastdp\n") :].split("```")[0].replace("1_000_000", "60_000")
+    program = TEXT[TEXT.index("import fastdp\n") :].split("```")[0].replace("1_000_000", "20_000")
     program = program.replace("delta=2.5e-5)", "delta=2.5e-5, seed=1, sample_seed=1)")
     names = {}
     exec(compile(program.split("scores =")[0], "README", "exec"), names)

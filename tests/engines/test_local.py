@@ -14,6 +14,7 @@ from fastdp.engines.truth import marginals
 from fastdp.errors import DataError, SchemaError, UsageError
 from fastdp.measurement import SCALE
 from fastdp.tables.table import Table
+from tests.tiers import slow_cases
 
 from ..reference import counting as slow
 from .helpers import tables
@@ -73,8 +74,8 @@ def test_sparse_equals_dense(made, clip, threads):
     assert back.tolist() == sorted(want)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3, 16])
-@pytest.mark.parametrize("outer", [0, 1, 9])
+@pytest.mark.parametrize("threads", [1, 3, *slow_cases(2, 16)])
+@pytest.mark.parametrize("outer", [0, *slow_cases(1), 9])
 @pytest.mark.parametrize("budget", [0, 1 << 29])
 def test_tables_passed_from_thread_to_thread(threads, outer, budget, monkeypatch):
     """Thousands of short units, threads that share the rows and threads that share the cells: a

@@ -16,6 +16,7 @@ from fastdp.errors import BudgetError, DataError, SchemaError, UsageError
 from fastdp.tables import ingest
 from fastdp.tables.table import Table
 from fastdp.tables.userids import UserIndex
+from tests.tiers import slow_cases
 
 from .conformance import check
 
@@ -63,7 +64,7 @@ def test_the_local_engine_conforms():
     check(lambda source, schema: nullcontext(local(ingest.read(source, schema), 2)))
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 20])
+@pytest.mark.parametrize("partitions", [*slow_cases(1, 20), 2])
 def test_partitions_conform(partitions):
     check(held(partitions))
 
@@ -86,6 +87,7 @@ def wrapped(answers):
     return lambda inner: Fault(inner, answers)
 
 
+@pytest.mark.slow
 def test_partitions_that_answer_twice_or_not_at_all():
     check(held(8, wrapped(lambda answers: [*answers, *answers[::-1]])))
     with pytest.raises(DataError, match="did not answer"):

@@ -21,6 +21,7 @@ from fastdp.mechanisms.shared import one_ways, spanning_tree
 from fastdp.model.table_ops import onto_simplex
 from fastdp.privacy.accountant import BoundedRange, mu_of
 from tests.mechanisms.fakes import FakeModel, FakeSession
+from tests.tiers import slow_cases
 
 from .growing import RowsSession, dependent_rows, job_of
 
@@ -77,8 +78,14 @@ def test_pairs_too_large_leave_a_forest_and_one_column_needs_no_tree(monkeypatch
     assert [m.clique for m in run(session)[1]["measurements"]] == [("b",), ("c",)] * 2
 
 
-@pytest.mark.parametrize("mechanism", ["adagrid", "mst", "tworound"])
-@pytest.mark.parametrize("public", [False, True])
+@pytest.mark.parametrize(
+    "mechanism, public",
+    [
+        ("adagrid", False),
+        ("mst", True),
+        *slow_cases(("adagrid", True), ("mst", False), ("tworound", False), ("tworound", True)),
+    ],
+)
 def test_where_no_pair_can_be_chosen_the_budget_is_spent_nevertheless(mechanism, public, tmp_path):
     """One column, two of which one follows from the other, and two whose pair has too many cells.
     Statement and releases agree about it; one column is measured once, as planned."""

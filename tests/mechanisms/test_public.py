@@ -66,6 +66,7 @@ def test_right_public_data_is_used_in_place_of_measurements(kind):
     assert not rested & {r.clique for r in session.asked}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_right_public_data_helps_and_wrong_does_not_hurt(kind):
     _, public = chain(seed=9, rows=20_000)

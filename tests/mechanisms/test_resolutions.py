@@ -138,6 +138,7 @@ def correlation(outcome):
     return np.corrcoef(rows["a"].astype(float), rows["b"].astype(float))[0, 1]
 
 
+@pytest.mark.slow
 def test_fine_bins_keep_a_moderate_correlation(monkeypatch):
     """64 bins a side: the noise of 4,096 cells exceeds what the pair tells, that of groups does
     not. The planted bug: without groups the correlation is lost."""
@@ -160,6 +161,7 @@ def test_fine_bins_keep_a_moderate_correlation(monkeypatch):
     assert "over_groups" not in outcome.details and correlation(outcome) < 0.2
 
 
+@pytest.mark.slow
 def test_a_strong_trend_survives_noise_in_cells(monkeypatch):
     """64 x 64 codes of five rows a cell, noise of about six: a fit of the cells alone keeps half of
     it."""
@@ -169,6 +171,7 @@ def test_a_strong_trend_survives_noise_in_cells(monkeypatch):
     assert kept > correlation(run(RowsSession(*given, mu=0.2, seed=1))[0]) + 0.08
 
 
+@pytest.mark.slow
 def test_rows_keep_weak_trends_of_pairs_that_are_not_measured(monkeypatch):
     """.1 is not worth the noise of 32 x 32 cells. The planted bug: without trends it is lost."""
     domain, rows = dict.fromkeys("abcd", 32), correlated(50_000, 32, 0.1, seed=3)

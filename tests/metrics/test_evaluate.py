@@ -34,6 +34,7 @@ def test_defaults_for_taxi_columns(tables):
     json.dumps(scores)
 
 
+@pytest.mark.slow
 def test_every_source_gives_the_same(tables, tmp_path):
     truth, synthetic = (t.slice(0, 600) for t in tables)
     pq.write_table(truth, tmp_path / "t.parquet")

@@ -56,6 +56,7 @@ def test_sparse_counting_gives_the_same(monkeypatch):
     assert pairwise.two_way(pair)[1]["truth"][0][1] > 0.3
 
 
+@pytest.mark.slow
 def test_the_cost_is_that_of_the_rows_and_not_of_the_codes():
     """A list of all labels, or a dense count, would take more memory than any machine has."""
     schema = fastdp.Schema.from_domain({"a": 1 << 30, "b": 1 << 30})

@@ -309,6 +309,7 @@ def test_declared_constants_are_kept_whatever_the_rows_say():
         declared(shop="sometimes")
 
 
+@pytest.mark.slow
 def test_groups_of_users_take_out_the_bias_of_the_clip(tmp_path):
     """Large users (200 rows) pay with 2, small ones (5 rows) with 0. At clip 10 a fifth of the rows
     that count are large users', of the table four fifths; with the group of their user in the model
@@ -343,7 +344,7 @@ def test_without_a_user_column_nothing_is_asked():
 def test_users_are_chosen_by_facts_where_amounts_are_named(tmp_path):
     """The statement verifies and lists the facts; rows are as many as stated, one country per user;
     threads do not matter; more rows can be made. Without amounts nothing is asked."""
-    purchases = fastdp.simulate.purchases(1_500, seed=2)
+    purchases = fastdp.simulate.purchases(600, seed=2)
     whole = {"kind": "integer", "dtype": "int64", "min": 0}
     edges = [0, 8, 16, 24, 32, 48, 64, 96, 128, 256, 4096]
     plain = {

@@ -21,6 +21,7 @@ from fastdp.tables import identity
 from fastdp.tables.sources.source import source_of
 from fastdp.tables.textvalues import parse
 from tests.builders import schema_with_users
+from tests.tiers import slow_cases
 
 SCHEMA = fastdp.Schema.from_domain({"a": 5}, user="who")
 ROWS = pa.table({"who": ["x", "yy", "zzz"], "a": [1, 2, 3]})
@@ -53,7 +54,9 @@ def crafted(path, make, kind):
     path.write_bytes(bytes(data))
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary()], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pa.string(), *slow_cases(pa.large_string(), pa.binary())], ids=str
+)
 @pytest.mark.parametrize("make", [pa.ipc.new_file, pa.ipc.new_stream], ids=["file", "stream"])
 def test_offsets_that_lead_out_of_a_file_are_refused(tmp_path, make, kind):
     """In a process of its own: what is to be shown is that it does not die."""

@@ -12,6 +12,7 @@ from fastdp.users.balance import _tilted, balanced
 from fastdp.users.dealing import Dealer, dealer
 from fastdp.users.people import Histogram, People, Sizes, size_bins
 from fastdp.users.rates import GROUPS, Rates, Roles, chance, may_repeat, rates_of, roles
+from tests.tiers import slow_cases
 
 from ..reference import dealing as slow
 
@@ -139,6 +140,7 @@ def test_trial_dealings_reach_the_rates_asked_for():
     assert np.abs(equal[there] / users[there, None] / 2**20 - goal[there]).max() < 0.05 * 1.5 * 3
 
 
+@pytest.mark.slow
 def test_columns_that_users_repeat_together_are_found_and_come_out():
     """Sessions: date and hour agree together far more often than rates of dates and of hours
     explain. Weekdays do not, and get no urn of their own with dates. The bound is that of the test
@@ -155,6 +157,7 @@ def test_columns_that_users_repeat_together_are_found_and_come_out():
     assert equal.sum(axis=0)[2] / users / 2**20 == pytest.approx(0.28, abs=0.05 * 1.5 * 3)
 
 
+@pytest.mark.slow
 def test_values_that_users_avoid_are_rare_and_neighbouring_ones_come_out():
     """Five rows a user: each year once, and days of one season of 16, but no day twice. By chance
     .2 of the pairs of rows have the same year; a chunk runs short of some by sqrt(16,000 * .16) /
@@ -349,7 +352,7 @@ SIZES = {
 }
 
 
-@pytest.mark.parametrize("sigma", [4.0, 30.0])  # about that of epsilon 10 and 1
+@pytest.mark.parametrize("sigma", [*slow_cases(4.0), 30.0])  # about that of epsilon 10 and 1
 @pytest.mark.parametrize("kind", SIZES)
 def test_rows_per_user_and_their_sum_are_within_their_errors(kind, sigma):
     """The number of rows is in both its intervals in at least 85 % of 60 runs (of 95 %, three

@@ -1,0 +1,18 @@
+"""Which tests `make test` runs and which wait for `make test-slow`.
+
+A case takes its place in `make test` if it is the only guard of a promise, or if it takes less than
+about two seconds on one core. Further cases of a test that has its guard there are slow.
+"""
+
+from typing import Any
+
+import pytest
+
+
+def slow_cases(*cases: Any) -> list[Any]:
+    """These cases of a parametrised test, for `make test-slow`. A tuple is a case of several
+    arguments."""
+    return [
+        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
+        for case in cases
+    ]
