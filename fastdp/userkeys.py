@@ -2,8 +2,8 @@
 
 A key maps one user's rows to keys of a public set, for histograms of users. A view maps the private
 table to another table, in which one user's rows depend on that user's rows alone. They say what is
-counted; `engines` does it. Each user adds at most 1 (`Agreement`: between -1 and 1) to each of at
-most `cap` keys, whatever the rows (`Succession`: a vector of L2 norm at most the root of its
+counted; `engines` does it. Each user adds at most 1 (`Agreement`, `Disagreement`: between -1 and
+1) to each of at most `cap` keys, whatever the rows (`Succession`: a vector of L2 norm at most the root of its
 `numbers`), and anything random is a hash of the user's id value and the content of that user's
 rows. Keys and views hold public facts only.
 """
@@ -288,6 +288,40 @@ class Agreement(UserKey):
 
 
 @dataclass(frozen=True, eq=False)
+class Disagreement(UserKey):
+    """Users whose rows do not all have the same code, column by column, less those whose rows do.
+
+    A user with two rows or more adds 1 for each of `columns` in which two of its rows differ, -1
+    for each in which all are equal, and 1 for itself (the last key). A user with one row adds
+    nothing. So one user adds at most `numbers` whole numbers of -1 or 1, however many rows it has.
+    """
+
+    columns: tuple[str, ...]
+
+    def __post_init__(self):
+        object.__setattr__(self, "columns", tuple(self.columns))
+        if not self.columns or len(set(self.columns)) < len(self.columns):
+            raise UsageError("columns: expected at least one, and none twice")
+
+    @property
+    def domain_columns(self) -> tuple[str, ...]:
+        return self.columns
+
+    @property
+    def size(self) -> int:
+        return self.numbers
+
+    @property
+    def numbers(self) -> int:
+        """To how many keys one user adds -1 or 1."""
+        return len(self.columns) + 1
+
+    def bind(self, domain: Domain) -> Disagreement:
+        domain.check(self.columns)
+        return self
+
+
+@dataclass(frozen=True, eq=False)
 class Succession(UserKey):
     """How a user's rows follow each other, summed over users.
 
@@ -493,7 +527,7 @@ class UserFacts(View):
         return self._with_group(sizes)
 
 
-KEYS = (RowsPerUser, RowsUpTo, WithoutId, MostCommon, Groups, Agreement, Succession)
+KEYS = (RowsPerUser, RowsUpTo, WithoutId, MostCommon, Groups, Agreement, Disagreement, Succession)
 VIEWS = (UserTable, RowGroups, UserFacts)
 """The only classes of keys and views that a session counts by, and no subclasses of them: their
 sensitivity is proved."""

@@ -38,6 +38,8 @@ def histogram(table: Table, key: userkeys.UserKey, cap: int, threads: int) -> np
         return _groups(table, key, int(cap), threads)
     if isinstance(key, userkeys.Agreement):
         return _agreement(table, key, threads)
+    if isinstance(key, userkeys.Disagreement):
+        return _disagreement(table, key, threads)
     if isinstance(key, userkeys.Succession):
         return _succession(table, key, threads)
     raise UsageError(f"unknown kind of user key: {type(key).__name__}")
@@ -77,6 +79,22 @@ def _agreement(table: Table, key: userkeys.Agreement, threads: int) -> np.ndarra
         agreeing = bound.agreement(start, values, group_of, cells, len(key.edges), threads)
         out[:, i] = 2 * agreeing - out[:, -1]
     return out.reshape(-1)
+
+
+def _disagreement(table: Table, key: userkeys.Disagreement, threads: int) -> np.ndarray:
+    rows = table.rows_per_user().astype(np.int64)
+    several = np.flatnonzero(rows > 1)
+    out = np.full(key.size, len(several), np.int64)
+    if not len(several):
+        return out
+    for i, name in enumerate(key.columns):
+        start, codes, _ = _grouped(table, _cells(table, (name,), threads))
+        differ = np.zeros(len(codes), np.uint8)  # whether a row differs from the one before it
+        differ[1:] = codes[1:] != codes[:-1]
+        differ[start[:-1][rows > 0]] = 0
+        of_user = np.add.reduceat(differ, start[several], dtype=np.int64)
+        out[i] = 2 * np.count_nonzero(of_user) - len(several)
+    return out
 
 
 def _succession(table: Table, key: userkeys.Succession, threads: int) -> np.ndarray:

@@ -19,6 +19,7 @@ from ..schema.constraints import columns_of
 from ..userkeys import (
     UNITS,
     Agreement,
+    Disagreement,
     RowGroups,
     RowsPerUser,
     RowsUpTo,
@@ -27,6 +28,13 @@ from ..userkeys import (
     WithoutId,
 )
 from ..users.balance import balanced
+from ..users.constancy import (
+    columns_to_test,
+    constancy_test,
+    constant_by_rate,
+    disagreeing_if_repeated,
+    share_needed,
+)
 from ..users.dealing import TRIAL_ROWS, Dealer, dealer
 from ..users.order import MOST_TIMES, Goal, Order, order_of, to_ask
 from ..users.people import (
@@ -61,8 +69,11 @@ from .shared.user_histogram import LABEL, measure_users, users_share
 
 SHARES = {"agreement rates": 0.06, "number of rows": 0.023}
 SHARES |= {"rows without a user id": 0.002, "table of users": 0.03}
+CONSTANTS_LABEL = "users whose rows disagree"
+SHARES |= {CONSTANTS_LABEL: 0.01}
 """Shares of mu^2 (chosen on flights, Chicago trips and simulated trips). Of the first only a part,
-and the third, are spent where users repeat nothing."""
+and the third, are spent where users repeat nothing; of the last what a standard error of .01 needs,
+and nothing where no column can be constant."""
 ORDER_SHARE, ORDER_LABEL = 0.02, "order of users' rows"
 """The share where the schema declares an order (chosen on Chicago trips)."""
 PARTS, LEAST_ERROR = (0.015, 0.035, 0.01), 0.003
@@ -199,7 +210,7 @@ class _Users:
         self.coarse: Histogram | None = None
         self.order: tuple[Order, Goal] | None = None
         self.facts: UserFacts | None = None
-        self.table_error = self.spent = 0.0
+        self.table_error = self.spent = self.constants_spent = 0.0
 
     def rows(self) -> tuple[Session, Job]:
         """Session and job of the mechanism. Where noise allows, its rows have the group of their
@@ -255,6 +266,7 @@ class _Users:
         if pairs:
             self.rates = self.rates.with_pairs(pairs, self._ask(Agreement(pairs), 2, PARTS[2]))
         left = SHARES["agreement rates"] - self.spent
+        left += SHARES[CONSTANTS_LABEL] - self.constants_spent
         if schema.order:
             self._ask_for_order(self.decided)
         counted = users_share(self.config, public=self.job.public is not None, user=True) > 0
@@ -399,7 +411,9 @@ class _Users:
                 Agreement(tuple((n,) for n in columns)), 0, self._enough(len(columns), 0)
             )
             self.rates = rates_of(columns, overall, self.by_chance, self.coarse)
-        decided = roles(self.rates, self.by_chance, never, declared, following)
+        known = (*never, *declared)
+        found, refuted = self._constants(known)
+        decided = roles(self.rates, self.by_chance, found, declared, following)
         maybe = may_repeat(decided, self.rates, self.by_chance)
         if not maybe:
             return decided
@@ -407,8 +421,30 @@ class _Users:
             Agreement(tuple((n,) for n in maybe), GROUPS), 1, self._enough(len(maybe), 1)
         )
         self.rates = rates_of(columns, overall, self.by_chance, self.coarse, (maybe, by_group))
-        fixed = {**declared, **dict.fromkeys(decided.constant, "constant")}
-        return roles(self.rates, self.by_chance, never, fixed, following)
+        likely = constant_by_rate(self.rates, self.by_chance, without=(*known, *refuted, *found))
+        return roles(self.rates, self.by_chance, (*found, *likely), declared, following)
+
+    def _constants(self, known: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Releases how many users disagree in the columns that may be constant, other than `known`
+        ones: (those that are constant, those that surely are not)."""
+        sure = constant_by_rate(self.rates, self.by_chance, without=known, sure=True)
+        refuted: tuple[str, ...] = ()
+        passed: tuple[str, ...] = ()
+        mu = part_mu(self.session, SHARES[CONSTANTS_LABEL])
+        different = disagreeing_if_repeated(self.by_chance, self.coarse)
+        columns = columns_to_test(self.rates, self.by_chance, different, mu, (*known, *sure))
+        if columns:
+            needed = share_needed(self.rates, len(columns), part_mu(self.session, 1.0))
+            share = min(SHARES[CONSTANTS_LABEL], needed)
+            mu = part_mu(self.session, share)
+            key = Disagreement(columns)
+            answers = self.session.user_histogram(key, mu=mu, label=CONSTANTS_LABEL)
+            self.released.append(answers)
+            self.constants_spent = share
+            passed, refuted = constancy_test(columns, answers, self.rates, different)
+        likely = constant_by_rate(self.rates, self.by_chance, without=(*known, *refuted))
+        found = tuple(n for n in self.rates.columns if n in (*sure, *passed, *likely))
+        return found, refuted
 
     def _enough(self, columns: int, which: int) -> float:
         """The share of mu^2 that rates of so many columns need for LEAST_ERROR, at most a part of

@@ -222,7 +222,8 @@ class Session:
         label: str,
     ) -> Measurement:
         """Noisy number of users per key; each user counts in at most `cap` keys, once in each (with
-        `Agreement`, which takes `mu` only: adds at most 1 to each of `key.numbers` keys).
+        `Agreement` and `Disagreement`, which take `mu` only: adds between -1 and 1 to each of
+        `key.numbers` keys).
 
         With `mu` Gaussian noise for L2 sensitivity sqrt(cap); with `epsilon` discrete Laplace noise
         of scale cap / epsilon, a pure release. In a run with unit "event" the unit is one user's

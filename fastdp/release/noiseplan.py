@@ -19,12 +19,23 @@ from ..measurement import SCALE, Request
 from ..privacy import scale
 from ..privacy.accountant import Event, Gaussian, Pure, Threshold
 from ..queries import AdaGrid, Binned, Identity, Sparse, Weighted, fresh
-from ..userkeys import KEYS, Agreement, Groups, RowsUpTo, Succession, UserKey, WithoutId
+from ..userkeys import (
+    KEYS,
+    Agreement,
+    Disagreement,
+    Groups,
+    RowsUpTo,
+    Succession,
+    UserKey,
+    WithoutId,
+)
 
 # A query's `product` runs inside the session, on private counts: only these classes are accepted,
 # and no subclasses of them.
 SESSION_QUERIES = (Identity, Weighted, Sparse, Binned, AdaGrid)
 
+NEEDS_GAUSSIAN = (Agreement, Disagreement, RowsUpTo, Succession, WithoutId)
+"""Keys whose sensitivity is proved in L2 only."""
 SCORE_LIMIT = 1 << 61
 """Largest L1 distance in units of 1/SCALE rows: two of them can be added in 64 bits."""
 WEIGHT_UNITS = 1 << 10
@@ -182,7 +193,7 @@ def plan_histogram(
         raise PrivacyError(f"{label!r}: expected a user key of fastdp.userkeys")
     key = key.bind(domain)
     size = int(key.size)
-    if isinstance(key, Agreement | RowsUpTo | Succession | WithoutId) and mu is None:
+    if isinstance(key, NEEDS_GAUSSIAN) and mu is None:
         raise UsageError(
             f"{label!r}: {type(key).__name__} needs Gaussian noise; give mu instead of epsilon"
         )
@@ -200,7 +211,7 @@ def plan_histogram(
 def _most_keys(key: UserKey, cap: int) -> int:
     """To how many keys one user adds, between -1 and 1 each; or the square of the L2 norm of what
     it adds."""
-    if isinstance(key, Agreement | Succession):
+    if isinstance(key, Agreement | Disagreement | Succession):
         return key.numbers
     return min(cap, key.size) if isinstance(key, Groups) else 1
 

@@ -25,9 +25,6 @@ LEAST_LIFT, SHRUNK_LIFT = 0.02, 0.003
 """Users repeat something if the lift of a column, (agreement - chance) / (1 - chance), is above
 LEAST_LIFT and above twice its standard error. Then all columns are repeated whose lift, shrunk by
 its noise, is above SHRUNK_LIFT."""
-CONSTANT, LEAST_CONSTANT, CONSTANT_LIFT = 0.985, 0.85, 0.8
-"""A column is constant if its agreement is above CONSTANT less two standard errors and above
-LEAST_CONSTANT, and its lift above CONSTANT_LIFT by two standard errors."""
 MOST_AVOIDED = 0.75
 """A column is avoided if its agreement is below this part of chance by two standard errors (chosen
 on panels of patients and workers, docs/research/users.md)."""
@@ -53,7 +50,8 @@ class Rates(Struct, frozen=True, eq=False):
     """`overall`: the agreement of each column, the mean over users with two rows or more, with its
     standard `error`; `by_group` [groups, columns]: the same by `GROUPS`, drawn towards each other.
     `together`: how often two rows agree in both columns of each of `pairs`, with the standard error
-    `pairs_error`. `users`: how many have two rows or more, if known."""
+    `pairs_error`. `users`: how many have two rows or more, if known, with the standard error
+    `users_error`."""
 
     columns: tuple[str, ...]
     overall: np.ndarray
@@ -63,6 +61,7 @@ class Rates(Struct, frozen=True, eq=False):
     together: np.ndarray = field(default_factory=lambda: np.empty(0))
     pairs_error: float = 0.0
     users: float = 0.0
+    users_error: float = 0.0
 
     def with_pairs(self, pairs: Sequence[Feature], overall: Measurement) -> Rates:
         """These rates, and those of pairs of columns from their release."""
@@ -120,7 +119,12 @@ def rates_of(
         own[:, f] = by_chance[f] + lifts
         mean[f], error[f] = of_user @ own[:, f], np.linalg.norm(of_user @ spread)
     return Rates(
-        tuple(columns), np.clip(mean, 0.0, 1.0), error, np.clip(own, 0.0, 1.0), users=users
+        tuple(columns),
+        np.clip(mean, 0.0, 1.0),
+        error,
+        np.clip(own, 0.0, 1.0),
+        users=users,
+        users_error=float(np.sqrt(part * doubt.sum())),
     )
 
 
@@ -158,21 +162,15 @@ def chance_of(ones: Sequence[Measurement]) -> dict[str, float]:
 def roles(
     rates: Rates,
     by_chance: np.ndarray,
-    never_constant=(),
+    found: Sequence[str] = (),
     declared: Declared = NOTHING,
     following=NOTHING,
 ) -> Roles:
-    """Roles from released rates. `never_constant`: columns that take part in constraints, whose
-    values cannot be exchanged one by one. `declared`: column to what the schema says of it
-    ("constant", "repeated" or "free"), whatever the rates say. `following`: column to the one that
-    it follows from."""
+    """Roles from released rates. `found`: columns that are constant by a release of their own
+    (`constancy`). `declared`: column to what the schema says of it ("constant", "repeated" or
+    "free"), whatever the rates say. `following`: column to the one that it follows from."""
     room = np.maximum(1 - by_chance, 1e-9)
     lift, doubt = (rates.overall - by_chance) / room, 2 * rates.error / room
-    fixed = rates.overall > np.maximum(LEAST_CONSTANT, CONSTANT - 2 * rates.error)
-    fixed &= lift - doubt > CONSTANT_LIFT
-    found = [
-        n for n, yes in zip(rates.columns, fixed) if yes and n not in (*never_constant, *declared)
-    ]
     constant = (*(n for n, role in declared.items() if role == "constant"), *found)
     again = shrunk(lift, doubt / 2) > SHRUNK_LIFT
     again &= bool(constant) or bool((lift > np.maximum(LEAST_LIFT, doubt)).any())

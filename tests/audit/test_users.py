@@ -18,6 +18,7 @@ from fastdp.schema import Schema
 from fastdp.tables.table import Table
 from fastdp.userkeys import (
     Agreement,
+    Disagreement,
     RowGroups,
     RowsPerUser,
     RowsUpTo,
@@ -60,6 +61,11 @@ def agree(session):
     ]
 
 
+def disagree(session):
+    """All mu on the users whose rows disagree."""
+    return [session.user_histogram(Disagreement(("a", "b", "c")), mu=session.mu, label="differ")]
+
+
 def row_numbers(session):
     """All mu on the number of rows, of each user at most some."""
     mu = session.mu * math.sqrt(0.5)
@@ -97,7 +103,8 @@ def follow(session):
 def everything(session):
     """A run of all of them, by shares: what they cost adds up."""
     return [
-        *agree(session.part(0.1)),
+        *agree(session.part(0.05)),
+        *disagree(session.part(0.05)),
         *follow(session.part(0.05)),
         *row_numbers(session.part(0.1)),
         *tables(session.part(0.15)),
@@ -106,9 +113,10 @@ def everything(session):
     ]
 
 
-@pytest.mark.parametrize(
-    "ask", [*slow_cases(agree, follow, row_numbers, tables, groups), facts, everything]
-)
+SLOW = slow_cases(agree, disagree, follow, row_numbers, tables, groups)
+
+
+@pytest.mark.parametrize("ask", [*SLOW, facts, everything])
 def test_one_user_is_covered_and_the_bound_is_met(ask):
     with asked(ask):
         checks.neighbours(60, seed=2)
@@ -237,6 +245,23 @@ PLANTED = {
         kernels,
         "agreement",
         shares_times_rows,
+    ),
+    "rows that differ are counted instead of users": (
+        disagree,
+        user_engine,
+        "_disagreement",
+        lambda real: (
+            lambda content, key, threads: (
+                real(content, key, threads)
+                * content.rows_per_user().max(initial=1).astype(np.int64)
+            )
+        ),
+    ),
+    "the noise of users who disagree forgets the user": (
+        disagree,
+        noiseplan,
+        "_most_keys",
+        lambda real: lambda key, cap: real(key, cap) - 1,
     ),
     "rows of a user beyond the most are counted": (
         row_numbers,

@@ -102,6 +102,7 @@ def check(open_engine: Open, only: Callable[[Case], bool] = lambda case: True) -
             check_marginals(one, engine)
             check_users(one, engine)
             check_agreement(one, engine)
+            check_disagreement(one, engine)
             check_succession(one, engine)
             check_views(one, engine)
 
@@ -170,6 +171,12 @@ def check_agreement(one: Case, engine: Counter) -> None:
             engine.user_histogram(keys.Agreement(features, edges), 1),
             want,
         )
+
+
+def check_disagreement(one: Case, engine: Counter) -> None:
+    want = slow.disagreement(one.owners, [one.codes[name].tolist() for name in ("c", "a")])
+    told = engine.user_histogram(keys.Disagreement(("c", "a")), 1)
+    same(f"{one.name}: disagreement", told, want)
 
 
 def check_succession(one: Case, engine: Counter) -> None:

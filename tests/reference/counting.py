@@ -82,6 +82,15 @@ def agreement(ids, features, edges) -> np.ndarray:
     return out.reshape(-1)
 
 
+def disagreement(ids, columns) -> np.ndarray:
+    """columns: the codes of the rows, one list per column."""
+    out = np.zeros(len(columns) + 1, np.int64)
+    for rows in by_user(ids, range(len(ids))).values():
+        if len(rows) > 1:
+            out += [*(1 if len({c[r] for r in rows}) > 1 else -1 for c in columns), 1]
+    return out
+
+
 def succession(ids, codes, sizes, hashes, key) -> np.ndarray:
     """What `userkeys.Succession` says, user by user and pair of rows by pair of rows."""
     out = {name: np.zeros(length, np.int64) for name, length in key.lengths.items()}

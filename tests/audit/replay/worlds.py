@@ -493,6 +493,7 @@ def _call(rng: np.random.Generator, schema: fastdp.Schema) -> Callable:
         (userkeys.MostCommon((a, b)), 1),
         (userkeys.Groups((a, b), t_max=2), int(rng.integers(1, 5))),
         (userkeys.Agreement(((a,), (b,), (a, b)), (2, 4)), 1),
+        (userkeys.Disagreement((a, b)), 1),
         (userkeys.Succession((a,), ((a, a), (b, b)), 4, 2), 1),
     ]
     key, cap = user_keys[rng.integers(len(user_keys))]
