@@ -15,8 +15,8 @@ from pathlib import Path
 import fastdp
 
 try:
-    from airflow.exceptions import AirflowFailException as GiveUp
-    from airflow.sdk import get_current_context, task
+    from airflow.sdk import task
+    from airflow.sdk.exceptions import AirflowFailException as GiveUp
 except ImportError:
 
     class GiveUp(Exception):
@@ -25,15 +25,6 @@ except ImportError:
     def task(**options):
         return lambda function: function
 
-    def get_current_context():
-        return {}
-
-
-def attempt() -> int:
-    """Which try of the task this is, from 1."""
-    instance = get_current_context().get("ti")
-    return getattr(instance, "try_number", 1)
-
 
 @task(retries=3)
 def synthesize_day(
@@ -41,22 +32,26 @@ def synthesize_day(
 ) -> dict:
     """Facts of the run, all of them releasable: they may go into Airflow's database and logs."""
     out = Path(folder) / f"rows-{day}"
-    begun = attempt() > 1 and (out.exists() or Path(f"{out}.private").exists())
-    try:
-        run = fastdp.synthesize(
-            source,
-            "cliquetree",
-            epsilon,
-            delta,
-            schema=schema,
-            ledger=os.path.join(folder, "budget.db"),
-            dataset="trips",
-            out=out,
-            resume=begun,
-        )
-    except fastdp.errors.BudgetError as error:
-        raise GiveUp(str(error)) from None
-    fastdp.verify(run.out, ledger=os.path.join(folder, "budget.db"))
+    ledger = os.path.join(folder, "budget.db")
+    begun = Path(f"{out}.private/state.json").exists()
+    if (out / "privacy.json").exists() and not begun:  # the worker died after its work was done
+        run = fastdp.load_run(out)
+    else:
+        try:
+            run = fastdp.synthesize(
+                source,
+                "cliquetree",
+                epsilon,
+                delta,
+                schema=schema,
+                ledger=ledger,
+                dataset="trips",
+                out=out,
+                resume=begun,
+            )
+        except fastdp.errors.BudgetError as error:
+            raise GiveUp(str(error)) from None
+    fastdp.verify(run.out, ledger=ledger)
     return {
         "folder": str(run.out),
         "rows": run.dataset.count_rows(),

@@ -20,6 +20,7 @@ _WHERE = {
     "LinkedRun": "run.result",
     "load_run": "run.result",
     "scan": "run.result",
+    "register_spark": "run.spark_reader",
     "export": "catalogs.write",
     "Synthesizer": "run.synthesizer",
     "plan": "run.plan",

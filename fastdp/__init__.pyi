@@ -23,6 +23,7 @@ from .run.result import (
     load_run as load_run,
     scan as scan,
 )
+from .run.spark_reader import register_spark as register_spark
 from .run.synthesize import synthesize as synthesize
 from .run.synthesizer import Synthesizer as Synthesizer
 from .run.verify import verify as verify

@@ -1,14 +1,18 @@
 """Released folders are easy to read with other tools: a pattern finds rows and nothing else."""
 
 import shutil
+import sys
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import fastdp
+from fastdp.errors import RunError, UsageError
 from fastdp.run import output
+from fastdp.run.spark_reader import rows_of_folder
 
 
 @pytest.fixture(scope="module")
@@ -79,3 +83,29 @@ def test_folders_of_earlier_versions_still_have_their_measurements(nights, tmp_p
     found = fastdp.load_run(older)
     assert [m.clique for m in found.measurements] == [m.clique for m in new.measurements]
     assert set(found.tables) == set(new.tables) != set()
+
+
+def test_the_reader_of_spark_finds_the_files_of_rows_in_types_of_spark(nights, tmp_path):
+    """What the driver decides; tests/spark/test_reader.py reads with Spark itself."""
+    for folder in sorted(nights.glob("night=?")):
+        files, schema = rows_of_folder({"path": str(folder), "verify": "true"})
+        assert sum(pq.read_table(file).num_rows for file in files) == (
+            fastdp.load_run(folder).data.num_rows
+        )
+        assert not any(pa.types.is_unsigned_integer(kind) for kind in schema.types)
+    path = {"path": str(nights / "night=0")}
+    for options, said in (
+        ({}, "give the run folder"),
+        (path | {"tabel": "a"}, "did you mean 'table'"),
+        (path | {"table": "a"}, "one table only"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            rows_of_folder(options)
+    with pytest.raises(RunError):
+        rows_of_folder({"path": str(tmp_path)})
+
+
+def test_without_pyspark_the_error_names_the_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspark.sql.datasource", None)
+    with pytest.raises(UsageError, match="fastdp\\[spark\\]"):
+        fastdp.register_spark(object())
