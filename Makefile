@@ -17,7 +17,7 @@ PIP  := $(BIN)/python -m pip install -q --disable-pip-version-check -c $(VENV)/v
 $(VENV)/.made: $(LOCK)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	sed -n 's/^\([A-Za-z0-9._-]*==[^ ]*\).*/\1/p' $(LOCK) > $(VENV)/versions.txt
-	$(PIP) --no-compile setuptools cython numpy
+	$(PIP) --no-compile setuptools cython
 	touch $@
 
 # The package alone, with what it needs to run: all that the demo takes. The core is compiled while the packages are downloaded.
@@ -158,18 +158,9 @@ sanitize-threads: build $(VENV)/.has-test
 	cd build/sanitize && _RJEM_MALLOC_CONF=background_thread:false TSAN_OPTIONS=halt_on_error=1:report_signal_unsafe=0:detect_deadlocks=0:suppressions=tests/core/threads.supp LD_PRELOAD="$$(gcc -print-file-name=libtsan.so)" \
 	  setarch -R $(BIN)/python -m pytest -m "not slow" -k "not fork and not a_fit_is" $(THREAD_TESTS)
 
-# Source archive, a wheel built from it (twice: both must be the same bytes), the same for manylinux, and the list of parts (CycloneDX).
-# The epoch is the last commit's, so that a wheel depends on its sources alone.
+# Source archive, one wheel per platform whose compiler is here, and the list of parts (CycloneDX). HERE=1: this machine's wheel only.
 dist: build $(VENV)/.has-dist
-	rm -rf dist build/dist && mkdir -p build/dist/first build/dist/second
-	export SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 1767225600) && \
-	  $(BIN)/python -m build -q --sdist --no-isolation && tar -xzf dist/fastdp-*.tar.gz -C build/dist && cd build/dist/fastdp-* && \
-	  $(BIN)/python -m build -q --wheel --no-isolation --outdir ../first && rm -rf build fastdp/_core/*.c && \
-	  $(BIN)/python -m build -q --wheel --no-isolation --outdir ../second
-	cmp build/dist/first/*.whl build/dist/second/*.whl && echo "two builds of the wheel are the same bytes"
-	PATH="$(BIN):$$PATH" $(BIN)/python -m auditwheel repair -w dist build/dist/first/*.whl || cp build/dist/first/*.whl dist
-	$(BIN)/python -m cyclonedx_py environment $(BIN)/python --output-reproducible -o dist/fastdp.cdx.json
-	ls -l dist
+	$(BIN)/python packaging/wheels.py --to dist $(if $(HERE),--here)
 
 # The wheel in an environment of its own, with no compiler on the path, under the archive's tests.
 # Left out: what reads the sources themselves.

@@ -5,6 +5,10 @@ To rebuild after an edit: `python setup.py -q build_ext --inplace`. To rebuild o
 is made as well: it holds Cython's support code (memoryviews) once, and every other module imports
 it.
 
+The modules keep to Python's stable ABI: one build serves every CPython from 3.11 on
+(docs/reference/platforms.md). A Python without the global lock has no stable ABI before 3.15; there
+the modules are built for that one version.
+
 The kernels (csrc/) are compiled at -O3. The wrappers only convert arguments and are compiled at
 -O0, which halves the time they take; those of `LOOPS` go through rows themselves. All files are
 compiled in parallel, one process per processor.
@@ -18,10 +22,10 @@ undefined), FASTDP_SANITIZE=thread (data races).
 """
 
 import os
+import sysconfig
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -32,11 +36,16 @@ ONLY = [n for n in os.environ.get("FASTDP_EXT", "").split(",") if n]
 CORE = Path("fastdp/_core")
 SHARED = "fastdp._core._shared"
 LOOPS = {"score"}
+OLDEST = (3, 11)  # the first whose stable ABI has the buffer protocol
+STABLE = not sysconfig.get_config_var("Py_GIL_DISABLED")
 PROCESSES = (
     len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 )
 
 
+macros = []
+if STABLE:
+    macros.append(("Py_LIMITED_API", f"0x{OLDEST[0]:02X}{OLDEST[1]:02X}0000"))
 compile_args = [
     "-std=gnu11",
     "-fno-math-errno",
@@ -65,6 +74,16 @@ else:
 
 class Build(build_ext):
     """Compiles kernels at -O3 and wrappers at -O0; the files of an extension in parallel."""
+
+    def copy_extensions_to_source(self) -> None:
+        """Put the modules beside their sources, and remove those that an earlier build made under
+        another name: Python would load them first."""
+        super().copy_extensions_to_source()
+        for extension in self.extensions:
+            made = Path(self.get_ext_filename(self.get_ext_fullname(extension.name)))
+            for other in made.parent.glob(made.name.split(".")[0] + ".*.so"):
+                if other.name != made.name:
+                    other.unlink()
 
     def build_extensions(self) -> None:
         one = self.compiler._compile
@@ -97,6 +116,8 @@ extensions = [
     Extension(
         SHARED,
         [str(CORE / "_shared.c")],
+        define_macros=macros,
+        py_limited_api=STABLE,
         extra_compile_args=compile_args,
         extra_link_args=link_args,
     )
@@ -110,9 +131,10 @@ for pyx in sorted(CORE.glob("*.pyx")):
         Extension(
             f"fastdp._core.{name}",
             [str(pyx), *map(str, units)],
-            include_dirs=["csrc", numpy.get_include()],
+            include_dirs=["csrc"],
             depends=[str(pyx), *headers],  # also what a source archive must hold
-            define_macros=[("NPY_NO_DEPRECATED_API", "NPY_1_7_API_VERSION")],
+            define_macros=macros,
+            py_limited_api=STABLE,
             extra_compile_args=compile_args,
             extra_link_args=link_args,
         )
@@ -133,6 +155,9 @@ setup(
         quiet=True,
         shared_utility_qualified_name=SHARED,
     ),
-    options={"build_ext": {"parallel": PROCESSES}},
+    options={
+        "build_ext": {"parallel": PROCESSES},
+        "bdist_wheel": {"py_limited_api": "cp{}{}".format(*OLDEST)} if STABLE else {},
+    },
     cmdclass={"build_ext": Build},
 )

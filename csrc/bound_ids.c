@@ -15,7 +15,7 @@
  * and one that was settled is not written to any more: settling and finding may go on at the same time. */
 #include "bound.h"
 
-#include <pthread.h>
+#include "threads.h"
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

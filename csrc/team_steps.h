@@ -4,7 +4,7 @@
 #define FDP_TEAM_STEPS_H
 
 #include <limits.h>
-#include <pthread.h>
+#include "threads.h"
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>

@@ -5,12 +5,9 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 import numpy as np
 
-cimport numpy as cnp
 from fastdp._core.arrays cimport fill, read
 from fastdp._core.status cimport check
 from fastdp._core.team cimport Team, fdp_team, team_of
-
-cnp.import_array()
 
 
 cdef extern from "ancestors.h" nogil:

@@ -6,12 +6,9 @@ from libc.string cimport memchr
 
 import numpy as np
 
-cimport numpy as cnp
 from fastdp._core.arrays cimport address
 from fastdp._core.status cimport FDP_ERR_MEMORY, check
 from fastdp._core.team cimport Team, fdp_team, team_of
-
-cnp.import_array()
 
 
 cdef extern from "codes.h" nogil:
@@ -72,8 +69,8 @@ TYPES = {"i1": 0, "u1": 1, "i2": 2, "u2": 3, "i4": 4, "u4": 5, "i8": 6, "u8": 7,
 NUMBERS = {np.dtype(name).num: number for name, number in TYPES.items()}
 
 
-cdef int type_of(cnp.ndarray array) except -1:
-    number = NUMBERS.get(cnp.PyArray_TYPE(array))
+cdef int type_of(array) except -1:
+    number = NUMBERS.get(array.dtype.num)
     return TYPES[array.dtype.str[1:]] if number is None else number
 
 
@@ -108,7 +105,6 @@ def encode(jobs, columns=(), keep=None):
     cdef int64_t count = len(jobs), wide = len(columns), i
     cdef int code = 0
     cdef Map own
-    cdef cnp.ndarray x, out
     cdef fdp_encode_job *job = <fdp_encode_job *>malloc((count + wide + 1) * sizeof(fdp_encode_job))
     cdef const void *kept = NULL
     cdef size_t rows = 0
@@ -149,7 +145,6 @@ def joined(columns, threads):
     Copied by a team of threads."""
     cdef int64_t count = len(columns), every = sum(map(len, columns)), i
     cdef Team team = team_of(threads)
-    cdef cnp.ndarray chunk, out
     cdef fdp_joint *joint = <fdp_joint *>malloc((count + 1) * sizeof(fdp_joint))
     cdef const void **from_ = <const void **>malloc((every + 1) * sizeof(void *))
     cdef size_t *sizes = <size_t *>malloc((every + 1) * sizeof(size_t))

@@ -9,12 +9,9 @@ from itertools import accumulate
 
 import numpy as np
 
-cimport numpy as cnp
 from fastdp._core.arrays cimport address, kept
 from fastdp._core.status cimport FDP_OK, check
 from fastdp._core.team cimport Team, fdp_team, team_of
-
-cnp.import_array()
 
 
 cdef extern from "count.h" nogil:
@@ -151,7 +148,6 @@ cdef class Projections:
     cdef list keep
 
     def __cinit__(self, levels):
-        cdef cnp.ndarray table, out
         cdef Py_ssize_t axis, end, i, k
         steps = [step for level in levels for step in level]
         self.keep = [steps]
@@ -161,11 +157,11 @@ cdef class Projections:
         cdef uintptr_t[:, ::1] place = places
         for i in range(len(steps)):
             table, axis, end, out = steps[i]
-            for k in range(cnp.PyArray_NDIM(table)):
-                shape[(k >= axis) + (k >= end), i] *= cnp.PyArray_DIM(table, k)
-            if cnp.PyArray_TYPE(table) != cnp.NPY_INT64 or cnp.PyArray_TYPE(out) != cnp.NPY_INT64:
+            for k, length in enumerate(table.shape):
+                shape[(k >= axis) + (k >= end), i] *= length
+            if table.dtype != np.int64 or out.dtype != np.int64:
                 raise TypeError("tables are of int64")
-            if cnp.PyArray_SIZE(out) != shape[0, i] * shape[2, i]:
+            if out.size != shape[0, i] * shape[2, i]:
                 raise ValueError("a table is not of the shape it is projected to")
             place[0, i], place[1, i] = <uintptr_t>address(table), <uintptr_t>address(out)
         self.c.levels = <int>len(levels)

@@ -6,7 +6,6 @@ from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 
 import numpy as np
 
-cimport numpy as cnp
 from fastdp._core.arrays cimport address, fill, kept, read
 from fastdp._core.status cimport check
 from fastdp._core.tables import room
@@ -107,7 +106,6 @@ cdef extern from "dual.h" nogil:
     int fdp_dual_mixture(int64_t, const double *, const double *, double *)
     int fdp_dual_mix(const fdp_dual *, int64_t, const float *, const double *, fdp_team *, double *, double *)
 
-cnp.import_array()
 
 cdef class Dual:
     """A problem as `estimate.dual.dual_plan` cuts it, and the constraints' right sides (float64 [P]).
@@ -222,7 +220,7 @@ cdef class Dual:
             out.view.kind, out.view.map = 2, <const int32_t *> kept(self.keep, link.along, np.int32)
         return 0
 
-    def evaluate(self, x, const double[::1] tau, const double[::1] kappa, cnp.ndarray cells=None, ahead=None):
+    def evaluate(self, x, const double[::1] tau, const double[::1] kappa, cells=None, ahead=None):
         """The sums [regions, 2] (see csrc/dual.h) at x; fills `cells` where given (float64: in rows, float32:
         in sigma). `ahead` (length, out): at x + length times the last `step`, which goes to `out`."""
         sums = np.zeros((max(1, self.n_regions), 2))

@@ -6,12 +6,9 @@ from libc.stdlib cimport calloc, free
 
 import numpy as np
 
-cimport numpy as cnp
 from fastdp._core.arrays cimport address, fill, kept, read
 from fastdp._core.status cimport FDP_ERR_IMPOSSIBLE, check
 from fastdp._core.team cimport Team, fdp_team, team_of
-
-cnp.import_array()
 
 
 cdef class State:
@@ -203,9 +200,9 @@ cdef class Engine:
         return log_z, bool(far)
 
 
-def step(double a, dx, double b, dz, cnp.ndarray w, out, threads):
+def step(double a, dx, double b, dz, w, out, threads):
     """out = -w (a dx + b dz)."""
-    cdef int64_t n = cnp.PyArray_SIZE(w)
+    cdef int64_t n = w.size
     cdef Team team = team_of(threads)
     cdef const double *x = read(dx, n)
     cdef const double *z = read(dz, n)
@@ -218,10 +215,10 @@ def step(double a, dx, double b, dz, cnp.ndarray w, out, threads):
         check(code, "a step")
 
 
-def arrive(m, t, dz, cnp.ndarray w, delta, out, threads):
+def arrive(m, t, dz, w, delta, out, threads):
     """out = m - t; returns (sum of delta (out - dz) / 2, sum of w (out - dz)^2 / 2)."""
     cdef double distance = 0, curvature = 0
-    cdef int64_t n = cnp.PyArray_SIZE(w)
+    cdef int64_t n = w.size
     cdef Team team = team_of(threads)
     cdef const double *marginal = read(m, n)
     cdef const double *target = read(t, n)
@@ -237,10 +234,10 @@ def arrive(m, t, dz, cnp.ndarray w, delta, out, threads):
     return distance, curvature
 
 
-def blend(double a, new, cnp.ndarray w, d, threads):
+def blend(double a, new, w, d, threads):
     """d = a new + (1 - a) d in place; returns the sum of w d^2 / 2."""
     cdef double loss = 0
-    cdef int64_t n = cnp.PyArray_SIZE(w)
+    cdef int64_t n = w.size
     cdef Team team = team_of(threads)
     cdef const double *newest = read(new, n)
     cdef const double *weight = read(w, n)
@@ -253,15 +250,15 @@ def blend(double a, new, cnp.ndarray w, d, threads):
     return loss
 
 
-def average(double a, cnp.ndarray x, cnp.ndarray y, threads):
+def average(double a, x, y, threads):
     """y = a x + (1 - a) y in place; float64 or float32, both alike."""
-    cdef int64_t n = cnp.PyArray_SIZE(x)
+    cdef int64_t n = x.size
     cdef Team team = team_of(threads)
     cdef void *newest = address(x)
     cdef void *to = address(y)
-    cdef bint single = cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT32
+    cdef bint single = x.dtype == np.float32
     cdef int code
-    if x.dtype != y.dtype or y.size < n or not (single or cnp.PyArray_TYPE(x) == cnp.NPY_FLOAT64):
+    if x.dtype != y.dtype or y.size < n or not (single or x.dtype == np.float64):
         raise ValueError("tables to be averaged are alike in length, and both float64 or both float32")
     with nogil:
         if single:

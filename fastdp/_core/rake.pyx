@@ -6,7 +6,6 @@ from libc.stdlib cimport calloc, free
 
 import numpy as np
 
-cimport numpy as cnp
 from fastdp._core.arrays cimport address, fill, read
 from fastdp._core.status cimport check
 from fastdp._core.team cimport Team, fdp_team, team_of
@@ -43,8 +42,6 @@ cdef extern from "rake.h" nogil:
         double *ratio
         int64_t sum_at
     int fdp_rake_run(int64_t, const fdp_rake_step *, fdp_team *, double *, double *)
-
-cnp.import_array()
 
 LANE_CELLS = 4096
 """Cells of a lane where nothing is added up."""

