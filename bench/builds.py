@@ -115,7 +115,11 @@ def main(arguments: list[str] | None = None) -> None:
         for _ in range(options.times):
             own.append(ours.seconds(piece))
             others.append(other.seconds(piece))
-        figures[piece] = {"seconds": min(own), "other": min(others), "ratio": min(own) / min(others)}
+        figures[piece] = {
+            "seconds": min(own),
+            "other": min(others),
+            "ratio": min(own) / min(others),
+        }
         print(f"{piece:<46} {min(own):8.4f} s {figures[piece]['ratio']:7.3f} times", flush=True)
     ours.end()
     other.end()
