@@ -8,7 +8,8 @@ added, and the estimators of `fastdp.numbers` run as in a run. Every line is a k
 shape of amounts, users, epsilon (delta 1e-5) and a share of mu^2. Columns: coverage with the
 binomial error of 95 %, misses below and above, median reach of the interval below and above the
 estimate relative to the truth (points for shares), root mean square error. Capped sums have lines
-of their own: what is covered is the truth at the cap that the run chose.
+of their own: what is covered is the truth at the cap that the run chose, and "keeps" is the median
+part of the true total that is left at that cap.
 
 Files (no constant was chosen on them; skipped where the package is missing): `randhie`, medical
 dollars of 5,912 people in up to five years (statsmodels), and `meps`, drug expenses of 10,391
@@ -255,7 +256,7 @@ def run_line(line: Line) -> list[dict]:
     rng = np.random.default_rng([line.seed, line.users])
     fixed = from_file(line.shape) if line.shape in FILES else None
     session = None
-    found, capped, truths = [], [], []
+    found, capped, kept, truths = [], [], [], []
     for run in range(line.runs):
         people = fixed or drawn(line.shape, line.users, rng)
         if session is None or fixed is None:
@@ -267,11 +268,13 @@ def run_line(line: Line) -> list[dict]:
             if g < len(truth) and truth[g]:
                 found.append((result, float(truth[g])))
         if results[0].capped is not None and results[0].group is None:
-            capped.append((results[0], _capped_truth(people, results[0], facts.signed)))
+            truth_capped = _capped_truth(people, results[0], facts.signed)
+            capped.append((results[0], truth_capped))
+            kept.append(truth_capped / float(truth[0]))
         truths.append(people.users)
     out = [_summary(line, "", found, time.process_time() - start)]
     if capped:
-        out.append(_summary(line, " capped", capped, 0.0))
+        out.append(_summary(line, " capped", capped, 0.0) | {"keeps": float(np.median(kept))})
     out[0]["users"] = int(np.median(truths))
     return out
 
@@ -325,12 +328,13 @@ def _summary(line: Line, suffix: str, found: list, seconds: float) -> dict:
 
 def show(row: dict) -> str:
     low, high, rmse = (np.nan if row[k] is None else row[k] for k in ("low", "high", "rmse"))
+    keeps = f" keeps {row['keeps']:.3f}" if "keeps" in row else ""
     held = f", withheld {row['withheld']}" if row["withheld"] else ""
     return (
         f"{row['kind']:17} {row['shape']:16} {row['users']:6} eps {row['epsilon']:g} "
         f"share {row['share']:g}: covers {100 * row['cover']:5.1f} ± {100 * row['error']:.1f} "
         f"(below {row['below']}, above {row['above']}{held}) -{low:.4f} +{high:.4f} "
-        f"rmse {rmse:.4f}"
+        f"rmse {rmse:.4f}{keeps}"
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from . import tail_posterior as tails
-from .sum_estimates import HIDDEN, Draws, cap_corner
+from .sum_estimates import HIDDEN, Draws, Masses, chosen_cap, lower_end
 
 NEED = 15.0
 """A group is given where its visible users are this many standard deviations of one mass. Chosen on
@@ -34,7 +34,7 @@ class Column(Struct, frozen=True, eq=False):
 
 class GroupLook(Struct, frozen=True, eq=False):
     """What direction hats show. `columns[sign][group]`; `at`: of all groups together; `bends`: the
-    last corner that all groups together measure; `cap`: the number of the cap's corner."""
+    last corner that all groups together measure; `cap`: of the capped sums that are to follow."""
 
     corners: np.ndarray
     s: float
@@ -43,7 +43,6 @@ class GroupLook(Struct, frozen=True, eq=False):
     columns: list[list[Column]]
     given: np.ndarray
     cap: int
-    relative: float
 
 
 def look(
@@ -53,7 +52,6 @@ def look(
     groups: int,
     signed: bool,
     whole: float,
-    need: float = NEED,
 ) -> GroupLook:
     """Read the answers of `DirectionHats`; arguments as of `sums.look`."""
     corners = np.asarray(corners, np.float64)
@@ -77,14 +75,11 @@ def look(
         ]
         columns.append(sides)
     sizes = np.array([column.size for column in columns[0]])
-    given = sizes >= need * s
+    given = sizes >= NEED * s
     shown = [x.measured for x, there in zip(columns[0], given) if there]
     typical = int(np.median(shown)) if shown else min(x.measured for x in columns[0])
-    cap = min(cap_corner(full, corners, bends), typical)
-    sums = [x.full @ corners for x, there in zip(columns[0], given) if there]
-    group = float(np.median(sums)) if sums else float(full @ corners) / groups
-    relative = float(corners[cap]) / max(group, 1e-9)
-    return GroupLook(corners, s, at, bends, columns, given, cap, relative)
+    cap = min(chosen_cap(full, corners, bends), int(corners[typical]))
+    return GroupLook(corners, s, at, bends, columns, given, cap)
 
 
 def _column(
@@ -118,33 +113,19 @@ def total(
     capped: tuple[float, float] | None = None,
 ) -> Draws:
     """Draws of the sum of one group. `capped`: its capped sum and the noise of it."""
-    t, s = seen.corners, seen.s
-    cut = np.minimum(t, t[seen.cap])
-    amount = np.zeros(DRAWS)
-    counted = np.zeros(DRAWS)
-    weight = np.zeros(DRAWS)
-    tt = ta = tb = 0.0
+    masses = Masses(float(seen.cap))
     for sign, columns in zip((1, -1), seen.columns):
         column = columns[group]
         tail = _tail(seen, column, seen.columns[0][group], rng)
-        here = slice(0, tail.measured + 1)
-        c = column.c
-        amount = amount + sign * (float(t[here] @ c[here]) + tail.sums)
-        above = tail.users @ cut[tail.measured + 1 :]
-        counted = counted + sign * (float(cut[here] @ c[here]) + above)
-        weight = weight + tail.weight
-        tt += float(t[here] @ t[here])
-        ta += float(t[here] @ cut[here])
-        tb += float(cut[here] @ cut[here])
-    variance = s * s * tt
-    if capped is not None:
-        value, sigma = capped
-        spread = sigma**2 + s * s * tb
-        miss = value - counted
-        amount = amount + s * s * ta / spread * miss
-        variance -= (s * s * ta) ** 2 / spread
-        weight = weight - 0.5 * miss**2 / spread
-    return Draws(amount + np.sqrt(variance) * rng.standard_normal(DRAWS), weight)
+        masses.add(sign, column.c, column.full, seen.corners, tail)
+    draws = masses.draws(seen.s, capped, rng)
+    if len(seen.columns) == 2:
+        return draws
+    column = seen.columns[0][group]
+    least = lower_end(
+        column.c, seen.s, seen.corners, column.measured, seen.cap, masses.inside, capped
+    )
+    return Draws(draws.values, draws.weight, least, draws.cluster)
 
 
 def _tail(seen: GroupLook, column: Column, above: Column, rng: np.random.Generator) -> tails.Tail:

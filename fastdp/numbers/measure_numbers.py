@@ -49,10 +49,17 @@ from .typed import TypedNumber
 
 TOP = 1 << 40
 """Users' values saturate here; the last corner where no maximum is declared."""
+FIRST_HATS = 0.25
+"""Part of a sum's mu^2 for the first hats. They show what the capped sum needs; the rest of mu^2 is
+for hats again. Less would leave the cap to noise."""
+LEAST_CAPPED = 0.15
+"""Part of a sum's mu^2 that the capped sum has at least, where a smaller one would do."""
+STEPS = 64
+"""What the capped sum gets is a whole multiple of 1 / STEPS, so that no last bit decides a charge."""
 HATS = 0.5
-"""Part of a sum's mu^2 that hats get; the capped sum gets the rest. With .3 the upper end is a fifth
-higher, with .7 the capped sum has 1.3 times the noise: `python -m bench.numbers_asked --constants`.
-"""
+"""Part of the mu^2 of groups, residuals and sums with a declared maximum that hats get; the capped
+sums get the rest. With .3 the upper end is a fifth higher, with .7 the capped sum has 1.3 times the
+noise."""
 ROUGH = 0.1
 """Part of a mean's mu^2 for the rough sum."""
 ROWS = 0.1
@@ -279,12 +286,9 @@ def _share_of_group(group: int, y: float, n: float, s: float) -> Line:
 
 def _sum(ask: Asking, facts: Declared) -> Line:
     """A total and the sum with each user counted up to a cap."""
-    corners = octaves(_top(facts))
-    hats = Hats(corners=corners, signed=facts.signed)
-    values, s = ask(hats, HATS, "hats")
-    seen = sums.look(values, s, np.array(corners), facts.signed, s * math.sqrt(HATS))
-    cap = corners[seen.cap]
-    (capped,), sigma = ask(CappedSum(cap=cap, signed=facts.signed), 1 - HATS, "capped sum")
+    seen, part = _hats(ask, facts)
+    cap = seen.cap
+    (capped,), sigma = ask(CappedSum(cap=cap, signed=facts.signed), part, "capped sum")
     exact = normal(float(capped), sigma)
     found = sums.total(seen, ask.rng, (float(capped), sigma)).interval()
     if sums.nothing_above(seen):
@@ -294,17 +298,38 @@ def _sum(ask: Asking, facts: Declared) -> Line:
     return None, found, (float(cap), exact), _above(facts)
 
 
+def _hats(ask: Asking, facts: Declared) -> tuple[sums.Look, float]:
+    """(What hats show, the part of mu^2 for the capped sum). Without a declared maximum the capped
+    sum gets what makes it printable, by the first hats. All the rest is for hats again, which the
+    tail needs. With a maximum both are combined exactly, and each gets half."""
+    corners = octaves(_top(facts))
+    at = np.array(corners)
+    hats = Hats(corners=corners, signed=facts.signed)
+    first = HATS if facts.maximum is not None else FIRST_HATS
+    values, s = ask(hats, first, "hats")
+    whole = s * math.sqrt(first)
+    part = 1 - first
+    seen = sums.look(values, s, at, facts.signed, whole, whole / math.sqrt(part))
+    if facts.maximum is not None:
+        return seen, part
+    wanted = math.ceil(STEPS * (seen.relative * whole / sums.AIM) ** 2)
+    needed = max(LEAST_CAPPED, wanted / STEPS)
+    if needed >= part:
+        return seen, part
+    again, noise = ask(hats, part - needed, "hats again")
+    values = values + s**2 / (s**2 + noise**2) * (again - values)
+    s = s * noise / math.hypot(s, noise)
+    return sums.look(values, s, at, facts.signed, whole, whole / math.sqrt(needed)), needed
+
+
 def _sum_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Line]:
-    return _grouped(ask, facts, number.groups, need=groups.NEED)
-
-
-def _grouped(ask: Asking, facts: Declared, size: int, need: float) -> list[Line]:
+    size = number.groups
     corners = octaves(_top(facts))
     hats = DirectionHats(corners=corners, groups=size, signed=facts.signed)
     values, s = ask(hats, HATS, "hats by group")
     whole = s * math.sqrt(HATS)
-    seen = groups.look(values, s, np.array(corners), size, facts.signed, whole, need)
-    cap = corners[seen.cap]
+    seen = groups.look(values, s, np.array(corners), size, facts.signed, whole)
+    cap = seen.cap
     cut = CappedGroups(cap=cap, groups=size, signed=facts.signed)
     capped, sigma = ask(cut, 1 - HATS, "capped sums by group")
     lines: list[Line] = []
@@ -331,7 +356,7 @@ def _mean(ask: Asking, facts: Declared) -> Line:
     reading: dict[str, Any] = {"of": "residual", "signed": True, "rough": rough, "shift": shift}
     values, s = ask(Hats(corners=corners, **reading), rest * HATS, "hats of residuals")
     seen = sums.look(values, s, np.array(corners), True, s * math.sqrt(HATS))
-    cut = CappedSum(cap=corners[seen.cap], **reading)
+    cut = CappedSum(cap=seen.cap, **reading)
     (capped,), sigma = ask(cut, rest * (1 - HATS), "capped sum of residuals")
     d = sums.total(seen, ask.rng, (float(capped), sigma)).resampled(ask.rng)
     n = np.maximum(sums.total(look_rows, ask.rng).resampled(ask.rng), 1.0)
@@ -382,7 +407,7 @@ def _mean_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Li
     hats = DirectionHats(corners=corners, groups=size, **reading)
     values, s = ask(hats, rest * HATS, "hats of residuals by group")
     seen = groups.look(values, s, np.array(corners), size, True, s * math.sqrt(HATS))
-    cut = CappedGroups(cap=corners[seen.cap], groups=size, **reading)
+    cut = CappedGroups(cap=seen.cap, groups=size, **reading)
     capped, sigma = ask(cut, rest * (1 - HATS), "capped residuals by group")
     lines: list[Line] = []
     for g in range(size):

@@ -28,14 +28,15 @@ class Ranks(Struct, frozen=True, eq=False):
     sd: np.ndarray
 
     def bracket(self, z: float, least: int, most: int) -> tuple[int, int]:
-        """The outermost edges within which the quantile lies: (at least, below)."""
-        low = np.flatnonzero(self.gap + z * self.sd < 0)
-        high = np.flatnonzero(self.gap - z * self.sd > 0)
-        at_least = int(self.edges[low[-1]]) if len(low) else least
-        below = int(self.edges[high[0]]) if len(high) else most
-        if at_least >= below:  # noise contradicts itself: believe neither beyond the other
-            at_least, below = sorted((below, at_least))
-            below += 1
+        """The outermost edges within which the quantile lies: (at least, below). Edges are tested
+        one after the other, from below and from above, up to the first that is not clear. So an end
+        errs only if the first edge that it may not pass errs, however many edges follow."""
+        negative = self.gap + z * self.sd < 0
+        positive = self.gap - z * self.sd > 0
+        low = int(np.argmin(np.append(negative, False)))
+        high = len(positive) - int(np.argmin(np.append(positive[::-1], False)))
+        at_least = int(self.edges[low - 1]) if low else least
+        below = int(self.edges[high]) if high < len(self.edges) else most
         return at_least, below
 
     def between(self, low: int, high: int) -> float:

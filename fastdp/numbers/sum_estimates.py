@@ -7,17 +7,38 @@ is sum min(t_k, C) c_k plus what users above M add. The best linear combination 
 beta (S - its prediction from the hats), beta = s^2 A / (sigma^2 + s^2 B), A = sum t_k min(t_k, C)
 and B = sum min(t_k, C)^2. It leaves the variance s^2 sum t_k^2 - (s^2 A)^2 / (sigma^2 + s^2 B).
 A cap one corner below M costs the total nothing and halves the noise of the capped sum.
+
+A cap between two corners a and b is cheaper where few users lie above it. Then S is not linear in
+the masses: a user at x between a and b adds up to (C - a)(b - C) / (b - a) more than its hat weights
+say. Half of that, for each user there, is expected, and is taken to be as uncertain as it is large:
+users may all sit at one price.
+
+So it is taken only where the capped sum would be too wide to print at a corner.
+
+Where nobody is below zero, the lower end needs no model: users above M add something or nothing.
+M itself may have been chosen because noise was high there. So the lower end is the lower of two: with
+all masses up to M, and with those up to the last one that is clear of noise.
 """
 
 import numpy as np
 from msgspec import Struct
 
 from . import tail_posterior as tails
+from .encodings import rounded_cap
+from .tail_posterior import Tail
 
 Z = 1.959963984540054
 KEPT = 0.9
-"""The cap is the least corner that keeps this part of the total, at most LOWER corners below M."""
+"""The cap is the least amount that keeps this part of the total, at most LOWER corners below M."""
 LOWER = 3
+PRINTABLE = 0.05
+"""Relative half-width of a capped sum above which its cap may lie between corners."""
+AIM = 0.8 * PRINTABLE
+"""The half-width that a capped sum is to have: what is known of its size is itself noisy."""
+CLEAR = 3.0
+"""Standard deviations of a mass that noise alone hardly reaches at any of the next few corners."""
+ROUND = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)
+"""Caps between corners are these times a power of ten, so that a sentence can name them."""
 
 
 class Interval(Struct, frozen=True):
@@ -40,46 +61,85 @@ class Side(Struct, frozen=True, eq=False):
 
 
 class Look(Struct, frozen=True, eq=False):
-    """What the hats show: `sides` above and (signed) below zero, noise s of a mass, and the number
-    of the corner that is the cap."""
+    """What the hats show: `sides` above and (signed) below zero, noise s of a mass, and the cap of
+    the capped sum that is to follow; `relative`: the half-width of that sum relative to itself, for
+    noise of 1 and a cap of 1."""
 
     corners: np.ndarray
     s: float
     above: Side
     below: Side | None
     cap: int
-
-    @property
-    def relative(self) -> float:
-        """Noise of a capped sum at mu = 1, relative to the sum that the hats expect."""
-        total = float(self.above.full @ self.corners)
-        if self.below is not None:
-            total -= float(
-                self.below.c.clip(0)[: self.below.measured + 1]
-                @ self.corners[: self.below.measured + 1]
-            )
-        return float(self.corners[self.cap]) / max(abs(total), 1e-9)
+    relative: float
 
 
-def look(values: np.ndarray, s: float, corners: np.ndarray, signed: bool, whole: float) -> Look:
+def look(
+    values: np.ndarray,
+    s: float,
+    corners: np.ndarray,
+    signed: bool,
+    whole: float,
+    noise: float = 0.0,
+) -> Look:
     """Read the answers of `Hats`. `s`: their noise; `whole`: the noise that all of the number's mu
-    would leave, by which corners are chosen."""
+    would leave, by which corners are chosen; `noise`: that of a capped sum with a cap of 1, where
+    its cap may lie between corners."""
     corners = np.asarray(corners, np.float64)
     k = len(corners)
     above = _side(values[-k:], s, corners, whole)
     below = _side(values[:k][::-1], s, corners, whole) if signed else None
-    cap = cap_corner(above.full, corners, above.measured)
-    return Look(corners, s, above, below, cap)
+    cap = chosen_cap(above.full, corners, above.measured, noise)
+    kept = kept_amount(cap, above, corners)
+    if below is not None:
+        kept = abs(kept - kept_amount(cap, below, corners))
+    return Look(corners, s, above, below, cap, Z * cap / max(kept, 1e-300))
 
 
-def cap_corner(full: np.ndarray, corners: np.ndarray, measured: int) -> int:
-    """The number of the least corner that keeps `KEPT` of the amounts at measured corners. What the
-    law expects above them is left out: it is mostly that of the heaviest tails."""
+def kept_amount(cap: float, side: Side, corners: np.ndarray) -> float:
+    """The amounts of one sign at measured corners, each user counted up to the cap."""
+    here, mass = corners[: side.measured + 1], side.full[: side.measured + 1]
+    return float(mass @ np.minimum(here, cap)) + between_corners(cap, here, mass)
+
+
+def chosen_cap(full: np.ndarray, corners: np.ndarray, measured: int, noise: float = 0.0) -> int:
+    """The least corner that keeps `KEPT` of the amounts at measured corners. What the law expects
+    above them is left out: it is mostly that of the heaviest tails. Where the capped sum would be
+    wider than `PRINTABLE` there (`noise`: for a cap of 1), a round number below it that keeps as
+    much; but not where all corners are measured: there the combination is exact."""
     here, mass = corners[: measured + 1], full[: measured + 1]
-    kept = np.minimum(here[:, None], here) @ mass / max(float(mass @ here), 1e-300)
-    enough = np.flatnonzero(kept >= KEPT)
-    wanted = int(enough[0]) if len(enough) else measured
-    return max(wanted, measured - LOWER, 0)
+    amount = max(float(mass @ here), 1e-300)
+
+    def kept(cap: float) -> float:
+        return float(mass @ np.minimum(here, cap)) + between_corners(cap, here, mass)
+
+    least = here[max(measured - LOWER, 0)]
+    keeping = [corner for corner in here if corner >= least and kept(corner) >= KEPT * amount]
+    cap = int(keeping[0]) if keeping else int(here[-1])
+    if measured == len(corners) - 1 or Z * noise * cap <= PRINTABLE * kept(cap):
+        return cap
+    for lower in round_numbers(cap):
+        if lower > least / 2 and kept(lower) >= KEPT * amount:
+            return lower
+    return cap
+
+
+def round_numbers(most: int) -> list[int]:
+    """Round whole numbers up to `most`, each of 24 significant bits."""
+    powers = [10**i for i in range(len(str(most)))]
+    numbers = {rounded_cap(first * power // 10) for power in powers for first in ROUND}
+    return sorted(number for number in numbers if number <= most)
+
+
+def between_corners(cap: float, corners: np.ndarray, masses: np.ndarray) -> float:
+    """What users between the two corners around a cap add to the capped sum beyond their hat
+    weights, if they lie evenly there."""
+    k = int(np.searchsorted(corners, cap))
+    if k >= len(corners) or corners[k] == cap:
+        return 0.0
+    low, lower = (float(corners[k - 1]), float(masses[k - 1])) if k else (0.0, float(masses[0]))
+    high = float(corners[k])
+    users = max((lower + float(masses[k])) / 2, 0.0)
+    return users * (cap - low) * (high - cap) / (high - low) / 2
 
 
 def _side(c: np.ndarray, s: float, corners: np.ndarray, whole: float) -> Side:
@@ -96,14 +156,19 @@ def _side(c: np.ndarray, s: float, corners: np.ndarray, whole: float) -> Side:
 
 
 class Draws(Struct, frozen=True, eq=False):
-    """Weighted draws of a sum; `weight` are logs."""
+    """Weighted draws of a sum; `weight` are logs. `least`: an end below all of them that needs no
+    model (inf: there is none). `cluster`: see `tail_posterior.Tail`."""
 
     values: np.ndarray
     weight: np.ndarray
+    least: float = np.inf
+    cluster: np.ndarray | bool = False
 
     def interval(self) -> Interval:
-        low, middle, high = tails.quantiles(self.values, self.weight, (0.025, 0.5, 0.975))
-        return Interval(float(middle), float(low), float(high))
+        low, high = tails.quantiles(self.values, self.weight, (0.025, 0.975)).tolist()
+        plain = np.where(self.cluster, -np.inf, self.weight)
+        (middle,) = tails.quantiles(self.values, plain, (0.5,)).tolist()
+        return Interval(min(max(middle, low), high), min(low, self.least), high)
 
     def resampled(self, rng: np.random.Generator) -> np.ndarray:
         """Draws of equal weight."""
@@ -114,6 +179,58 @@ class Draws(Struct, frozen=True, eq=False):
         return rng.permutation(self.values[picked])
 
 
+class Masses(Struct):
+    """Measured masses added up: `amount` and `counted` (each user up to the cap, at least), with
+    the squares that their noise is made of; `above_amount` and `above_counted`: of users above the
+    measured corners, by draw; `inside`: what lies between the corners around the cap."""
+
+    cap: float
+    amount: float = 0.0
+    counted: float = 0.0
+    above_amount: np.ndarray | float = 0.0
+    above_counted: np.ndarray | float = 0.0
+    weight: np.ndarray | float = 0.0
+    cluster: np.ndarray | bool = False
+    inside: float = 0.0
+    tt: float = 0.0
+    tc: float = 0.0
+    cc: float = 0.0
+
+    def add(self, sign: int, c: np.ndarray, full: np.ndarray, t: np.ndarray, tail: Tail) -> None:
+        """Add the masses `c` of one sign, of which `full` are expected, at the corners `t`."""
+        here = slice(0, tail.measured + 1)
+        cut = np.minimum(t, self.cap)
+        self.amount += sign * float(t[here] @ c[here])
+        self.counted += sign * float(cut[here] @ c[here])
+        self.above_amount = self.above_amount + sign * tail.sums
+        self.above_counted = self.above_counted + sign * (tail.users @ cut[tail.measured + 1 :])
+        self.weight = self.weight + tail.weight
+        self.cluster = np.logical_or(self.cluster, tail.cluster)
+        self.inside += sign * between_corners(self.cap, t, full)
+        self.tt += float(t[here] @ t[here])
+        self.tc += float(t[here] @ cut[here])
+        self.cc += float(cut[here] @ cut[here])
+
+    def draws(
+        self, s: float, capped: tuple[float, float] | None, rng: np.random.Generator
+    ) -> Draws:
+        """The sum, with the capped sum and its noise where it is known."""
+        amount = self.amount + np.asarray(self.above_amount)
+        weight = np.asarray(self.weight)
+        variance = s * s * self.tt
+        if capped is not None:
+            value, sigma = capped
+            spread = sigma**2 + s * s * self.cc + self.inside**2
+            gain = s * s * self.tc / spread
+            miss = value - self.counted - self.inside - self.above_counted
+            amount = amount + gain * miss
+            variance -= gain**2 * spread
+            weight = weight - 0.5 * miss**2 / spread
+        noise = float(np.sqrt(variance))
+        values = amount + noise * rng.standard_normal(len(amount))
+        return Draws(values, weight, cluster=self.cluster)
+
+
 def total(
     seen: Look,
     rng: np.random.Generator,
@@ -121,32 +238,41 @@ def total(
 ) -> Draws:
     """Draws of the sum of all users. `capped`: the capped sum at the cap of `seen` and its noise."""
     t, s, above = seen.corners, seen.s, seen.above
-    cut = np.minimum(t, t[seen.cap])
+    masses = Masses(float(seen.cap))
     up = tails.draw(above.c, s, above.measured, above.at, above.masses, above.chance, t, rng)
-    here = slice(0, up.measured + 1)
-    amount = float(t[here] @ above.c[here]) + up.sums
-    counted = float(cut[here] @ above.c[here]) + up.users @ cut[up.measured + 1 :]
-    tt, ta, tb = (float(x[here] @ y[here]) for x, y in ((t, t), (t, cut), (cut, cut)))
-    weight = up.weight
+    masses.add(1, above.c, above.full, t, up)
     if seen.below is not None:
-        down = _below(seen, up, rng)
-        here = slice(0, down.measured + 1)
-        c = seen.below.c
-        amount = amount - float(t[here] @ c[here]) - down.sums
-        counted = counted - float(cut[here] @ c[here]) - down.users @ cut[down.measured + 1 :]
-        tt += float(t[here] @ t[here])
-        ta += float(t[here] @ cut[here])
-        tb += float(cut[here] @ cut[here])
-        weight = weight + down.weight
-    variance = s * s * tt
-    if capped is not None:
-        value, sigma = capped
-        spread = sigma**2 + s * s * tb
-        miss = value - counted
-        amount = amount + s * s * ta / spread * miss
-        variance -= (s * s * ta) ** 2 / spread
-        weight = weight - 0.5 * miss**2 / spread
-    return Draws(amount + np.sqrt(variance) * rng.standard_normal(len(amount)), weight)
+        masses.add(-1, seen.below.c, seen.below.full, t, _below(seen, up, rng))
+        return masses.draws(s, capped, rng)
+    draws = masses.draws(s, capped, rng)
+    least = lower_end(above.c, s, t, above.measured, seen.cap, masses.inside, capped)
+    return Draws(draws.values, draws.weight, least, draws.cluster)
+
+
+def lower_end(
+    c: np.ndarray,
+    s: float,
+    t: np.ndarray,
+    measured: int,
+    cap: float,
+    inside: float,
+    capped: tuple[float, float] | None,
+) -> float:
+    """The 2.5 % point of a sum of amounts of at least zero, if nobody is above its last corner: the
+    lower of that with corners up to `measured` and with those up to the last clear one."""
+    clear = np.flatnonzero(c[: measured + 1] >= CLEAR * s)
+    ends = []
+    for last in {measured, int(clear[-1]) if len(clear) else measured}:
+        here, cut = t[: last + 1], np.minimum(t[: last + 1], cap)
+        middle = float(here @ c[: last + 1])
+        variance = s * s * float(here @ here)
+        if capped is not None:
+            spread = capped[1] ** 2 + s * s * float(cut @ cut) + inside**2
+            gain = s * s * float(here @ cut) / spread
+            middle += gain * (capped[0] - float(cut @ c[: last + 1]) - inside)
+            variance -= gain**2 * spread
+        ends.append(middle - Z * float(np.sqrt(variance)))
+    return min(ends)
 
 
 def nothing_above(seen: Look) -> bool:
@@ -158,7 +284,7 @@ def linear(seen: Look, capped: tuple[float, float]) -> Interval:
     """The sum where nothing lies above the measured corners: the best linear combination of hats and
     capped sum, which is Gaussian."""
     t, s, c = seen.corners, seen.s, seen.above.c
-    cut = np.minimum(t, t[seen.cap])
+    cut = np.minimum(t, seen.cap)
     value, sigma = capped
     spread = sigma**2 + s * s * float(cut @ cut)
     gain = s * s * float(t @ cut) / spread

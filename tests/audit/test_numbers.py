@@ -258,7 +258,7 @@ def test_a_statement_whose_noise_is_too_small_is_found(encoding):
 
 
 def test_a_cap_that_follows_the_data_is_found(monkeypatch):
-    """Planted: the cap is the corner of the largest true amount, which no release showed. Replayed
+    """Planted: the cap is the corner above the largest true amount, which no release showed. Replayed
     with the same noisy answers, the neighbour asks another question."""
     found, _ = audit_world("numbers", 4)
     assert not found
@@ -269,10 +269,10 @@ def test_a_cap_that_follows_the_data_is_found(monkeypatch):
         largest[0] = int(values.value.max(initial=0))
         return real(self, values)
 
-    def cap_corner(full, corners, measured):
-        return min(int(np.searchsorted(corners, largest[0])), len(corners) - 1)
+    def chosen_cap(full, corners, measured, noise=0.0):
+        return int(corners[min(int(np.searchsorted(corners, largest[0])), len(corners) - 1)])
 
     monkeypatch.setattr(Hats, "block", block)
-    monkeypatch.setattr(sum_estimates, "cap_corner", cap_corner)
+    monkeypatch.setattr(sum_estimates, "chosen_cap", chosen_cap)
     found, _ = audit_world("numbers", 16)
     assert found, "the replay audit did not see it"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fastdp.errors import UsageError
-from fastdp.numbers import allocation, quantile_zoom, sum_estimates as sums, typed
+from fastdp.numbers import allocation, encodings, quantile_zoom, sum_estimates as sums, typed
 from fastdp.numbers.declared import Declared
 from fastdp.numbers.encodings import Hats, octaves
 from fastdp.numbers.measure_numbers import NumberResult, measure_numbers
@@ -286,3 +286,72 @@ def test_hats_of_one_corner_can_be_read():
     draws = sums.total(look, np.random.default_rng(1))
     assert np.isfinite(draws.interval().estimate)
     assert Hats(corners=octaves(1)).size == 2
+
+
+def test_ends_of_a_quantile_err_once_however_many_edges_follow():
+    """Between the truth and the next amount nobody is: 40 edges have the same rank. Each end may err
+    in 2.5 % of runs. Taking the outermost edge that is clear (planted) errs at any of them."""
+    rng = np.random.default_rng(5)
+    edges, runs = tuple(range(41)), 400
+    exact = np.zeros(42)
+    exact[0], exact[1], exact[-1] = 480, 40, 480  # the median is 0: half are above 40
+    wrong, planted = 0, 0
+    for _ in range(runs):
+        ranked = quantile_zoom.ranks(exact + 10 * rng.standard_normal(42), 10.0, edges, 0.5)
+        low, high = ranked.bracket(1.96, -1000, 1000)
+        wrong += not low <= 0 < high
+        below = np.flatnonzero(ranked.gap + 1.96 * ranked.sd < 0)
+        planted += len(below) > 0 and edges[below[-1]] > 0
+    assert wrong <= 0.05 * runs + 3 * math.sqrt(runs * 0.05 * 0.95)
+    assert planted > 2 * wrong
+
+
+def test_the_lower_end_needs_no_model():
+    """Amounts end suddenly, so every modelled tail is too much. Misses below are at most 2.5 %."""
+    rng = np.random.default_rng(3)
+    runs, missed = 150, 0
+    for run in range(runs):
+        amount = np.floor(rng.uniform(0, 50_000, 2400))
+        found, _ = measured({"sum(amount)": one_entry(amount)}, mu=0.12, noise=run)
+        missed += amount.sum() / 100 < found[0].low
+    assert missed <= 0.025 * runs + 3 * math.sqrt(runs * 0.025 * 0.975)
+
+
+def test_a_capped_sum_that_is_too_wide_gets_a_round_cap_and_more_of_mu():
+    """At a corner the capped sum of gamma amounts would be wider than 5 %. Between corners it is
+    within, keeps 90 %, and its interval stays exact."""
+    rng = np.random.default_rng(9)
+    amount = np.floor(rng.gamma(0.5, 20_000, 2400))
+    found, session = measured({"sum(amount)": one_entry(amount)}, mu=0.12)
+    (line,) = found
+    cap = round(line.cap * 100)
+    assert cap in sums.round_numbers(cap) and cap & (cap - 1), "a round number, no power of two"
+    truth = np.minimum(amount, cap).sum() / 100
+    assert truth >= 0.85 * amount.sum() / 100
+    assert (line.capped_high - line.capped_low) / 2 < 0.05 * truth
+    spent = {label.split(")")[0]: mu for label, mu, _ in session.asked}
+    assert spent["number 1 (capped sum"] > spent["number 1 (hats"]
+
+
+def test_many_users_leave_mu_to_the_tail():
+    """24,000 users: the capped sum needs little, so the hats are measured again."""
+    amount, rows, _ = population(users=24_000)
+    found, session = measured({"sum(amount)": one_entry(amount, rows)}, mu=0.12)
+    parts = {label: (mu / 0.12) ** 2 for label, mu, _ in session.asked}
+    assert len(parts) == 3 and sum(parts.values()) == pytest.approx(1.0)
+    assert [round(part, 2) for part in parts.values()] == [0.25, 0.6, 0.15]
+    assert found[0].low <= amount.sum() / 100 <= found[0].high
+
+
+def test_a_cap_between_corners_predicts_the_capped_sum():
+    """As many users in each of three octaves, evenly inside: hat weights, and what is added for a
+    cap in the middle octave, give the capped sum."""
+    x = np.concatenate([np.linspace(a, 2 * a, 1000, endpoint=False) for a in (512, 1024, 2048)])
+    corners = np.array(octaves(4096), float)
+    whole = encodings.Hats(corners=octaves(4096)).add_up(one_entry(np.floor(x)))
+    masses = whole[1:] / encodings.UNIT
+    for cap in (1200, 1500, 1900):
+        predicted = masses @ np.minimum(corners, cap)
+        predicted += sums.between_corners(cap, corners, masses)
+        assert predicted == pytest.approx(np.minimum(np.floor(x), cap).sum(), rel=2e-3)
+    assert sums.between_corners(1024, corners, masses) == 0
