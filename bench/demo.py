@@ -79,7 +79,7 @@ def chicago(out: Path) -> Path:
 
 def synthesize(source: Path, mechanism, public: Path | None, out: Path, schema) -> fastdp.Run:
     start = time.perf_counter()
-    with progress_for(not sys.stderr.isatty()) as progress:
+    with progress_for(not sys.stderr.isatty(), "auto") as progress:
         run = fastdp.synthesize(
             str(source),
             mechanism,

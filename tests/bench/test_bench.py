@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 HELPERS = {
     "__main__",
     "__init__",
+    "builds",
     "machine",
     "demo",
     "digests",
