@@ -36,6 +36,8 @@ def fit(
     """The model that minimises `loss = 1/2 sum ((Q mu - y) / sigma)^2` over the marginals of a
     junction tree.
 
+    Parameters
+    ----------
     domain
         Attribute name to number of codes. Attributes nobody measured come out uniform and independent.
     measurements
@@ -58,6 +60,12 @@ def fit(
         {clique: bool array, True if a combination is impossible}: public knowledge, exact in the model.
     warm_start
         Start from this model (also the way to give a prior: an early stop stays near where it started).
+    threads
+        None: all cores the process may use. Results are the same for any number.
+    callback
+        Called with (calls, loss, seconds) during the fit; raise in it to cancel.
+    max_cells
+        The most cells that the model may have; ModelTooLargeError beyond.
     slack
         With stop="noise": standard deviations of the truth's own loss that the fit may end above it. 2 suits
         a good prior.

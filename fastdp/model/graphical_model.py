@@ -129,6 +129,7 @@ class Model:
 
     @property
     def cells(self) -> int:
+        """Cells of all tables."""
         return sum(node.table.size for node in self.nodes)
 
     @property
@@ -295,6 +296,7 @@ class Model:
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> Model:
+        """A model that `save` wrote; DataError if the file is damaged or of another format."""
         path = as_path(path, "a model file")
         arrays, manifest = array_file.load(path)
         if manifest.get("kind") != "model" or manifest.get("version") != FORMAT:

@@ -81,12 +81,12 @@ def evaluate(
         private     False, always
         rows        {"truth": n, "synthetic": m}
         columns     {name: {"codes": n, "encoding": "schema" | "values" | "bins"}}
-        original    worst (kind, what, wrong: the worst of all below), kinds (column, pair, correlation, mean,
-                    gap, identity, dependency: what, wrong, mean, sample, items), columns (total variation);
-                    in the original values, so what the schema lost counts; wrong is 0 to 1
+        original    worst (kind, what, wrong: the worst of all below), kinds (column, pair, correlation,
+                    mean, gap, identity, dependency: what, wrong, mean, sample, items), columns (total
+                    variation); in the original values, so what the schema lost counts; wrong is 0 to 1
         deid2       k_marginal_score, pickup_dropoff_score, higher_order_conjunction (0..1),
-                    overall (0..1000), areas, shifts, by_area, by_shift, grid [area][shift] (k-marginal score
-                    of the group, None: no rows)
+                    overall (0..1000), areas, shifts, by_area, by_shift, grid [area][shift]
+                    (k-marginal score of the group, None: no rows)
         sprint1     score (0..1), sum, rows, neighborhoods, by_neighborhood, periods, by_period
         nist2018    score, three_way, conjunctions, income (0..1; income may be None)
         kmarginal   score (0..1000), k, marginals, possible, sampled, seed, mean_variation, worst

@@ -48,10 +48,12 @@ class LinkedSchema:
 
     @property
     def parent(self) -> str:
+        """Name of the parent table."""
         return next(iter(self.tables))
 
     @property
     def children(self) -> tuple[str, ...]:
+        """Names of the child tables."""
         return tuple(self.tables)[1:]
 
     @property

@@ -138,6 +138,7 @@ class Table:
 
     @property
     def domain(self) -> Domain:
+        """Number of codes of each attribute."""
         return self.schema.domain
 
     def as_truth(self) -> Table:
