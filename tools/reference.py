@@ -95,10 +95,14 @@ def result(body: str) -> str:
 
 
 def prose(text: str) -> str:
-    """Paragraphs, wrapped; lists and indented blocks stay as they are."""
+    """Paragraphs, wrapped; lists and indented blocks stay as they are. A fenced block is indented:
+    nobody runs it."""
+    text = re.sub(
+        r"^```\w*\n(.*?)^```$", lambda m: textwrap.indent(m[1], "    "), text, flags=re.S | re.M
+    )
     out = []
     for paragraph in re.split(r"\n\s*\n", text.strip("\n")):
-        kept = paragraph.startswith((" ", "-", ">>>", "|", "```"))
+        kept = paragraph.startswith((" ", "-", ">>>", "|"))
         out.append(paragraph if kept else wrapped(paragraph))
     return "\n\n".join(out)
 

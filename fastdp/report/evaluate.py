@@ -92,8 +92,8 @@ def evaluate(
         kmarginal   score (0..1000), k, marginals, possible, sampled, seed, mean_variation, worst
         tv1         mean, max, by_column
         tv2         mean, max, columns, matrix (total variation of each pair; 1-way on the diagonal)
-        correlation mean, max, columns, truth, synthetic, difference (matrices; left out with < 2 ordered
-                    columns)
+        correlation mean, max, columns, truth, synthetic, difference (matrices; left out with < 2
+                    ordered columns)
         association the same with Cramer's V
         constraints synthetic (rows that break one), broken (constraint, truth, synthetic: rows that
                     break it); where the schema has constraints
@@ -102,8 +102,8 @@ def evaluate(
                     rows_per_user, columns; where the schema names a user column that both tables have
         NAME        what your own function of that name returned
         utility     score, target, model, measure, synthetic, truth, constant
-        baselines   {"1 % sample": {"deid2": {...}, "kmarginal": {...}, "tv1": ..., "tv2": ...}, ...}: the
-                    same keys, for random rows of the truth in place of the synthetic table
+        baselines   {"1 % sample": {"deid2": {...}, "kmarginal": {...}, "tv1": ..., "tv2": ...}, ...}:
+                    the same keys, for random rows of the truth in place of the synthetic table
         seconds     {metric: s}
         ```
     """
