@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from .._util.files import as_path, local_path, scheme_of, source_path
 from ..errors import SchemaError, UsageError
+from ..tables.lakehouse import names_table
 from .parser import HELP
 
 if TYPE_CHECKING:
@@ -45,8 +46,9 @@ def check_paths(*data: str | None, schema: str | None = None) -> None:
     """Raise DataError or SchemaError if a path does not exist, before anything heavy is
     imported."""
     for path in data:
-        if path is not None and not path.startswith("table:"):
-            source_path(path)
+        if path is None or path.startswith("table:") or names_table(path):
+            continue
+        source_path(path)
     if schema is not None:
         file = as_path(schema, "schema=")
         if file.suffix and not file.exists():

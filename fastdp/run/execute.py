@@ -38,6 +38,7 @@ from .preload import preload
 from .prepare import check_ahead, check_limits, prepare
 from .result import Run, load_run
 from .row_count_checks import UNSURE, estimated_total
+from .source_pins import STATE, check_unchanged, pin_sources, with_source_facts
 from .spec import RunSpec
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def execute(
     except BaseException:
         # Without a folder, or before the first step, the run cannot be resumed: budget that no step
         # used is returned to the data set.
-        spec.status.entered = _was_charged(reserved)
+        spec.status.entered = was_charged(reserved)
         if folder is None or not (spec.status.entered or folder.resume):
             reserved.finish()
         raise
@@ -94,7 +95,7 @@ def execute(
     return done
 
 
-def _was_charged(reserved: Reserved) -> bool:
+def was_charged(reserved: Reserved) -> bool:
     """Whether a step was entered in the ledger. True if the ledger cannot be asked: then the state
     to resume from must be kept."""
     try:
@@ -116,6 +117,7 @@ def load_finished(spec: RunSpec, folder: RunFolder) -> Run | list[Run]:
 def _begin(spec: RunSpec, source: Any, folder: RunFolder | None) -> Mapping[str, Any]:
     """The run's name in the ledger and its seed for rows: new ones, or those of the run that is
     resumed."""
+    pins = pin_sources(source, folder)
     spec.check_source(source)
     spec.status.reporter = spec.reporter
     seed = spec.options.sample_seed
@@ -128,6 +130,8 @@ def _begin(spec: RunSpec, source: Any, folder: RunFolder | None) -> Mapping[str,
             folder.forget()
             raise StoppedEarly(folder.stopped)
         spec.status.folder = folder
+        if not folder.resume:
+            folder.keep(**{STATE: pins})
     preload(any(config.traits.fits_sparse for config in spec.configs))
     return names
 
@@ -178,12 +182,14 @@ def _measure_and_write(
         write_json(folder.private / "reading.json", dict(counter.reading))
     truth = None
     try:
+        changed = check_unchanged(source, was_charged(reserved))
         outcomes, outputs = _measure(spec, reserved.sessions(counter.counter), public, sample_seed)
         if options.report and counter.table is not None:
             truth = counter.table.as_truth()  # shares the table's columns
     finally:
         if truth is None:
             counter.close()
+    outcomes = [with_source_facts(outcome, source, changed) for outcome in outcomes]
     runs = [finalize(spec, i, o, reserved, outputs[i], folder) for i, o in enumerate(outcomes)]
     if truth is None:
         return runs, []

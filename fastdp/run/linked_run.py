@@ -24,13 +24,14 @@ from ..schema.linked_schema import LinkedSchema
 from ..tables.linked_tables import Links
 from ..tables.table import Table
 from .counter import open_linked
-from .execute import completed, job_of
+from .execute import completed, job_of, was_charged
 from .finalize import finalize, write_json
 from .folder import RunFolder
 from .linked_spec import LinkedSpec
 from .output import Output, spawned_seeds
 from .owner_files import Comparison
 from .result import Run
+from .source_pins import check_unchanged, with_source_facts
 
 Codes = dict[str, np.ndarray]
 
@@ -92,6 +93,7 @@ def measure_linked(
     outcomes = []
     notes = linked_notes(links.linked)
     try:
+        changed = check_unchanged(source, was_charged(reserved))
         for i, session in enumerate(reserved.sessions([one.counter for one in opened])):
             spec.reporter.begin(i, spec.label(i))
             one = spec.table(i)
@@ -100,6 +102,7 @@ def measure_linked(
                 if i > 0:
                     job = replace(job, given=links.given(links.names[i]))
                 outcome = completed(one, one.configs[i].run(session, job), session, seeds[i])
+            outcome = with_source_facts(outcome, source, changed)
             outcomes.append(replace(outcome, notes=outcome.notes + notes))
     finally:
         opened[0].close()

@@ -6,11 +6,13 @@ it is looked for in all folders above a source's files.
 """
 
 import os
+import re
 from collections.abc import Collection, Iterable
 from functools import cache
 
 from msgspec import Struct
 
+from .._util.files import local_path
 from ..errors import DataError
 
 
@@ -23,7 +25,7 @@ class Layout(Struct, frozen=True):
 
 DELTA = Layout(
     "Delta Lake",
-    "pass deltalake.DeltaTable({path}).to_pyarrow_dataset() or polars.scan_delta({path})",
+    "give the folder {path} itself, or pass polars.scan_delta({path})",
 )
 ICEBERG = Layout(
     "Apache Iceberg",
@@ -34,6 +36,8 @@ STREAM = Layout("Spark Structured Streaming", "pass spark.read.parquet({path})")
 
 LOGS = {"_delta_log": DELTA, ".hoodie": HUDI, "_spark_metadata": STREAM}
 """Layouts by the name of the folder that holds their log."""
+
+_VERSION = re.compile(r"(.+)@v(\d{1,18})")
 
 ICEBERG_ENDINGS = (".metadata.json", ".metadata.json.gz", "version-hint.text")
 """Ends of names of which an Iceberg table has one in its folder `metadata`."""
@@ -51,6 +55,26 @@ def layout_of(folder: str) -> Layout | None:
     return ICEBERG if any(name.endswith(ICEBERG_ENDINGS) for name in names) else None
 
 
+def delta_folder(given: str | os.PathLike) -> tuple[str, int | None] | None:
+    """(folder, version) if a path is the folder of a Delta table, or `FOLDER@vN`, its version N;
+    None for anything else."""
+    path = os.fspath(given)
+    if not isinstance(path, str):
+        return None
+    path = local_path(path)
+    version = None
+    at = _VERSION.fullmatch(path)
+    if at is not None and not os.path.lexists(path):
+        path = at[1]
+        version = int(at[2])
+    return (path, version) if _exists(path, "_delta_log") else None
+
+
+def names_table(given: str | os.PathLike) -> bool:
+    """Whether a path names a lakehouse table that fastdp reads by its log."""
+    return delta_folder(given) is not None
+
+
 def check_plain(root: str, files: Iterable[str], known_logs: Collection[Layout] = ()) -> None:
     """Raise DataError if a file of a source belongs to a lakehouse table. `root`: the source as it
     was given; `files`: all its files; `known_logs`: layouts whose log the reader follows."""
@@ -65,7 +89,7 @@ def check_plain(root: str, files: Iterable[str], known_logs: Collection[Layout] 
             if kind is not None and kind not in known_logs:
                 raise DataError(
                     f"{root!r}: {place!r} is a table of {kind.name}. Its folder also holds rows"
-                    " that were deleted or replaced, and fastdp does not read its log;"
+                    " that were deleted or replaced;"
                     f" {kind.advice.format(path=repr(place))} in Python, or write the table's rows"
                     " to plain Parquet files first"
                 )
@@ -82,4 +106,4 @@ def _upwards(folder: str) -> Iterable[str]:
 
 
 def _exists(folder: str, name: str) -> bool:
-    return os.path.lexists(os.path.join(folder, name))
+    return "\0" not in folder and os.path.lexists(os.path.join(folder, name))

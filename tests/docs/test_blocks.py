@@ -46,7 +46,7 @@ def retention(names):
             assert abs(float(mean) - found[what]) <= 0.0051 + room, (what, cell, found[what])
 
 
-NEEDS = {"embedding.md": "duckdb", "databases.md": "duckdb"}
+NEEDS = {"embedding.md": "duckdb", "databases.md": "duckdb", "lakehouses.md": "deltalake"}
 """A package of `make test-all` that a page uses."""
 AFTER = {"own-table.md": tutorial, "users.md": retention}
 """What must hold after a page, in its folder and of the names of its code."""

@@ -6,14 +6,18 @@ The texts of Arrow's errors can quote rows, so they are never passed on.
 
 from __future__ import annotations
 
+import contextlib
 import glob
+import hashlib
+import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..._util.files import local_path, source_path
@@ -21,7 +25,7 @@ from ..._util.lazy import pa, pq
 from ...errors import DataError
 from ...schema.dialect import Dialect
 from .. import parts, textlines
-from ..lakehouse import check_plain
+from ..lakehouse import check_plain, names_table
 from ..parts import Part, Unit, checked
 from ..reading import broken
 from .source import SOURCES, Source
@@ -35,13 +39,40 @@ then."""
 class Files(Source):
     """A file, a folder of files (with Hive partitions) or a glob."""
 
+    def __init__(self, given: Any):
+        super().__init__(given)
+        self._listing: Listing | None = None
+        self._differs = False
+
     @classmethod
     def takes(cls, given: Any) -> bool:
-        return isinstance(given, str | os.PathLike)
+        """A path, unless it names a lakehouse table, which is a source of its own kind."""
+        return isinstance(given, str | os.PathLike) and not names_table(given)
 
     def parts(self, dialect: Dialect) -> list[Part]:
-        found = files(os.fspath(self.given))
+        found = self._files()
         return [_open_file(path, partition, dialect) for path, partition in found]
+
+    def _files(self) -> list[tuple[str, dict[str, str]]]:
+        """The files that were pinned, else those that are there now."""
+        return files(os.fspath(self.given)) if self._listing is None else self._listing.files
+
+    def pin(self, before: Mapping[str, Any] | None = None) -> Mapping[str, Any] | None:
+        self._listing = Listing.of(files(os.fspath(self.given)))
+        found = self._listing.digest()
+        self._differs = before is not None and before.get("files") != found
+        return {"files": found}
+
+    def changes(self) -> str:
+        """Files that were added, removed or written to; a resumed run also notices that they are
+        not those of the run that it resumes."""
+        if self._listing is None:
+            return ""
+        if text := self._listing.changes(os.fspath(self.given)):
+            return text
+        if self._differs:
+            return f"{self.given!s}: its files are not those that the interrupted run read"
+        return ""
 
     @property
     def label(self) -> str:
@@ -52,7 +83,7 @@ class Files(Source):
         return Path(self.given).stem if isinstance(self.given, str) else None
 
     def paths(self) -> Iterable[str]:
-        return [path for path, _ in files(os.fspath(self.given))]
+        return [path for path, _ in self._files()]
 
 
 def files(path: str) -> list[tuple[str, dict[str, str]]]:
@@ -61,6 +92,59 @@ def files(path: str) -> list[tuple[str, dict[str, str]]]:
     found = listed(source_path(path))
     check_plain(path, [file for file, _ in found])
     return found
+
+
+class Listing(Struct, frozen=True):
+    """Files with their partition values, and what each looked like when they were listed: its size,
+    the time it was last written, its inode."""
+
+    files: list[tuple[str, dict[str, str]]]
+    stamps: dict[str, tuple[int, int, int]]
+
+    @classmethod
+    def of(cls, found: list[tuple[str, dict[str, str]]]) -> Listing:
+        return cls(found, {path: _stamp(path) for path, _ in found})
+
+    def digest(self) -> str:
+        """SHA-256 of names, sizes and times. It is private: sizes tell of rows."""
+        text = json.dumps(sorted(self.stamps.items())).encode()
+        return hashlib.sha256(text).hexdigest()
+
+    def changes(self, path: str) -> str:
+        """How the files of the path differ from this listing; empty if they do not."""
+        try:
+            found = listed(source_path(path))
+        except (DataError, OSError):
+            found = []
+        return self.changed(path, [name for name, _ in found])
+
+    def changed(self, what: str, names: Iterable[str] | None = None) -> str:
+        """How the files of these names, or those listed, differ from this listing."""
+        now = dict(_stamps(self.stamps if names is None else names))
+        words = {
+            "added": [name for name in now if name not in self.stamps],
+            "removed": [name for name in self.stamps if name not in now],
+            "written to": [n for n, stamp in self.stamps.items() if now.get(n, stamp) != stamp],
+        }
+        told = [
+            f"{len(names)} {word}, such as {names[0]!r}" for word, names in words.items() if names
+        ]
+        return f"{what}: files changed while they were read ({'; '.join(told)})" if told else ""
+
+
+def _stamps(names: Iterable[str]) -> Iterator[tuple[str, tuple[int, int, int]]]:
+    """The stamps of the files that are still there."""
+    for name in names:
+        with contextlib.suppress(DataError):
+            yield name, _stamp(name)
+
+
+def _stamp(path: str) -> tuple[int, int, int]:
+    try:
+        status = os.stat(path)
+    except OSError as error:
+        raise DataError(f"file {path!r} cannot be read: {error.strerror}") from None
+    return status.st_size, status.st_mtime_ns, status.st_ino
 
 
 def listed(path: str) -> list[tuple[str, dict[str, str]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...errors import UsageError
+from ...errors import DataError, UsageError
 from ...schema.dialect import Dialect
 from ..parts import Part
 from .source import SOURCES, Source, source_of
@@ -36,6 +36,24 @@ class SourceList(Source):
 
     def parts(self, dialect: Dialect) -> list[Part]:
         return [part for one in self.single for part in one.parts(dialect)]
+
+    def pin(self, before: Mapping[str, Any] | None = None) -> Mapping[str, Any] | None:
+        earlier = (before or {}).get("list") or [None] * len(self.members)
+        if len(earlier) != len(self.members):
+            raise DataError(
+                f"the interrupted run read {len(earlier)} sources, and {len(self.members)} are"
+                " given; give the same ones"
+            )
+        pins = [member.pin(one) for member, one in zip(self.members, earlier)]
+        return {"list": pins} if any(pins) else None
+
+    def changes(self) -> str:
+        return "; ".join(text for member in self.members if (text := member.changes()))
+
+    @property
+    def version(self) -> Mapping[str, Any] | None:
+        versions = [member.version for member in self.members]
+        return {"list": versions} if any(versions) else None
 
     def paths(self) -> Iterable[str]:
         return [path for member in self.members for path in member.paths()]

@@ -7,7 +7,7 @@ comes after the door asks the object and never looks at what the caller gave.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..._util.registries import Registry
@@ -101,6 +101,21 @@ class Source:
         if self.again:
             return ""
         return "diagnose reads the values twice: give a path or frame, not a Table or stream"
+
+    def pin(self, before: Mapping[str, Any] | None = None) -> Mapping[str, Any] | None:
+        """Fix what is read from now on, and describe it in plain data, for the owner alone; None if
+        it cannot be fixed. before: what an interrupted run had fixed. A source with versions reads
+        that version again, or raises DataError."""
+        return None
+
+    def changes(self) -> str:
+        """What changed since `pin`, for people; empty if nothing did, or nobody can know."""
+        return ""
+
+    @property
+    def version(self) -> Mapping[str, Any] | None:
+        """The version that is read, for the statement; None if the source has no versions."""
+        return None
 
     def paths(self) -> Iterable[str]:
         """The paths of its files, by which it is recognised; DataError if there are none."""
