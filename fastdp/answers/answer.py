@@ -26,6 +26,14 @@ UNMEASURED = (
     "not measured together, and no distance of the model was released (cliquetree does for pairs)"
 )
 
+BOUND = "bound"
+"""The basis of intervals that hold wherever rows lie inside bins and merged values."""
+APPROXIMATE = "approximate"
+INSIDE = (
+    'approximate: rows of a group lie inside their bins about as all rows do; basis="bound" gives'
+    " an interval for any place in them"
+)
+
 
 def answer(
     facts: Facts,
@@ -38,8 +46,11 @@ def answer(
     minus: Mapping[str, Any] | None = None,
     over: Mapping[str, Any] | None = None,
     population: bool = False,
+    basis: str | None = None,
 ) -> pa.Table:
     """The table that `fastdp.Run.answer` describes."""
+    if basis not in (None, BOUND):
+        raise UsageError(f"basis: expected 'bound' or nothing, got {basis!r}")
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
         raise UsageError(f"level: expected a number between 0 and 1, got {level!r}")
     asked = question(facts.schema, of, by, where)
@@ -53,7 +64,8 @@ def answer(
         raise UsageError(
             f"columns {', '.join(columns)}: the answer would have {cells}; use fewer columns"
         )
-    layout = Layout(facts, asked, facts.table(columns) or facts.guessed(columns))
+    table = facts.table(columns) or facts.guessed(columns)
+    layout = Layout(facts, asked, table, basis == BOUND)
     groups = COMPUTE[asked.kind](layout)
     lines = _Lines.of(layout)
     numbers = _numbers(layout, groups, lines)
@@ -99,8 +111,8 @@ class _Lines(Struct, eq=False):
 
 class _Numbers(Struct, eq=False):
     """Per line. `low`, `high` with their errors: the ends before the interval is added to them.
-    `floor`: as and `possible`: as in `Groups`. `sampling`: the standard error of a sample of users.
-    """
+    `floor`, `possible` and `inside`: as in `Groups`. `sampling`: the standard error of a sample of
+    users."""
 
     estimate: np.ndarray
     noise: np.ndarray
@@ -112,6 +124,7 @@ class _Numbers(Struct, eq=False):
     high_error: np.ndarray
     hidden: np.ndarray
     sampling: np.ndarray
+    inside: np.ndarray
     possible: tuple[float, float]
     notes: list[str]
     floor: tuple[np.ndarray, np.ndarray] | None = None
@@ -138,8 +151,9 @@ def _numbers(a: Layout, groups: Groups, lines: _Lines) -> _Numbers:
             np.where(whole, groups.floor.error[at], 0.0),
         )
     sampling = a.sampled(groups.linear, groups.less)[at]
+    inside = np.where(whole, groups.inside[at], 0.0)
     ends = estimate, noise, np.maximum(*groups.clipping)[at], bins, low, low_error, high, high_error
-    return _Numbers(*ends, hidden, sampling, groups.possible, groups.notes, floor)
+    return _Numbers(*ends, hidden, sampling, inside, groups.possible, groups.notes, floor)
 
 
 def _reference(a: Layout, lines: _Lines, named: Any, what: str) -> int:
@@ -184,18 +198,22 @@ def _compared(
     sides = ((down, up_one), (up, down_one))
     less_clip, more_clip = (abs(scale) * np.hypot(mine, times * other) for mine, other in sides)
     bins = abs(scale) * (groups.bins[at] + abs(times) * groups.bins[one])
+    # Two groups that make up a bin are off by opposite amounts: errors inside bins add up.
+    inside = abs(scale) * (groups.inside[at] + abs(times) * groups.inside[one])
     split = ~lines.whole | ~lines.whole[ref]
     compared = ["values that were counted together are not compared"] if split.any() else []
     notes = [*numbers.notes, *compared]
     same = np.arange(at.size) == ref
-    noise, bins, less_clip, more_clip = (
-        np.where(same, 0.0, v) for v in (noise, bins, less_clip, more_clip)
+    noise, bins, inside, less_clip, more_clip = (
+        np.where(same, 0.0, v) for v in (noise, bins, inside, less_clip, more_clip)
     )
-    ends = estimate - bins, np.hypot(noise, less_clip), estimate + bins, np.hypot(noise, more_clip)
+    down_error = np.hypot(np.hypot(noise, inside), less_clip)
+    up_error = np.hypot(np.hypot(noise, inside), more_clip)
+    ends = estimate - bins, down_error, estimate + bins, up_error
     clipping = np.maximum(less_clip, more_clip)
     anything = -math.inf, math.inf
     return _Numbers(
-        estimate, noise, clipping, bins, *ends, hidden | split, sampling, anything, notes
+        estimate, noise, clipping, bins, *ends, hidden | split, sampling, inside, anything, notes
     )
 
 
@@ -217,7 +235,8 @@ def _table(
         n.low - z * np.hypot(n.low_error, sampling),
         n.high + z * np.hypot(n.high_error, sampling),
     )
-    estimate, error = n.estimate, np.hypot(np.hypot(n.noise, n.clipping), sampling)
+    estimate = n.estimate
+    error = np.hypot(np.hypot(n.noise, n.clipping), np.hypot(sampling, n.inside))
     if n.floor is not None:
         low = np.maximum(low, n.floor[0] - z * np.hypot(n.floor[1], sampling))
     high = high if population else _capped(a, lines, high, z)
@@ -231,14 +250,27 @@ def _table(
     columns["estimate"] = pa.array(np.where(blank, 0.0, estimate), mask=blank)
     for name, numbers in (("error", error), ("low", low), ("high", high)):
         columns[name] = pa.array(np.where(unknown, 0.0, numbers), mask=unknown)
-    columns["basis"] = pa.array(np.where(unknown, "unknown", basis))
-    parts = {"noise": noise, "clipping": n.clipping, "bins": n.bins, "model": model}
+    columns["basis"] = pa.array(np.where(unknown, "unknown", _bases(a, n)))
+    bins = np.where(n.inside > 0, n.inside, n.bins)
+    parts = {"noise": noise, "clipping": n.clipping, "bins": bins, "model": model}
     for name, numbers in (parts | ({"sampling": sampling} if population else {})).items():
         columns[name] = pa.array(np.where(unknown, 0.0, numbers), mask=unknown)
     if a.asked.kind == "count" and not a.asked.by and not a.asked.where and not compared:
         columns |= {name: pa.array([number]) for name, number in _in_two_parts(clip, z).items()}
     columns["note"] = pa.array(_notes(a, lines, n, unknown), pa.string())
     return pa.table(columns)
+
+
+def _bases(a: Layout, n: _Numbers) -> np.ndarray:
+    """What the interval of each line rests on. Counts and shares over merged values stay measured:
+    their bounds are counts themselves."""
+    lines = np.full(n.estimate.size, a.table.basis, dtype=object)
+    if a.table.basis != "measured" or a.asked.value is None:
+        return lines
+    noise_only = a.released_means and len(a.table.axes) == 1 and a.exact
+    lines[(n.bins > 0) & (not noise_only)] = BOUND
+    lines[n.inside > 0] = APPROXIMATE
+    return lines
 
 
 def _in_two_parts(clip: Clipping, z: float) -> dict[str, Any]:
@@ -294,6 +326,8 @@ def _notes(a: Layout, lines: _Lines, n: _Numbers, unknown: np.ndarray) -> list[s
         common.append(UNMEASURED)
     elif a.table.basis == "model":
         common.append("approximate: from the model and its released distance from the data")
+    if (n.inside > 0).any():
+        common.append(INSIDE)
     if a.facts.clipping.text:
         common.append(a.facts.clipping.text)
     together, out = [(column, np.bincount(m)[m]) for column, m in zip(a.asked.by, a.table.maps)], []

@@ -17,6 +17,7 @@ from ..rows_per_user import last_bin
 from .best_linear import Table
 from .clipping import Z95
 from .facts import Facts
+from .inside_bins import Bins, sum_errors
 from .question import Question
 from .values import Numbers, numbers_of
 
@@ -41,9 +42,10 @@ class End:
 class Groups:
     """Numbers per group. `noise` and `clipping` (down, up) are standard errors, `bins` a bound.
     `linear`, `less`: the estimate as weights of cells minus `less` times the sum of all cells.
-    `low`, `high`: the ends of what bins and cells that are partly selected allow. `floor`: another
-    lower end, of rows that count and of numbers that stand out of the noise. `shown`: the number to
-    show instead of `estimate`, which is unbiased. `hidden`: groups without an
+    `inside`: standard error by where rows lie inside bins, in place of `bins`. `low`, `high`: the
+    ends of what bins and cells that are partly selected allow. `floor`: another lower end, of rows
+    that count and of numbers that stand out of the noise. `shown`: the number to show instead of
+    `estimate`, which is unbiased. `hidden`: groups without an
     interval, `notes` says why. `additive`: the number of a part of a group lies between 0 and that
     of the group. `possible`: no number lies outside."""
 
@@ -53,6 +55,7 @@ class Groups:
     bins: np.ndarray
     linear: sparse.csr_array
     less: np.ndarray | None = None
+    inside: np.ndarray = field(default_factory=lambda: np.zeros(()))
     low: End = field(init=False)
     high: End = field(init=False)
     floor: End | None = None
@@ -63,8 +66,10 @@ class Groups:
     notes: list[str] = field(default_factory=list)
 
     def __post_init__(self):
-        self.low = End(self.estimate - self.bins, np.hypot(self.noise, self.clipping[0]))
-        self.high = End(self.estimate + self.bins, np.hypot(self.noise, self.clipping[1]))
+        self.inside = np.broadcast_to(self.inside, self.estimate.shape)
+        noise = np.hypot(self.noise, self.inside)
+        self.low = End(self.estimate - self.bins, np.hypot(noise, self.clipping[0]))
+        self.high = End(self.estimate + self.bins, np.hypot(noise, self.clipping[1]))
 
     def showing(self) -> "Groups":
         """The groups with an upper end that is not below that of the number that is shown: the
@@ -72,6 +77,11 @@ class Groups:
         if self.shown is not None:
             self.high = End(np.maximum(self.high.estimate, self.shown), self.high.error)
         return self
+
+    def placed_inside(self, error: np.ndarray) -> None:
+        """Sets both ends by a standard error of places inside bins, in place of bounds."""
+        self.inside, self.bins = error, np.zeros(len(error))
+        self.__post_init__()
 
     def bounded_by(self, low: End, high: End) -> None:
         """Sets both ends, where cells are partly selected or their numbers lie in bins."""
@@ -81,11 +91,13 @@ class Groups:
 
 @dataclass(eq=False)
 class Layout:
-    """A table as the question sees it: the first axes are those of `by`."""
+    """A table as the question sees it: the first axes are those of `by`. `bounds`: rows may lie
+    anywhere in their bins, and intervals are as wide as that."""
 
     facts: Facts
     asked: Question
     table: Table
+    bounds: bool = False
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
@@ -230,6 +242,65 @@ class Layout:
         )
         return n, mean, np.sqrt(np.maximum(square - mean**2, 0.0)) * off
 
+    @property
+    def released_means(self) -> bool:
+        """Whether the run released means inside the bins of the value, for all rows."""
+        return self.asked.value is not None and self.asked.value.name in self.facts.sums
+
+    def inside(
+        self, low: np.ndarray, middle: np.ndarray, high: np.ndarray, part: np.ndarray
+    ) -> np.ndarray | None:
+        """Standard error of the sum of each group from places inside bins; None where bounds are to
+        be used: where they are asked for, where means of all rows were released, and where
+        `where` cuts bins or rows without a number share a bin with others. The interval is never
+        wider than by the bound."""
+        mixed = bool(((part > 0) & (part < 1)).any())
+        whole = self.released_means and len(self.table.axes) == 1
+        if self.bounds or whole or mixed or not self.exact or np.array_equal(low, high):
+            return None
+        assert self.asked.value is not None
+        name = self.asked.value.name
+        axis = self.table.axes.index(name)
+        bins = Bins(low, middle, high, self._outer(axis))
+        if self.released_means:
+            every = np.bincount(self.table.maps[axis], self.facts.weight(name), len(low))
+            error = self._mean_noise(bins.width, bins.outer) / np.maximum(every, 1.0)
+            bins = Bins(low, middle, high, bins.outer, every, error)
+        clip = self.facts.clipping
+        rows = self._rows_by_bin(axis)
+        noise = float(np.sqrt(np.median(self.table.cell_variances())))
+        error = sum_errors(rows, bins, noise, max(clip.cluster / clip.factor, 1.0))
+        bound = np.maximum(rows, 0.0) @ np.maximum(high - middle, middle - low)
+        return np.minimum(error, bound / Z95)
+
+    def _rows_by_bin(self, axis: int) -> np.ndarray:
+        """Rows that `where` selects, [groups, positions of the axis]."""
+        rows = self.table.x.reshape(self.table.shape)
+        for other in reversed(self.others):
+            along = self.along(other, "part")
+            if other == axis:
+                shape = [1] * rows.ndim
+                shape[other] = -1
+                rows = rows * along.reshape(shape)
+            else:
+                rows = np.tensordot(rows, along, axes=(other, 0))
+        return rows.reshape(self.count, -1)
+
+    def _outer(self, axis: int) -> np.ndarray:
+        """Positions that hold the first or the last bin of the value's column."""
+        column = self.asked.value
+        assert column is not None
+        codes = self.table.maps[axis]
+        outer = np.zeros(self.table.shape[axis], bool)
+        outer[codes[[0, column.base - 1]]] = True
+        return outer
+
+    def _mean_noise(self, width: np.ndarray, outer: np.ndarray) -> np.ndarray:
+        """Noise of the released sums inside bins."""
+        assert self.asked.value is not None
+        noise = self.facts.sums[self.asked.value.name]
+        return noise * width * np.where(outer, TAILS, math.sqrt(0.5))
+
     def _measured(self, numbers: Numbers) -> Numbers:
         """The numbers with the means that the run released and limits from their noise, so that the
         limits of all bins together are those of a sum at 95 %. Only for all rows: those of a group
@@ -239,8 +310,8 @@ class Layout:
         name = self.asked.value.name
         gap = numbers.high - numbers.low
         width = np.where(numbers.valid & np.isfinite(gap), gap, 0.0)
-        inner = np.arange(len(width)) % max(self.asked.value.base - 1, 1) > 0
-        noise = self.facts.sums[name] * width * np.where(inner, math.sqrt(0.5), TAILS)
+        outer = np.arange(len(width)) % max(self.asked.value.base - 1, 1) == 0
+        noise = self._mean_noise(width, outer)
         reach = Z95 * noise * (np.linalg.norm(noise) / max(float(noise.sum()), 1e-300))
         reach /= np.maximum(self.facts.weight(name), 1.0)
         low = np.where(width > 0, numbers.middle - reach, numbers.low)
@@ -300,6 +371,11 @@ def totals(a: Layout) -> Groups:
         groups.notes.append(_hidden_tail(a, middle, clear))
     if a.exact and (low is None or high is None or np.array_equal(low, high)):
         return groups.showing()
+    if low is not None and middle is not None and high is not None and not hidden.all():
+        inside = a.inside(low, middle, high, valid)
+        if inside is not None:
+            groups.placed_inside(factor * inside)
+            return groups.showing()
 
     def end(own: str, other: str, numbers: np.ndarray | None, clipping: np.ndarray) -> End:
         w = a.weights(own, numbers)
@@ -388,6 +464,9 @@ def means(a: Layout) -> Groups:
     possible = float(numbers.low[numbers.valid].min()), float(numbers.high[numbers.valid].max())
     own = {"hidden": hidden, "additive": False, "possible": possible, "notes": notes}
     groups = Groups(mean, noise, (off, off), bins, linear, **own)
+    inside = None if hidden.all() else a.inside(low, middle, high, valid)
+    if inside is not None:
+        groups.placed_inside(np.where(small, 0.0, inside / np.maximum(kept, 1e-300)))
     clear = a.standing_out(low, valid) if (low >= 0).all() else np.ones(low.size)
     if (clear == 0).any() and not hidden.all():
         kept_total = a.weights("part", middle * valid * clear)
@@ -435,7 +514,7 @@ def _about_numbers(a: Layout) -> list[str]:
     if column is not None and column.name in a.facts.sums and len(a.table.axes) > 1:
         notes.append(
             f"sums inside the bins of {column.name} were released for all rows only: rows of a"
-            " group count at the mean of their bin, and the interval allows for any place in it"
+            " group count at the mean of their bin"
         )
     return notes
 

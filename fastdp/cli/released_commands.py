@@ -52,6 +52,7 @@ def answer(
     level: float = 0.95,
     simultaneous: bool = False,
     population: bool = False,
+    basis: str | None = None,
     as_json: bool = False,
 ) -> None:
     """Answer a question about the true rows from what a run released, with intervals.
@@ -67,7 +68,7 @@ def answer(
 
     of, by, where = parsed(question)
     found = load_run(run).answer(
-        of, by, where, level, simultaneous=simultaneous, population=population
+        of, by, where, level, simultaneous=simultaneous, population=population, basis=basis
     )
     sentence = interval_note(found, level, simultaneous)
     if as_json:

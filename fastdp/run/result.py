@@ -134,6 +134,7 @@ class Run:
         minus: Mapping[str, Any] | None = None,
         over: Mapping[str, Any] | None = None,
         population: bool = False,
+        basis: str | None = None,
     ) -> pa.Table:
         """A number per group of the true table's rows, with an interval; it costs no budget.
 
@@ -157,14 +158,18 @@ class Run:
         population : bool
             Intervals for the population that the users of the table (rows, without a user column) were
             drawn from: `error` includes `sampling`.
+        basis : "bound", optional
+            Intervals of means and sums that hold wherever rows lie inside their bins. They are wide. The
+            default is an approximate interval, by how rows of other groups lie in the bins.
 
         Returns
         -------
         pyarrow.Table
             The columns of `by` (values, not codes), `estimate`, `error` (standard error), `low`, `high`,
-            `basis` and the parts of the error: `noise`, `clipping` and `model` are standard errors, `bins` is
-            a bound. The interval is the estimate plus and minus z times `error`, widened by `bins`; of
-            clipping the larger side is given, and the other end is closer. `basis` is "measured" (exact),
+            `basis` and the parts of the error: `noise`, `clipping` and `model` are standard errors. The
+            interval is the estimate plus and minus z times `error`; of clipping the larger side is given,
+            and the other end is closer. `basis` is "measured" (exact), "bound" (exact, widened by `bins`),
+            "approximate" (`bins` is a standard error of where rows lie inside bins, and part of `error`),
             "model" (approximate) or "unknown": then there is no interval, and `note` says why. A number that
             was asked for before the run (`numbers`) is given as it was measured; where an answer is too wide
             to print, `note` says which number to ask for.
@@ -172,6 +177,7 @@ class Run:
         from ..answers.answer import answer
 
         options: dict[str, Any] = {"minus": minus, "over": over, "population": population}
+        options["basis"] = basis
         with reading_folder(self.out):
             facts = self._facts
             found = answer(facts, of, by, where, level, simultaneous=simultaneous, **options)

@@ -135,9 +135,18 @@ def test_means_hold_the_bound_of_their_bins(run):
     table = shops()
     groups = table.group_by("size").aggregate([("price", "mean")])
     means = dict(zip(groups["size"].to_pylist(), groups["price_mean"].to_pylist()))
-    for line in run.answer("mean(price)", "size").to_pylist():
-        assert line["basis"] == "measured" and line["bins"] > 2
+    approximate = run.answer("mean(price)", "size").to_pylist()
+    for line, near in zip(
+        run.answer("mean(price)", "size", basis="bound").to_pylist(), approximate, strict=True
+    ):
+        assert line["basis"] == "bound" and line["bins"] > 2
         assert line["low"] <= means[line["size"]] <= line["high"]
+        assert near["basis"] == "approximate" and near["estimate"] == line["estimate"]
+        assert near["low"] <= means[line["size"]] <= near["high"]
+        assert near["high"] - near["low"] < line["high"] - line["low"] + 1e-9, "one bin has 90 %"
+        assert 'basis="bound"' in near["note"]
+    with pytest.raises(UsageError, match="basis: expected 'bound'"):
+        run.answer("mean(price)", "size", basis="exact")
     (total,) = run.answer("sum(size)").to_pylist()
     assert total["low"] <= table["size"].to_numpy().sum() <= total["high"] and total["bins"] == 0
 
@@ -466,7 +475,7 @@ def test_an_open_bin_without_a_limit_has_no_mean():
         schema = fastdp.Schema.from_dict(SCHEMA | {"columns": {"price": entry | more}})
         ones = [Measurement(("price",), np.array([500.0, 600]), 1.0)]
         (line,) = answer(Facts.of({}, schema, ones, {}, None), "mean(price)").to_pylist()
-        assert (line["basis"] == "measured") is known and (known or "`max`" in line["note"])
+        assert (line["basis"] == "approximate") is known and (known or "`max`" in line["note"])
 
 
 @pytest.mark.parametrize(

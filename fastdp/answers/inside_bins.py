@@ -1,0 +1,85 @@
+"""Where the rows of a group lie inside bins: a standard error of sums over the group.
+
+Counts say how many rows of a group a bin holds, not where in the bin they are. Rows count at the
+bin's mean: that of all rows where the run released it, else the middle. What is assumed beyond that
+makes the interval approximate:
+
+- Released means. Inside a bin, the rows of the group and the other rows lie along straight densities
+  of any slope. The mean of such a density has the standard deviation w / (6 sqrt(3)) over slopes, w
+  being the width. The two differ by sqrt(2) of that, and the group is off from the mean of all rows
+  by 1 - q of the difference, q being its part of the bin.
+- No released mean, and the outer bins: the mean of the bin lies anywhere in it, w / sqrt(12).
+- Neighbouring bins show a slope that goes on through bins: a group of larger numbers lies higher in
+  all of its bins. A density exp(s x) shifts the mean of a bin by (w / 2) L(s w / 2), where L(z) =
+  coth(z) - 1 / z. These shifts add up with their signs, and are uncertain by as much as they are.
+- Rows of a group are few: each lies somewhere in the bin, and rows of one user lie together.
+"""
+
+import numpy as np
+from msgspec import Struct
+
+STRAIGHT = 2**0.5 / (6 * 3**0.5)
+"""Standard deviation of the difference of two means inside a bin of width 1, straight densities."""
+ANYWHERE = 12**-0.5
+"""Standard deviation of a mean that may lie anywhere in a bin of width 1."""
+
+
+class Bins(Struct, frozen=True, eq=False):
+    """Bins of a column by position: the least and largest mean of their rows, the number at which
+    rows count, whether the bin is an outer one, and, where the run released means of bins, rows of
+    all groups and the error of each mean."""
+
+    low: np.ndarray
+    middle: np.ndarray
+    high: np.ndarray
+    outer: np.ndarray
+    every: np.ndarray | None = None
+    error: np.ndarray | None = None
+
+    @property
+    def width(self) -> np.ndarray:
+        return np.maximum(self.high - self.low, 0.0)
+
+
+def sum_errors(rows: np.ndarray, bins: Bins, noise: float, alike: float) -> np.ndarray:
+    """Standard error of the sum of each group from places inside bins. rows: [groups, bins];
+    noise: standard error of a number of rows; alike: rows of one user, on average over rows."""
+    rows = np.maximum(rows, 0.0)
+    w = bins.width
+    if bins.every is None:
+        own = np.broadcast_to(ANYWHERE * w, rows.shape)
+    else:
+        rest = 1 - np.clip(rows / np.maximum(bins.every, 1.0), 0.0, 1.0)
+        own = rest * w * np.where(bins.outer, ANYWHERE, STRAIGHT)
+    variance = (np.square(rows * own) + alike * rows * np.square(ANYWHERE * w)).sum(1)
+    if bins.error is not None:
+        variance = variance + np.square(rows * bins.error).sum(1)
+    shift = (rows * _shifts(rows, bins, max(noise, 1.0))).sum(1)
+    return np.sqrt(variance + np.square(shift))
+
+
+def _shifts(rows: np.ndarray, bins: Bins, least: float) -> np.ndarray:
+    """How far the mean of each group and bin moves by the slope that neighbouring bins show. Rows
+    below their noise count as noise, so that empty bins show no slope."""
+    w = bins.width
+    shifts = np.zeros(rows.shape)
+    order = np.argsort(bins.middle, kind="stable")
+    order = order[w[order] > 0]
+    if len(order) < 2:
+        return shifts
+    base = w if bins.every is None else np.maximum(bins.every, least)
+    height = np.log(np.maximum(rows, least)[:, order] / base[order])
+    places = bins.middle[order]
+    apart = np.maximum(np.diff(places), 1e-300)
+    slopes = np.diff(height, axis=1) / apart
+    before = np.concatenate([slopes[:, :1], slopes], axis=1)
+    after = np.concatenate([slopes, slopes[:, -1:]], axis=1)
+    shifts[:, order] = w[order] / 2 * _langevin((before + after) / 2 * w[order] / 2)
+    return shifts
+
+
+def _langevin(z: np.ndarray) -> np.ndarray:
+    """coth(z) - 1 / z, which is z / 3 near 0."""
+    near = np.abs(z) < 1e-3
+    safe = np.where(near, 1.0, z)
+    return np.where(near, z / 3, 1 / np.tanh(safe) - 1 / safe)

@@ -1,0 +1,120 @@
+"""Intervals of means and sums by group where numbers lie in bins: they cover, and are narrow."""
+
+import numpy as np
+import pytest
+
+import fastdp
+from fastdp.answers.answer import answer
+from fastdp.answers.facts import Facts
+from fastdp.answers.inside_bins import Bins, sum_errors
+from fastdp.measurement import Measurement
+
+EDGES = np.array([0, 10, 20, 30, 45, 60, 80, 100.0])
+GROUPS = 6
+SIGMA = 20.0
+DROP = {"null": "drop", "overflow": "drop"}
+SCHEMA = {
+    "fastdp": 1,
+    "name": "groups",
+    "columns": {
+        "g": {"kind": "integer", "dtype": "int64", "min": 0, "max": GROUPS - 1} | DROP,
+        "x": {"kind": "numeric", "dtype": "float64", "edges": EDGES.tolist()} | DROP,
+    },
+}
+SHAPES = {
+    "shifted": lambda rng, g: rng.normal(30 + 6 * g, 15, len(g)),
+    "exponential": lambda rng, g: rng.exponential(10 + 4 * g),
+    "ages": lambda rng, g: 18 + 70 * rng.beta(1.5 + 0.2 * g, 3),
+    "round numbers": lambda rng, g: 5 * np.round(rng.normal(30 + 5 * g, 15, len(g)) / 5),
+}
+
+
+def drawn(shape, seed, rows=30_000):
+    rng = np.random.default_rng(seed)
+    g = rng.choice(GROUPS, rows, p=np.arange(1, GROUPS + 1) / 21)
+    x = np.clip(SHAPES[shape](rng, g), 0, 99.99)
+    counts = np.histogram2d(g, x, [np.arange(GROUPS + 1), EDGES])[0]
+    return g, x, counts + SIGMA * rng.standard_normal(counts.shape)
+
+
+def facts_of(noisy, x, released):
+    """What a run released of these rows; `released`: also means inside the bins, with noise."""
+    columns = SCHEMA["columns"]
+    statement = {}
+    if released:
+        places = np.digitize(x, EDGES) - 1
+        counts = np.bincount(places, minlength=len(EDGES) - 1)
+        sums = np.bincount(places, x, len(EDGES) - 1)
+        means = np.where(counts > 0, sums / np.maximum(counts, 1), (EDGES[:-1] + EDGES[1:]) / 2)
+        columns = columns | {"x": columns["x"] | {"means": means.tolist()}}
+        release = {"of": "sums", "attributes": ["x"], "sigma": SIGMA, "unit": 1.0, "clip": 1}
+        statement = {"parts": [{"clip": 1, "releases": [release]}]}
+    schema = fastdp.Schema.from_dict(SCHEMA | {"columns": columns})
+    measured = [Measurement(("g", "x"), noisy.reshape(-1), SIGMA)]
+    return Facts.of(statement, schema, measured, {}, None)
+
+
+@pytest.mark.parametrize("released", [True, False])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_means_and_sums_by_group_are_covered(shape, released):
+    """Six groups whose numbers differ smoothly, or are heaped at multiples of 5 (the lower edge of
+    most bins, which a mean of all rows tells and the middle of a bin does not). The groups of a run
+    share their bins, so the tolerance counts runs: 8 of them, at most a third may miss a line."""
+    missed, widths, bounds = [], [], []
+    for seed in range(8):
+        g, x, noisy = drawn(shape, seed)
+        facts = facts_of(noisy, x, released)
+        wrong = 0
+        for of, truth in (
+            ("mean(x)", [x[g == i].mean() for i in range(GROUPS)]),
+            ("sum(x)", [x[g == i].sum() for i in range(GROUPS)]),
+        ):
+            lines = answer(facts, of, "g").to_pylist()
+            wide = answer(facts, of, "g", basis="bound").to_pylist()
+            assert {line["basis"] for line in lines} == {"approximate"}
+            assert {line["basis"] for line in wide} == {"bound"}
+            for line, bound, true in zip(lines, wide, truth, strict=True):
+                wrong += not line["low"] <= true <= line["high"]
+                widths.append(line["high"] - line["low"])
+                bounds.append(bound["high"] - bound["low"])
+        missed.append(wrong)
+    assert np.mean(np.array(missed) > 0) <= 1 / 3, missed
+    assert np.mean(missed) / (2 * GROUPS) <= 0.08
+    assert np.median(np.array(widths) / np.array(bounds)) < (0.45 if released else 0.8)
+
+
+def test_differences_of_means_are_covered():
+    missed = 0
+    for seed in range(8):
+        g, x, noisy = drawn("shifted", 100 + seed)
+        facts = facts_of(noisy, x, True)
+        lines = answer(facts, "mean(x)", "g", minus={"g": 0}).to_pylist()
+        for i, line in enumerate(lines[1:], 1):
+            true = x[g == i].mean() - x[g == 0].mean()
+            missed += not line["low"] <= true <= line["high"]
+    assert missed <= 0.1 * 8 * (GROUPS - 1)
+
+
+def test_a_group_that_is_everything_has_the_released_mean():
+    """Then nothing is left to assume but that rows are few: only the sampling of places remains."""
+    rows = np.array([[1000.0, 2000.0, 500.0]])
+    low, high = np.array([0.0, 10, 20]), np.array([10.0, 20, 30])
+    bins = Bins(low, (low + high) / 2, high, np.zeros(3, bool), rows[0], np.zeros(3))
+    few = np.sqrt(np.sum(rows) * 100 / 12)
+    assert sum_errors(rows, bins, 1.0, 1.0) == pytest.approx(few)
+    assert sum_errors(rows / 2, bins, 1.0, 1.0)[0] > 3 * few
+
+
+def test_a_slope_that_goes_on_moves_means_like_an_exponential_density():
+    """Rows that fall by half from bin to bin: the mean of each lies below the middle as it does for
+    an exponential density. The error without released means is at least that shift."""
+    rate = np.log(2) / 10
+    edges = np.arange(0, 101, 10.0)
+    rows = 1e9 * np.diff(-np.exp(-rate * edges))[None]
+    low, high = edges[:-1], edges[1:]
+    bins = Bins(low, (low + high) / 2, high, np.zeros(10, bool))
+    exact = 1 / rate - 10 / (np.exp(rate * 10) - 1)  # mean inside a bin, from its lower edge
+    shift = rows.sum() * (5 - exact)
+    assert sum_errors(rows, bins, 1.0, 1.0)[0] >= shift
+    anywhere = np.sqrt(np.sum(np.square(rows * 10 / np.sqrt(12))))
+    assert sum_errors(rows, bins, 1.0, 1.0)[0] == pytest.approx(np.hypot(shift, anywhere), rel=0.02)
