@@ -526,9 +526,18 @@ def _range_of(files: Sequence[KeyFile], number: int, ranges: int) -> np.ndarray:
         found.append(own)
         held += len(own)
         if held > 2 * KEYS_AT_ONCE:  # a key may be in many batches
-            found = [np.unique(np.concatenate(found))]
+            found = [_distinct(np.concatenate(found))]
             held = len(found[0])
-    return np.unique(np.concatenate(found))
+    return _distinct(np.concatenate(found))
+
+
+def _distinct(keys: np.ndarray) -> np.ndarray:
+    """The distinct keys, ascending; sorts in place. `np.unique` fills a hash table, which takes six
+    times as long for millions of keys that differ."""
+    keys.sort()
+    new = np.ones(len(keys), bool)
+    new[1:] = keys[1:] != keys[:-1]
+    return keys[new]
 
 
 def model_problems(folder: Path, statement: Mapping, releases: Sequence[Mapping]) -> Iterator[str]:
