@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from fastdp._util.progress import LOG
+from fastdp.engines import user_histograms
 from fastdp.engines.local import LocalCounter
 from fastdp.errors import DataError
 from fastdp.measurement import SCALE
+from fastdp.mechanisms import with_users
 from fastdp.privacy import noise
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.ledger import Reservation
@@ -18,6 +20,7 @@ from fastdp.release import counts, domainsteps, gateway, keyselect
 from fastdp.release.gateway import Session
 from fastdp.run import execute
 from fastdp.tables import bound
+from fastdp.tables.table import Table
 
 from .replay import hostile, worlds
 from .replay.audit import audit_world
@@ -277,6 +280,39 @@ def partitions_that_split_users():
         ]
 
     return [patch.object(worlds, "split_by_user", planted)]
+
+
+@bug("table about users", "charged are")
+def facts_of_rows_and_not_of_users():
+    """The table about users has a row for each private row: a user with many changes many."""
+    real = user_histograms._facts
+
+    def planted(table, view, threads):
+        made = real(table, view, threads)
+        there = table.rows_per_user()[table.rows_per_user() > 0]
+        codes = {name: np.repeat(own, there) for name, own in made.codes.items()}
+        return Table(made.schema, codes, rows=int(there.sum()), public=made.public)
+
+    return [patch.object(user_histograms, "_facts", planted)]
+
+
+@bug("table about users", "events differs")
+def facts_asked_by_the_exact_number_of_users():
+    real = with_users.user_facts
+
+    def planted(domain, roles, order, amounts, bound, name):
+        return real(domain, roles, order, amounts, max(1, bound - SEEN[-1] % 2 * 2), name)
+
+    sessions = execute._measure
+
+    def measured(spec, made, *arguments):
+        SEEN.append(rows_of(made[0]))
+        return sessions(spec, made, *arguments)
+
+    return [
+        patch.object(with_users, "user_facts", planted),
+        patch.object(execute, "_measure", measured),
+    ]
 
 
 @bug("mechanism mst", "random bits drawn in an unknown way")

@@ -22,7 +22,7 @@ from fastdp.engines.engine import OpenCounter
 from fastdp.engines.local import local
 from fastdp.engines.partitioned import PartitionedCounter
 from fastdp.measurement import Request
-from fastdp.mechanisms import registry
+from fastdp.mechanisms import registry, with_users
 from fastdp.numbers import typed
 from fastdp.numbers.declared import Declared
 from fastdp.numbers.measure_numbers import measure_numbers
@@ -151,6 +151,21 @@ def order(rng: np.random.Generator) -> Scene:
     """Users whose rows have an order: `Succession`, agreement, groups of users."""
     schema = hostile.schema(rng, order=str(rng.choice(["n", "t"])))
     return of_users(rng, synthesize(schema, mechanism="cliquetree", epsilon=20.0))
+
+
+@world("table about users", pairs=8)
+def table_about_users(rng: np.random.Generator) -> Scene:
+    """Users are chosen by a released table of facts about them (`UserFacts`): it is asked for in
+    tables as small as these too."""
+    order = str(rng.choice(["n", "t"]))
+    schema = hostile.schema(rng, amounts=["x"], order=order)
+    inner = synthesize(schema, mechanism="cliquetree", epsilon=20.0)
+
+    def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
+        with patch.object(with_users, "LEAST_FACTS", -math.inf):
+            return inner(data, folder)
+
+    return of_users(rng, run)
 
 
 @world("private domain", pairs=12)
@@ -497,8 +512,12 @@ def _call(rng: np.random.Generator, schema: fastdp.Schema) -> Callable:
         (userkeys.Succession((a,), ((a, a), (b, b)), 4, 2), 1),
     ]
     key, cap = user_keys[rng.integers(len(user_keys))]
-    views = [userkeys.UserTable((1, 2, 4), columns=(a, b)), userkeys.RowGroups((1, 3))]
-    view = views[rng.integers(len(views))]
+    views = [
+        (userkeys.UserTable((1, 2, 4), columns=(a, b)), a),
+        (userkeys.RowGroups((1, 3)), a),
+        (userkeys.UserFacts((1, 2, 4), facts=(_fact(rng, a, domain[a]),)), "fact"),
+    ]
+    view, of_view = views[rng.integers(len(views))]
 
     def measured(s, mu, label):
         requests = [
@@ -529,10 +548,21 @@ def _call(rng: np.random.Generator, schema: fastdp.Schema) -> Callable:
 
     def viewed(s, mu, label):
         part = s.part(1.0, view)
-        return part.measure([Request((a, view.name), mu)], label)[0].values.tolist()
+        return part.measure([Request((of_view, view.name), mu)], label)[0].values.tolist()
 
     every = [measured, recoded, users, users, users, selected, distances, guesses, filtered, viewed]
     return every[rng.integers(len(every))]
+
+
+def _fact(rng: np.random.Generator, column: str, size: int) -> tuple:
+    """A fact about users, drawn at random: (name, kind, column, numbers, edges)."""
+    kind = str(rng.choice(userkeys.FACTS))
+    if kind in ("sum", "mean"):
+        numbers = tuple(int(x) for x in rng.integers(-5, 50, size))
+        return "fact", kind, column, numbers, (-3, 1, 10, 40, 200)
+    if kind in ("first", "last", "active"):
+        return "fact", kind, column, (int(rng.integers(1, size + 1)),), (1, 2, 3)
+    return "fact", kind, column, (), (1, 2, 3)
 
 
 def random_query(rng: np.random.Generator, cells: int) -> Any:
