@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._util.arrow import take_rows
+from .._util.arrow import take_rows, takeable
 from .._util.lazy import pa, pc
 from ..errors import DataError, UsageError, did_you_mean
 from ..schema import Schema
@@ -130,10 +130,10 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     def words(array: pa.Array) -> pa.Array:
         if isinstance(array, pa.DictionaryArray):
             return words(array.dictionary).take(array.indices)
-        return array.cast(pa.string()) if pa.types.is_string_view(array.type) else array
+        return takeable(array)
 
     kind = column.type.value_type if isinstance(column.type, pa.DictionaryType) else column.type
-    kind = pa.string() if pa.types.is_string_view(kind) else kind
+    kind = takeable(pa.array([], kind)).type
     return pa.chunked_array([words(chunk) for chunk in column.chunks], type=kind)
 
 

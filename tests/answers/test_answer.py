@@ -543,15 +543,29 @@ def test_columns_that_users_do_not_repeat_are_allowed_less_for_rows_left_out():
     assert wide[3:] == pytest.approx([wide[0]] * 3), "that of the column that users repeat most"
 
 
-@pytest.mark.parametrize("kind", ["string", "large_string", "string_view"])
-def test_texts_of_every_arrow_type_are_answered_and_sampled(tmp_path, kind):
-    texts = pa.array(["a", "b", "b"] * 200, getattr(pa, kind)())
-    rows = pa.table({"u": np.arange(600), "s": texts})
+TEXTS = [pa.string(), pa.large_string(), pa.string_view()]
+BYTES = [pa.binary(), pa.large_binary(), pa.binary_view()]
+IN_DICTIONARIES = [pa.dictionary(pa.int8(), kind) for kind in (*TEXTS, pa.binary_view())]
+
+
+def of_type(words: list[str], kind: pa.DataType) -> pa.Array:
+    """The words as an Arrow array of texts, bytes, or a dictionary of either."""
+    if isinstance(kind, pa.DictionaryType):
+        distinct = sorted(set(words))
+        places = pa.array([distinct.index(word) for word in words], kind.index_type)
+        return pa.DictionaryArray.from_arrays(places, of_type(distinct, kind.value_type))
+    return pa.array([word.encode() if kind in BYTES else word for word in words], kind)
+
+
+@pytest.mark.parametrize("kind", [*TEXTS, *BYTES, *IN_DICTIONARIES], ids=str)
+def test_texts_and_bytes_of_every_arrow_type_are_answered_and_sampled(tmp_path, kind):
+    rows = pa.table({"u": np.arange(600), "s": of_type(["a", "b", "b"] * 200, kind)})
     run = fastdp.synthesize(
         rows, epsilon=5, delta=1e-6, domain="private", user="u", out=tmp_path / "run"
     )
-    assert set(run.answer("count", by="s").column("s").to_pylist()) >= {"a", "b"}
+    words = {"a", "b"} if run.schema.columns["s"].dtype != "binary" else {b"a", b"b"}
+    assert set(run.answer("count", by="s").column("s").to_pylist()) >= words
     assert "html" in run._repr_html_()
     loaded = fastdp.load_run(tmp_path / "run")
-    assert loaded.sample(5, 0, {"s": "a"}).num_rows == 5
+    assert loaded.sample(5, 0, {"s": min(words)}).num_rows == 5
     assert fastdp.evaluate(rows, loaded)["kmarginal"]["score"] > 0
