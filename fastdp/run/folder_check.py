@@ -82,14 +82,22 @@ def number_tables(folder: Path) -> dict[str, pa.Table]:
     return tables
 
 
-def asked_problems(folder: Path, statement: Mapping) -> list[str]:
+def asked_problems(folder: Path, statement: Mapping, part: int, entry: Mapping | None) -> list[str]:
     """What is wrong with the numbers that were asked for: they are computed again from the released
-    vectors."""
+    vectors. With the run's ledger `entry`, also where a vector of this part was not drawn."""
     tables = number_tables(folder)
     about = statement["mechanism"].get("numbers")
     if about is None and not tables:
         return []
-    return number_problems(about, Schema.from_dict(read_json(folder / "schema.json")), tables)
+    schema = Schema.from_dict(read_json(folder / "schema.json"))
+    drawn: dict[str, set[str]] | None = None
+    if entry is not None:
+        drawn = {}
+        for step in entry["steps"]:
+            if step["part"] == part:
+                hashes = {answer["sha256"] for answer in step["answers"]}
+                drawn.setdefault(step["label"], set()).update(hashes)
+    return number_problems(about, schema, tables, drawn)
 
 
 def _plain_texts(table: pa.Table) -> pa.Table:

@@ -3,13 +3,15 @@ it, from which `verify` computes the numbers again."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from .._util.lazy import pa
 from ..errors import RunError
+from ..numbers.encodings import UserEncoding
 from ..numbers.measure_numbers import NumberResult, measure_numbers
 from ..numbers.sums_plan import SumsPlan
 from ..numbers.typed import TypedNumber
@@ -21,6 +23,9 @@ from .number_options import NumberOptions, number_options
 NUMBERS, VECTORS = "numbers", "number_vectors"
 """Names of the two tables in `Run.tables` and of their files."""
 FIGURES = ("estimate", "low", "high", "cap", "capped", "capped_low", "capped_high", "mu")
+MOST_EXACT = 2.0**50
+"""Whole numbers of grid units up to here survive the division by a unit and back: two roundings
+move them by less than a half."""
 CLOSE = 1e-6
 """How far a figure may be from the one computed again, as a part of the interval and of the figure:
 logarithms differ between machines."""
@@ -40,10 +45,13 @@ class Recorded:
 
 
 class Replayed:
-    """Answers with vectors that were released before; RunError if another one is asked for."""
+    """Answers with vectors that were released before; RunError if another one is asked for.
+    `digests`: sha256 of each vector in its grid units, as the ledger hashes it, by label; None where
+    a float is too coarse for its unit."""
 
     def __init__(self, table: pa.Table):
         self.vectors: dict[str, UserVector] = {}
+        self.digests: dict[str, str | None] = {}
         labels = table["label"].to_pylist()
         values = table["value"].to_numpy()
         errors = table["standard_error"].to_numpy()
@@ -55,6 +63,8 @@ class Replayed:
         found = self.vectors.get(label)
         if found is None or len(found.values) != plan.size:
             raise RunError(f"the released vectors do not contain {label!r}")
+        assert isinstance(plan.encoding, UserEncoding)
+        self.digests[label] = _digest(found.values * plan.encoding.unit)
         return found
 
 
@@ -108,9 +118,22 @@ def vector_table(vectors: Sequence[tuple[str, UserVector]]) -> pa.Table:
     )
 
 
-def number_problems(about: Any, schema: Schema, tables: dict[str, pa.Table]) -> list[str]:
+def _digest(units: np.ndarray) -> str | None:
+    """The hash of a vector in grid units; None if floats do not tell two of its values apart."""
+    if not (np.abs(units) < MOST_EXACT).all():
+        return None
+    return hashlib.sha256(np.rint(units).astype(np.int64).tobytes()).hexdigest()
+
+
+def number_problems(
+    about: Any,
+    schema: Schema,
+    tables: dict[str, pa.Table],
+    drawn: Mapping[str, Collection[str]] | None = None,
+) -> list[str]:
     """What does not agree between a folder's numbers, its vectors and what the statement says was
-    asked (`about`: its mechanism's `numbers`)."""
+    asked (`about`: its mechanism's `numbers`). `drawn`: hashes of the answers that the run's ledger
+    holds, by label."""
     found, vectors = tables.get(NUMBERS), tables.get(VECTORS)
     if about is None and found is None and vectors is None:
         return []
@@ -121,8 +144,9 @@ def number_problems(about: Any, schema: Schema, tables: dict[str, pa.Table]) -> 
         return ["the statement lists no numbers, but the folder has some"]
     numbers = options.typed(schema, about.get("private", ()))
     declared = options.declared(numbers)
+    replayed = Replayed(vectors)
     again = number_table(
-        numbers, measure_numbers(Replayed(vectors), numbers, declared, mu=about["mu"], seed=0)
+        numbers, measure_numbers(replayed, numbers, declared, mu=about["mu"], seed=0)
     )
     if again.num_rows != found.num_rows or again.column_names != found.column_names:
         return ["the numbers are not those that the statement says were asked for"]
@@ -130,6 +154,10 @@ def number_problems(about: Any, schema: Schema, tables: dict[str, pa.Table]) -> 
     for i, (stated, computed) in enumerate(zip(found.to_pylist(), again.to_pylist(), strict=True)):
         if not _same(stated, computed):
             wrong.append(f"row {i + 1} of the numbers does not follow from the released vectors")
+    if drawn is not None:
+        for label, digest in replayed.digests.items():
+            if digest is not None and digest not in drawn.get(label, ()):
+                wrong.append(f"ledger: the vector {label!r} differs from the one that was drawn")
     return wrong[:3]
 
 

@@ -220,8 +220,10 @@ def _content_problems(
             yield from folder_check.model_problems(folder, statement, own[1]["releases"])
 
     def numbers() -> Iterator[str]:
-        if _own_part(statement) is not None:
-            yield from folder_check.asked_problems(folder, statement)
+        own = _own_part(statement)
+        if own is not None:
+            entry = None if ledger is None else _entry(ledger, statement)
+            yield from folder_check.asked_problems(folder, statement, own[0], entry)
 
     def found() -> Iterator[str]:
         entry = None if ledger is None else _entry(ledger, statement)

@@ -12,10 +12,14 @@ import pytest
 import fastdp
 from fastdp.answers.measurements_file import RELEASED
 from fastdp.errors import RunError, UsageError
+from fastdp.numbers.measure_numbers import measure_numbers
 from fastdp.privacy.statement import file_hash
 from fastdp.release.gateway import Session
+from fastdp.run.number_options import number_options
+from fastdp.run.number_table import Replayed, number_table
 from fastdp.run.verify import verify
 
+from ..builders import open_ledger
 from ..cli.test_app import fastdp_cli
 
 SCHEMA = fastdp.Schema.from_dict(
@@ -185,6 +189,29 @@ def test_numbers_that_do_not_follow_from_the_vectors_do_not_verify(tmp_path):
         (run.out / f"{name}{RELEASED}").write_bytes(kept)
         (run.out / "privacy.json").write_text(text)
     assert verify(run.out).ok
+
+
+def test_vectors_that_were_not_drawn_do_not_verify_with_the_ledger(tmp_path):
+    """A forger can compute numbers from other vectors; the ledger has hashes of those drawn."""
+    ledger = open_ledger(tmp_path, epsilon=20.0, delta=1e-5)
+    run = go(numbers=FEW, out=tmp_path / "run", ledger=ledger, dataset="d")
+    assert verify(run.out, ledger).ok
+    forged, found = run.tables["number_vectors"], run.tables["numbers"]
+    place = forged.column_names.index("value")
+    moved = pa.array(forged["value"].to_numpy() + 1.0)
+    forged = forged.set_column(place, "value", moved)
+    about = run.privacy["mechanism"]["numbers"]
+    options = number_options({k: v for k, v in about.items() if k != "mu"})
+    numbers = options.typed(run.schema, ())
+    results = measure_numbers(
+        Replayed(forged), numbers, options.declared(numbers), mu=about["mu"], seed=0
+    )
+    found = number_table(numbers, results)
+    _rewrite(run.out, "number_vectors", lambda _: forged)
+    _rewrite(run.out, "numbers", lambda _: found)
+    assert verify(run.out).ok, "nothing in the folder tells"
+    with pytest.raises(RunError, match="differs from the one that was drawn"):
+        verify(run.out, ledger)
 
 
 def test_a_run_that_was_interrupted_gives_the_same_numbers(tmp_path, monkeypatch):
