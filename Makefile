@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE # else every process that a test starts would c
 UNITS  := $(filter-out csrc/noise_table.h,$(wildcard csrc/*.c csrc/*.h)) # the table is made by a program
 CORE   := $(wildcard csrc/*.c csrc/*.h fastdp/_core/*.pyx fastdp/_core/*.pxd) setup.py pyproject.toml
 
-.PHONY: build demo test unit test-all test-slow test-coverage test-spark test-sql test-arm test-cross cross-tools mutants membership bench lint format sanitize sanitize-threads fuzz soak dist test-wheel docs notebooks clean
+.PHONY: build demo test unit test-all test-slow test-coverage test-spark test-sql test-arm test-cross cross-tools mutants membership bench lint lint-package lint-interface format sanitize sanitize-threads fuzz soak dist test-wheel docs notebooks clean
 
 build: $(VENV)/.built
 
@@ -120,13 +120,19 @@ bench: build $(VENV)/.has-bench
 	$(BIN)/python -m bench.history $(if $(QUICK),--quick)
 	$(BIN)/python -m bench.readme
 
+# Both type checkers at a time: each keeps to one core.
 lint: build $(VENV)/.has-lint
+	$(MAKE) --no-print-directory -j2 lint-package lint-interface
+
+lint-package:
 	$(BIN)/ruff check fastdp tests tools bench setup.py
 	$(BIN)/ruff format --check fastdp tests tools bench setup.py
 	$(BIN)/mypy
-	$(BIN)/mypy --strict --follow-imports=silent tests/typing/program.py fastdp/__init__.pyi
-	$(BIN)/pyright tests/typing/program.py
+
+lint-interface:
 	$(BIN)/clang-format --dry-run --Werror $(UNITS)
+	$(BIN)/mypy --strict --follow-imports=silent --cache-dir=.mypy_cache/interface tests/typing/program.py fastdp/__init__.pyi
+	$(BIN)/pyright tests/typing/program.py
 
 format: build $(VENV)/.has-lint
 	$(BIN)/ruff check --fix fastdp tests tools bench setup.py
