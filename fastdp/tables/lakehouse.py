@@ -29,7 +29,7 @@ DELTA = Layout(
 )
 ICEBERG = Layout(
     "Apache Iceberg",
-    "pass polars.scan_iceberg(METADATA_FILE), or a pyiceberg table's scan().to_arrow()",
+    "give the newest file of its folder metadata (....metadata.json), or pass a pyiceberg table",
 )
 HUDI = Layout("Apache Hudi", 'pass spark.read.format("hudi").load({path})')
 STREAM = Layout("Spark Structured Streaming", "pass spark.read.parquet({path})")
@@ -38,6 +38,7 @@ LOGS = {"_delta_log": DELTA, ".hoodie": HUDI, "_spark_metadata": STREAM}
 """Layouts by the name of the folder that holds their log."""
 
 _VERSION = re.compile(r"(.+)@v(\d{1,18})")
+_METADATA = re.compile(r"([^\0]+\.metadata\.json(?:\.gz)?)(?:@(\d{1,19}))?")
 
 ICEBERG_ENDINGS = (".metadata.json", ".metadata.json.gz", "version-hint.text")
 """Ends of names of which an Iceberg table has one in its folder `metadata`."""
@@ -70,9 +71,21 @@ def delta_folder(given: str | os.PathLike) -> tuple[str, int | None] | None:
     return (path, version) if _exists(path, "_delta_log") else None
 
 
+def iceberg_metadata(given: str | os.PathLike) -> tuple[str, int | None] | None:
+    """(file, snapshot) if a path is the metadata file of an Iceberg table, or that file with
+    `@SNAPSHOT`; None for anything else."""
+    path = os.fspath(given)
+    if not isinstance(path, str):
+        return None
+    found = _METADATA.fullmatch(local_path(path))
+    if found is None or not os.path.isfile(found[1]):
+        return None
+    return found[1], None if found[2] is None else int(found[2])
+
+
 def names_table(given: str | os.PathLike) -> bool:
     """Whether a path names a lakehouse table that fastdp reads by its log."""
-    return delta_folder(given) is not None
+    return delta_folder(given) is not None or iceberg_metadata(given) is not None
 
 
 def check_plain(root: str, files: Iterable[str], known_logs: Collection[Layout] = ()) -> None:

@@ -7,8 +7,8 @@ is one version, which never changes; a version is fixed before anything is charg
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from ..._util.files import scheme_of
@@ -16,10 +16,10 @@ from ..._util.lazy import pa
 from ...errors import DataError
 from ...schema.dialect import Dialect
 from ..lakehouse import DELTA, delta_folder
-from ..parts import Part, Unit, checked
+from ..parts import Part
 from .file_paths import Listing
+from .foreign_batches import foreign_part
 from .source import SOURCES, Source, module_of
-from .view_types import plain_batch, plain_schema
 
 FEATURES = ("columnMapping", "deletionVectors", "timestampNtz")
 """Reader features of a table that the tests read with fastdp. Tables with any other are refused:
@@ -138,27 +138,12 @@ class DeltaSource(Source):
     def parts(self, dialect: Dialect) -> list[Part]:
         table = self.table
         where = f"{self.label} (version {table.version()})"
-        schema = plain_schema(_reader(table, None).schema)
-
-        def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
-            for batch in _batches(lambda: _reader(table, list(columns))):
-                yield partial(checked, plain_batch(batch.select(list(columns))))
-
-        return [Part(where, schema, units)]
+        schema = _reader(table, None).schema
+        return [foreign_part(where, schema, lambda columns: _reader(table, columns))]
 
 
 def _reader(table: Any, columns: list[str] | None) -> pa.RecordBatchReader:
     return pa.RecordBatchReader.from_stream(table.scan(columns=columns))
-
-
-def _batches(opened: Callable[[], pa.RecordBatchReader]) -> Iterator[pa.RecordBatch]:
-    """The batches of a scan; errors of deltalake, which can quote rows, lose their text."""
-    try:
-        yield from opened()
-    except (pa.ArrowException, OSError, MemoryError):
-        raise
-    except Exception as error:
-        raise pa.ArrowInvalid(type(error).__name__) from None
 
 
 def _sizes(table: Any) -> Iterator[tuple[str, int]]:
