@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 FIGURES = ("estimate", "low", "high", "cap", "capped", "capped_low", "capped_high", "mu")
@@ -20,16 +21,22 @@ def group_columns(names: Sequence[str]) -> list[str]:
     return [name for name in names if name not in ("number", "note", *FIGURES)]
 
 
-def figure(value: float | None, width: float, share: bool = False) -> str:
-    """A number rounded to two digits of the width of its interval; "-" if there is none."""
+def figure(
+    value: float | None, width: float, share: bool = False, how: Callable[[float], int] = round
+) -> str:
+    """A number rounded to two digits of the half width of its interval; "-" if there is none.
+    how: `math.floor` or `math.ceil` for an end, so that rounding leaves nothing out."""
     if value is None:
         return "-"
     scale = 100.0 if share else 1.0
     value, width = value * scale, abs(width) * scale
     digits = 0
     if 0 < width < math.inf:
-        digits = max(0, 1 - math.floor(math.log10(width)))
-    return f"{value:,.{min(digits, 6)}f}" + (" %" if share else "")
+        digits = min(1 - math.floor(math.log10(width)), 6)
+    if math.isfinite(value):
+        step = Decimal(1).scaleb(-digits)
+        value = float(how(Decimal(repr(value)) / step) * step)
+    return f"{value:,.{max(digits, 0)}f}" + (" %" if share else "")
 
 
 def shown(row: Mapping[str, Any]) -> dict[str, str]:
@@ -38,12 +45,14 @@ def shown(row: Mapping[str, Any]) -> dict[str, str]:
     out = {"estimate": "-", "interval": row.get("note") or "-", "capped": ""}
     if row["estimate"] is not None and row["low"] is not None and row["high"] is not None:
         width = (row["high"] - row["low"]) / 2
-        low, high = (figure(row[name], width, share) for name in ("low", "high"))
+        low = figure(row["low"], width, share, math.floor)
+        high = figure(row["high"], width, share, math.ceil)
         out["estimate"] = figure(row["estimate"], width, share)
         out["interval"] = f"{low} to {high}"
     if row["capped"] is not None and row["capped_high"] is not None:
         half = row["capped_high"] - row["capped"]
-        capped, error = figure(row["capped"], half), figure(half, half)
+        capped = figure(row["capped"], half)
+        error = figure(half, half, how=math.ceil)
         out["capped"] = f"{capped} ± {error} (each user up to {row['cap']:,.10g})"
     return out
 

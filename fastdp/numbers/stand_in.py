@@ -73,9 +73,14 @@ class Expected(Struct, frozen=True):
 
 
 def expected_widths(
-    numbers: Sequence[TypedNumber], declared: Sequence[Declared], users: float, mu: float
+    numbers: Sequence[TypedNumber],
+    declared: Sequence[Declared],
+    users: float,
+    mu: float,
+    most: float | None = None,
 ) -> list[Expected]:
-    """Widths of all numbers at mu in all, for about this many users."""
+    """Widths of all numbers at mu in all, for about this many users. most: mu of the whole run; a
+    number is hopeless if it would be too wide with all of it (default: mu)."""
     shares = allocation.shares(numbers, declared, users, mu)
     values = {n.text: population(n, facts) for n, facts in zip(numbers, declared, strict=True)}
     found = _runs(numbers, declared, values, users, mu)
@@ -83,7 +88,7 @@ def expected_widths(
     for i, number in enumerate(numbers):
         points = number.aggregate == "share"
         low, high, capped = _widths([r for run in found for r in run if r.number == i], points)
-        alone = _runs([number], [declared[i]], values, users, mu)
+        alone = _runs([number], [declared[i]], values, users, most or mu)
         least, most, _ = _widths([r for run in alone for r in run], points)
         hopeless = (least + most) / 2 > (HOPELESS_POINTS if points else HOPELESS)
         share = shares.numbers[i] or shares.users

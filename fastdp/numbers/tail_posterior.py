@@ -171,8 +171,9 @@ def draw(
 
 def _cluster(there: np.ndarray, s: float, above: int, rng: np.random.Generator) -> np.ndarray:
     """Expected masses [draws, corners above] of a second cluster of users that noise hides: around
-    one of the next `NEAR` corners, and of about as many users as the noise of one mass."""
-    size = 1.5 * s * np.abs(rng.standard_normal(len(there)))
+    one of the next `NEAR` corners, and of any number of users up to that which would be seen, spread
+    over so many corners: SEEN sqrt(NEAR) standard deviations of one mass."""
+    size = SEEN * np.sqrt(NEAR) * s * rng.random(len(there))
     centre = rng.random(len(there)) * min(NEAR, above)
     away = np.abs(np.arange(above) + 0.5 - centre[:, None])
     spread = np.maximum(1.5 - away, 0.0)

@@ -205,7 +205,9 @@ def plan(
         clip=bound,
         unit="event" if config.unit == "event" else schema.user or "row",
         lines=tuple(lines),
-        charges=plan_charges(outline, schema, of_users),
+        charges=tuple(
+            (what, share * left_over) for what, share in plan_charges(outline, schema, of_users)
+        ),
         cliques=outline.cliques,
         model_cells=largest.cells,
         too_large=too_large,
@@ -256,7 +258,8 @@ def _number_plan(
     typed = options.typed(schema.stand_in(), tuple(schema.unfinished))
     share = options.share_of(typed)
     mu = whole * math.sqrt((1 - domains) * share)
-    widths = expected_widths(typed, options.declared(typed), float(people), mu)
+    most = whole * math.sqrt(1 - domains)
+    widths = expected_widths(typed, options.declared(typed), float(people), mu, most)
     lines = [
         NumberLine(typed[w.number].text, w.share, w.low, w.high, w.unit, w.capped, w.note)
         for w in widths

@@ -196,10 +196,11 @@ def _numbers(plan: Plan) -> list[str]:
         near = f"{100 * low:.2g}", f"{100 * high:.2g}"
         return f"±{near[0]}{points}" if near[0] == near[1] else f"-{near[0]} / +{near[1]}{points}"
 
-    rows = [("number", "expected interval", "capped sum", "share of these", "")]
+    rows = [("number", "expected interval", "capped sum", "share of mu^2", "")]
     for n in plan.numbers:
         capped = "" if n.capped is None else reach(n.capped, n.capped, "relative")
-        rows.append((n.number, reach(n.low, n.high, n.unit), capped, f"{n.share:.0%}", n.note))
+        share = f"{n.share * plan.numbers_share:.2%}"
+        rows.append((n.number, reach(n.low, n.high, n.unit), capped, share, n.note))
     return [f"numbers: {plan.numbers_share:.1%} of mu^2", *table(rows)]
 
 

@@ -46,9 +46,25 @@ def retention(names):
             assert abs(float(mean) - found[what]) <= 0.0051 + room, (what, cell, found[what])
 
 
-NEEDS = {"embedding.md": "duckdb", "databases.md": "duckdb", "lakehouses.md": "deltalake"}
+def press(names):
+    """The sentences hold the truth, each within twice its interval: a miss of 1 in 10,000."""
+    total, truth = names["total"], names["truth"]
+    wide = total["capped_high"] - total["capped_low"]
+    assert abs(total["capped"] - truth["capped"]) <= wide and total["low"] <= total["high"]
+    assert total["low"] - wide <= truth["total"] <= 2 * total["high"]
+    for line, what in ((names["doctor"], "doctor"), (names["median"], "median")):
+        assert abs(line["estimate"] - truth[what]) <= line["high"] - line["low"]
+    assert len(names["sentences"]) == 3
+
+
+NEEDS = {
+    "embedding.md": "duckdb",
+    "databases.md": "duckdb",
+    "lakehouses.md": "deltalake",
+    "press-numbers.md": "statsmodels",
+}
 """A package of `make test-all` that a page uses."""
-AFTER = {"own-table.md": tutorial, "users.md": retention}
+AFTER = {"own-table.md": tutorial, "users.md": retention, "press-numbers.md": press}
 """What must hold after a page, in its folder and of the names of its code."""
 
 
