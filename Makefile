@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE # else every process that a test starts would c
 UNITS  := $(filter-out csrc/noise_table.h,$(wildcard csrc/*.c csrc/*.h)) # the table is made by a program
 CORE   := $(wildcard csrc/*.c csrc/*.h fastdp/_core/*.pyx fastdp/_core/*.pxd) setup.py pyproject.toml
 
-.PHONY: build demo test unit test-all test-slow test-coverage test-spark test-sql test-arm test-cross cross-tools mutants membership bench lint lint-package lint-interface format sanitize sanitize-threads fuzz soak dist test-wheel docs notebooks clean
+.PHONY: build demo test unit test-all test-slow test-coverage test-spark test-sql test-arm test-cross cross-tools mutants membership bench lint lint-package lint-interface format sanitize sanitize-threads fuzz soak dist try-wheel test-wheel docs notebooks clean
 
 build: $(VENV)/.built
 
@@ -24,6 +24,7 @@ $(VENV)/.made: $(LOCK)
 # Their bytecode is made where they are first imported: most of it never is.
 NEEDS = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")'
 $(VENV)/.built: $(VENV)/.made $(CORE)
+	@echo "fastdp: installing packages and compiling the core; the first time takes one to three minutes"
 	$(MAKE) --no-print-directory -j2 $(VENV)/.needs $(VENV)/.core
 	touch $@
 $(VENV)/.needs: $(VENV)/.made pyproject.toml
@@ -168,13 +169,17 @@ sanitize-threads: build $(VENV)/.has-test
 dist: build $(VENV)/.has-dist
 	$(BIN)/python packaging/wheels.py --to dist $(if $(HERE),--here)
 
+# The wheel of this machine under every Python that is installed, with no compiler on the path: doctor, demo, equal digests.
+try-wheel: $(if $(wildcard dist/*.whl),,dist)
+	$(BIN)/python packaging/try_wheel.py dist/*.whl
+
 # The wheel in an environment of its own, with no compiler on the path, under the archive's tests.
 # Left out: what reads the sources themselves.
 SOURCE_TESTS := tests/test_imports.py tests/core tests/bench
 SOURCE_TEST  := tests/privacy/test_noise_kernel.py::test_tables_are_those_of_high_precision_arithmetic
 test-wheel: dist
 	rm -rf build/wheel && mkdir -p build/wheel/path && $(PYTHON) -m venv build/wheel/venv
-	build/wheel/venv/bin/python -m pip install -q "$$(ls dist/*.whl)[test]"
+	build/wheel/venv/bin/python -m pip install -q "$$(ls dist/*manylinux*_$$(uname -m).whl)[test]"
 	tar -xzf dist/fastdp-*.tar.gz -C build/wheel && rm -rf build/wheel/fastdp-*/fastdp build/wheel/fastdp-*/csrc
 	for tool in git sh env uname sed; do ln -sf "$$(command -v $$tool)" build/wheel/path/; done
 	cd build/wheel/fastdp-* && PATH="$(abspath build/wheel/venv/bin):$(abspath build/wheel/path)" \

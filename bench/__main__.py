@@ -92,6 +92,10 @@ BENCHES = {
         (("--epsilon", "1", "--seeds", "1", "--no-save"),),
         needs="taxi-nist-coded",
     ),
+    "fit": Bench(
+        "half-widths of a share and of a sum by number of people and epsilon, for README",
+        (("--people", "200", "--runs", "1", "--no-save"),),
+    ),
     "overhead": Bench(
         "what a call of the estimator costs beside its work on cells, on small models",
         (("--no-save",),),

