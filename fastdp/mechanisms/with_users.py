@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
+from .._util.lazy import pa
 from .._util.threads import resolve
+from ..answers.evidence import code_maps
+from ..answers.people_facts import PAIRS, described_facts, pairs_of_users
 from ..answers.values import numbers_of
 from ..errors import UsageError
 from ..measurement import Measurement
@@ -210,6 +213,9 @@ class _Users:
         self.coarse: Histogram | None = None
         self.order: tuple[Order, Goal] | None = None
         self.facts: UserFacts | None = None
+        self.fine_edges: list[int] = []
+        self.people_codes: dict[str, np.ndarray] = {}
+        self.pairs: pa.Table | None = None
         self.table_error = self.spent = self.constants_spent = 0.0
 
     def rows(self) -> tuple[Session, Job]:
@@ -295,6 +301,7 @@ class _Users:
                 rows = GroupedRows(model, groups[0], sizes.rows_by((1,), groups[1])[0], keep)
             described |= {"rows": round(sizes.rows), "rows_interval": list(sizes.interval)}
             described |= {"rows_bound": sizes.bound, "most_rows": sizes.most_rows}
+            described["rows_bins"] = self.fine_edges
             described["rows_up_to"] = {"most": sizes.most, "interval": list(sizes.seen_interval)}
             if self.job.rows is None and sizes.error < MOST_ERROR * sizes.rows:
                 rows = rows.again(round(sizes.rows), self.job.seed)
@@ -313,11 +320,14 @@ class _Users:
                     if name != self.facts.name
                 }
                 made = self._with_choice(made, rows, self.facts)
+                described["people"] = self._people_described(self.facts)
                 rows = PoolRows(rows, POOL)
         described["without_id"] = self._without_id(rows.total)
         details = {**outcome.details, "users": described}
         measurements = (*outcome.measurements, *self.released)
-        return replace(outcome, rows=rows, measurements=measurements, dealer=made, details=details)
+        tables = {**outcome.tables, **({} if self.pairs is None else {PAIRS: self.pairs})}
+        made_rows = {"rows": rows, "dealer": made, "tables": tables}
+        return replace(outcome, measurements=measurements, details=details, **made_rows)
 
     def _numbers(self) -> tuple[str, ...]:
         """Columns of numbers in whose level users may differ."""
@@ -358,6 +368,10 @@ class _Users:
         )
         outcome = CliqueTree().run(of_users, task)
         assert isinstance(outcome.rows, ModelRows)
+        self.released += [m for m in outcome.measurements if m.clique]
+        self.people_codes = code_maps(outcome.tables.get("codes"))
+        names = list(of_users.domain)
+        self.pairs = pairs_of_users(outcome.model, names, outcome.tables.get("distances"))
         drawn = outcome.rows.some(LEAST_DRAWN, self.job.seed)
         marginals = released(drawn, of_users.domain, outcome.measurements)
         gaps = None
@@ -366,6 +380,14 @@ class _Users:
             marginals += ends
         habits = made.roles.repeated[:MOST_HABITS]
         return replace(made, choice=Choice(view, marginals, sizes, POOL, gaps, habits))
+
+    def _people_described(self, view: UserFacts) -> list[dict]:
+        """The columns of the table about users, for answers about users."""
+        schema = self.job.schema
+        amounts = {n: numbers_of(schema.columns[n]).middle for n in schema.user_amounts}
+        rows, sizes = (view.name, view.edges), dict(self.session.domain)
+        bound = choice_bound(schema)
+        return described_facts(view.facts, rows, sizes, bound, amounts, self.people_codes)
 
     def _ends(self, view: UserFacts) -> list[Marginal]:
         """First and last periods by the release of users' order, where its bins are the periods."""
@@ -498,6 +520,7 @@ class _Users:
         edges = size_bins(bound, coarse, 1 / mu)
         fine = session.user_histogram(RowsPerUser(edges), mu=mu, label=SIZES_LABEL)
         self.released += [count, fine]
+        self.fine_edges = [int(e) for e in edges]
         counted = RowCount(most, float(count.values[0]), float(np.max(count.sigma)))
         return sizes_of(
             Histogram(edges, fine.values, float(np.max(fine.sigma))), coarse, counted, bound
@@ -515,7 +538,12 @@ class _Users:
             "agreement": dict(zip(columns, np.round(self.rates.overall, 6).tolist())),
             "by_chance": dict(zip(columns, np.round(self.by_chance, 6).tolist())),
             "standard_error": float(self.rates.error.max(initial=0.0)),
-        } | ({} if self.order is None else {"order": dict(self.order[0].described)})
+        } | ({} if self.order is None else {"order": self._order_described()})
+
+    def _order_described(self) -> dict:
+        assert self.order is not None
+        order = self.order[0]
+        return {**order.described, "ends": order.key.ends}
 
 
 def group_column(schema: Schema, of_users: bool) -> str:

@@ -17,7 +17,15 @@ from ..errors import UsageError
 from ..metrics.inputs import KNOWN_USERS, as_arrow, coded
 from ..metrics.scores import several
 from ..tables.drafting import draft
-from . import collect as collecting, quotes, runs as running, sections, words, workload
+from . import (
+    collect as collecting,
+    people_section,
+    quotes,
+    runs as running,
+    sections,
+    words,
+    workload,
+)
 from .blocks import page_file, sections_said
 from .score_list import normalise
 from .svg import big, text
@@ -42,7 +50,7 @@ def collect(
     results of `fastdp.evaluate`, one dict or one per table. run: one or one per table, each a run
     or a dict of its facts (`privacy`, `measurements`, `model`, all optional).
 
-    Keys: `title, with_truth, truth, tables, scores, columns, pairs, worst, users, limits, quotes,
+    Keys: `title, with_truth, truth, tables, scores, columns, pairs, worst, users, people, limits, quotes,
     numbers, original, runs, workload`. Lists named `tables`, `runs` and `workload` follow the order of the
     synthetic tables. Without the truth no key holds anything that depends on it. Seconds are never
     shown: they depend on the data.
@@ -80,6 +88,7 @@ def collect(
         "users": collecting.users(
             real, tables, labels, schema.user, habits, _roles(runs)[0].get("order")
         ),
+        "people": people_section.collect(real, tables, schema, runs),
         "limits": [quotes.limits(r, k, schema.user) if spans else [] for r, k in zip(runs, known)],
         "quotes": [quotes.quotes(k, labels) for k in known],
         "numbers": [_numbers(r) for r in runs],
@@ -95,6 +104,7 @@ def collect(
 def render(data: ReportData) -> str:
     """The page as one HTML text."""
     drawn = {"noise": running.noise_section, "workload": workload.sets}
+    drawn["people"] = people_section.draw
     names = ("summary", *sections_said())
     main = "\n".join(drawn[k](data) if k in drawn else getattr(sections, k)(data) for k in names)
     shown = {k: v["nav"] for k, v in sections_said().items() if f'<section id="{k}"' in main}

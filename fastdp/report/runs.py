@@ -128,6 +128,7 @@ def noise(run: Any, statement: Mapping, sizes: Mapping[str, int]) -> list[dict] 
     """
     by_label: dict[tuple, dict] = {}
     row_units = _row_units(statement.get("mechanism"))
+    facts = {str(f.get("name")) for f in _users(statement.get("mechanism")).get("people", ())}
     for clique, label, cells, sigma in _measured(run, statement):
         # A histogram of users is not a marginal of the table. Columns may be groups of users by
         # rows.
@@ -137,7 +138,8 @@ def noise(run: Any, statement: Mapping, sizes: Mapping[str, int]) -> list[dict] 
             cells = math.prod(sizes[c] for c in clique) if set(clique) <= set(sizes) else cells
         elif label in row_units:
             sigma *= row_units[label]
-        unit = "rows" if order or label in row_units else "users"
+        about_users = order and set(clique) <= facts
+        unit = "rows" if (order or label in row_units) and not about_users else "users"
         entry = {
             "label": label,
             "order": order,
@@ -156,9 +158,13 @@ def noise(run: Any, statement: Mapping, sizes: Mapping[str, int]) -> list[dict] 
     )
 
 
+def _users(mechanism: Any) -> Mapping:
+    return (mechanism.get("users") if isinstance(mechanism, Mapping) else None) or {}
+
+
 def _row_units(mechanism: Any) -> dict[str, float]:
     """Counts of rows that are released in units of several rows: label, and rows in a unit."""
-    users = (mechanism.get("users") if isinstance(mechanism, Mapping) else None) or {}
+    users = _users(mechanism)
     places = {ROWS_LABEL: ("rows_up_to", "most"), NULLS_LABEL: ("without_id", "together")}
     return {label: users[key][unit] for label, (key, unit) in places.items() if key in users}
 

@@ -222,9 +222,10 @@ def measurements_of(folder: Path, releases: Sequence[Mapping]) -> tuple[list[Ans
     if [m.number for m in entries] != list(range(len(entries))) or any(m.rows < 0 for m in entries):
         return [], ["measurements.json does not number its measurements 0, 1, ..."]
     candidates: dict[tuple, list[int]] = {}
-    for i, release in enumerate(releases):
-        if release.get("of") != "users":  # answers of the table of users are not kept
-            candidates.setdefault(release_key(release), []).append(i)
+    # A column of the table of users may be one of the rows' too: those come first.
+    in_turn = sorted(enumerate(releases), key=lambda item: item[1].get("of") == "users")
+    for i, release in in_turn:
+        candidates.setdefault(release_key(release), []).append(i)
     texts = []
     for m in entries:
         same = candidates.get((m.label, m.clique, m.rows))

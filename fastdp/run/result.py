@@ -141,7 +141,10 @@ class Run:
         Parameters
         ----------
         of : str
-            "count", "share" (of all rows), "mean(COLUMN)" or "sum(COLUMN)".
+            "count", "share" (of all rows), "mean(COLUMN)" or "sum(COLUMN)". "count of users", "share of
+            users" and "mean(FACT) of users" are about the facts that the run released of its users:
+            `rows`, `first(COLUMN)`, `last(COLUMN)`, `active(COLUMN)`, `sum(COLUMN)`,
+            `distinct(COLUMN)`, and constant columns; `by` and `where` name such facts too.
         by : str or sequence of str
             The columns whose values make the groups; none: all rows together.
         where : mapping, optional
@@ -175,10 +178,15 @@ class Run:
             to print, `note` says which number to ask for.
         """
         from ..answers.answer import answer
+        from ..answers.people_facts import asks_about_users
 
         options: dict[str, Any] = {"minus": minus, "over": over, "population": population}
         options["basis"] = basis
+        about_users = asks_about_users(of)
         with reading_folder(self.out):
+            if about_users is not None:
+                own = {"level": level, "simultaneous": simultaneous, **options}
+                return answer(self._people_facts, about_users, by, where, **own)
             facts = self._facts
             found = answer(facts, of, by, where, level, simultaneous=simultaneous, **options)
             if minus or over or population or simultaneous or level != LEVEL:
@@ -186,6 +194,12 @@ class Run:
             question = question_of(of, by, where)
             found = with_numbers(found, self.numbers, question)
             return with_advice(found, self.numbers, question, self.schema)
+
+    @cached_property
+    def _people_facts(self) -> Facts:
+        from ..answers.people_facts import people_facts
+
+        return people_facts(self.privacy, self.schema, self.measurements, self.tables)
 
     @cached_property
     def _facts(self) -> Facts:

@@ -1,6 +1,7 @@
 """Runs that deal rows to users that behave like users: what is charged, decided, kept and
 refused."""
 
+import json
 import math
 
 import numpy as np
@@ -24,6 +25,7 @@ from fastdp.mechanisms.with_users import (
     check_users,
 )
 from fastdp.privacy import noise
+from fastdp.report import page
 from tests.builders import killed_at, open_ledger, schema_with_users
 
 SIZES = {"country": 6, "shop": 40, "payment": 3}
@@ -341,6 +343,28 @@ def test_without_a_user_column_nothing_is_asked():
     assert not [r for r in made.privacy["parts"][0]["releases"] if r["label"] in LABELS]
 
 
+def check_answers_about_users(run, tmp_path, purchases):
+    """They hold at four standard errors, are the same from the folder, and the pages show them."""
+    out = tmp_path / "run"
+    assert fastdp.verify(out).ok
+    frame = purchases.to_pandas()
+    rows, first = frame.groupby("customer").size(), frame.groupby("customer")["month"].min()
+    kept = fastdp.load_run(out)
+    for where, true in (({"rows": (2, None)}, rows > 1), ({"first(month)": 2}, first == 2)):
+        found = run.answer("share of users", where=where, level=0.9999)
+        assert found["low"][0].as_py() <= true.mean() <= found["high"][0].as_py()
+        assert kept.answer("share of users", where=where, level=0.9999).equals(found)
+    cohorts = run.answer("count of users", "first(month)", {"rows": (2, None)})
+    assert set(cohorts["basis"].to_pylist()) <= {"model", "measured"}
+    released = page.write_public(tmp_path / "page.html", out)["people"]
+    assert released["tables"][0]["repeat"] > 0 and len(released["released"][0]["share"]) == 14
+    assert "Come back, by first month" in (tmp_path / "page.html").read_text("utf-8")
+    fastdp.evaluate(purchases, out, schema=run.schema, report=tmp_path / "true.html", run=run)
+    assert f"{100 * (rows > 1).mean():.1f}" in (tmp_path / "true.html").read_text("utf-8")
+    names = json.loads((out / "measurements.json").read_text("utf-8"))["measurements"]
+    assert any(m["clique"] == ["first month"] for m in names)
+
+
 def test_users_are_chosen_by_facts_where_amounts_are_named(tmp_path):
     """The statement verifies and lists the facts; rows are as many as stated, one country per user;
     threads do not matter; more rows can be made. Without amounts nothing is asked."""
@@ -365,6 +389,7 @@ def test_users_are_chosen_by_facts_where_amounts_are_named(tmp_path):
     made = run.data.to_pandas()
     assert (made.groupby("customer")["country"].nunique(dropna=False) == 1).all()
     assert len(made) == users["rows"]
+    check_answers_about_users(run, tmp_path, purchases)
     again = fastdp.synthesize(purchases, "auto", **options, threads=1)
     assert again.data.equals(run.data)
     plain["user"].pop("amounts")
