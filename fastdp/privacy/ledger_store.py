@@ -178,7 +178,8 @@ class FileStore:
                 try:
                     yield work
                 except BaseException:
-                    connection.execute("ROLLBACK")
+                    if connection.in_transaction:  # a full disk has ended it already
+                        connection.execute("ROLLBACK")
                     raise
                 with self._sqlite_errors():
                     connection.execute("COMMIT")

@@ -42,6 +42,15 @@ def test_another_ledger_in_its_place_is_noticed(ledger, path, tmp_path):
     assert Ledger(path).datasets()["trips"]["epsilon"] == 30.0
 
 
+def test_a_full_disk_is_named_where_it_ended_the_transaction(ledger, path):
+    """SQLite rolls back by itself then; a second roll-back would hide the reason."""
+    with pytest.raises(LedgerError, match="disk is full"):
+        with store.FileStore(path).transaction() as work:
+            work._connection.execute("ROLLBACK")
+            raise sqlite3.OperationalError("database or disk is full")
+    assert list(ledger.datasets()) == ["trips"]
+
+
 @pytest.mark.parametrize(
     "sql",
     [
