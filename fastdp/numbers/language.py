@@ -7,7 +7,8 @@ Grammar (keywords in any case; `[x]` is optional, `{x}` repeated, `|` separates 
                | "share" "of" ("rows" | "users")
                | ("sum" | "mean" | "median") "(" value ")"
                | "quantile" "(" value "," decimal ")"
-    group      = column | ("first" | "last") "(" column ")"
+    group      = period | ("first" | "last") "(" period ")"
+    period     = column | part "(" column ")"
     condition  = both {"or" both}
     both       = negation {"and" negation}
     negation   = "not" negation | comparison
@@ -290,10 +291,21 @@ class _Parser:
         if self.is_word("first", "last") and self.is_sign("(", ahead=1):
             pick = self.word("first", "last")
             self.sign("(")
-            name = self.column().name
+            name = self.group_name()
             self.sign(")")
             return name, pick
-        return self.column().name, ""
+        return self.group_name(), ""
+
+    def group_name(self) -> str:
+        """The name of a column, or PART(COLUMN) such as month(date), which is a name as well: the
+        schema says which of its columns that is."""
+        if self.next.kind != "name" or not self.is_sign("(", ahead=1):
+            return self.column().name
+        part = self.take().text
+        self.sign("(")
+        name = self.column().name
+        self.sign(")")
+        return f"{part.lower()}({name})"
 
     def column(self) -> Column:
         token = self.next

@@ -8,13 +8,14 @@ days, times in seconds on the local clock.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterator
 from decimal import Decimal
 from functools import cached_property
 from itertools import product
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ..errors import UsageError, did_you_mean
 from ..schema import Schema, epoch
@@ -111,7 +112,7 @@ class TypedNumber(Struct, frozen=True, eq=False, dict=True):
 
     def canonical(self) -> str:
         """The question in the grammar's own spelling: equal questions have equal texts."""
-        return language.render(self.number)
+        return language.render(language.parse(self.text))
 
 
 class Types:
@@ -373,6 +374,7 @@ def check(number: Number | str, schema: Schema, private: Collection[str] = ()) -
     """
     if isinstance(number, str):
         number = language.parse(number)
+    number = _with_parts(number, schema)
     types = Types(number, schema, private)
     found = _of_rows(types, number) if number.of == "rows" else _of_users(types, number)
     if number.where is not None:
@@ -384,6 +386,40 @@ def check(number: Number | str, schema: Schema, private: Collection[str] = ()) -
     return TypedNumber(
         number, schema, found.kind, found.unit, found.signed, one_group, amounts, tuple(private)
     )
+
+
+PART_OF = re.compile(r"(\w+)\((.+)\)")
+"""A group such as month(date)."""
+
+
+def _with_parts(number: Number, schema: Schema) -> Number:
+    """The number with month(date) after `by` in place as the column that the schema counts months
+    in."""
+    names = []
+    for name in number.by:
+        match = None if name in schema.columns else PART_OF.fullmatch(name)
+        names.append(name if match is None else _part_column(number, schema, match[1], match[2]))
+    if len(set(names)) < len(names):
+        raise UsageError(f"number {number.text!r}: a column stands twice after 'by'")
+    return structs.replace(number, by=tuple(names))
+
+
+def _part_column(number: Number, schema: Schema, part: str, name: str) -> str:
+    field = schema.fields.get(name)
+    counted = () if field is None else field.parts
+    parts = {one.part: one.name for one in counted if isinstance(one, Part)}
+    if part in parts:
+        return parts[part]
+    if field is None:
+        why = f"there is no column {name!r}{did_you_mean(name, schema.fields)}"
+    elif not parts:
+        why = f"{name!r} is not counted in parts; give the schema a timestamp with parts"
+    else:
+        why = (
+            f"the schema counts no {part} of {name!r}; it counts {', '.join(parts)}. Add {part} to "
+            f"its parts"
+        )
+    raise UsageError(f"number {number.text!r}: {part}({name}) after 'by': {why}")
 
 
 def _of_rows(types: Types, number: Number) -> Type:

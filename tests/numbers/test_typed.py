@@ -132,3 +132,29 @@ def test_first_needs_an_order_of_rows():
     with pytest.raises(UsageError, match="needs an order of rows"):
         check("share of users where first(shop) = 'a'", without)
     assert check("mean(last(date) - first(date)) per user", without).signed is False
+
+
+def test_periods_of_a_date_are_the_columns_that_count_them():
+    """month(date) means the column that the schema counts months in, whatever its name."""
+    plain, named = (
+        check("sum(amount) by month", SCHEMA),
+        check("sum(amount) by MONTH(date)", SCHEMA),
+    )
+    assert named.by == plain.by == ("month",) and named.labels() == plain.labels()
+    assert named.text == "sum(amount) by MONTH(date)", "the question stays as it was asked"
+    first = check("count of users by first(month(date))", SCHEMA)
+    assert first.by == ("month",) and first.one_group
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("sum(amount) by year(date)", "counts no year of 'date'; it counts date, month"),
+        ("sum(amount) by month(shop)", "not counted in parts"),
+        ("sum(amount) by month(dat)", "did you mean 'date'"),
+        ("sum(amount) by month(date), month", "twice"),
+    ],
+)
+def test_periods_that_the_schema_does_not_count_are_refused(text, why):
+    with pytest.raises(UsageError, match=why):
+        check(text, SCHEMA)

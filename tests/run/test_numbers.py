@@ -325,6 +325,38 @@ def test_runs_that_cannot_measure_numbers():
         go(delta=0.0, numbers=FEW)
 
 
+def test_rows_as_units_and_linked_tables_are_refused_before_the_charge(tmp_path):
+    """Numbers are of users of one table. A run that protects events, or several tables, says so."""
+    ledger = fastdp.Ledger(tmp_path / "budget.db")
+    ledger.open("shop", epsilon=4.0, delta=1e-5)
+    own = {"numbers": FEW, "ledger": ledger, "dataset": "shop", "out": tmp_path / "run"}
+    with pytest.raises(UsageError, match="set unit = 'user'"):
+        go(
+            mechanism={
+                "mechanism": "usercounts",
+                "unit": "event",
+                "noise": "gaussian",
+                "columns": ["country"],
+            },
+            **own,
+        )
+    homes = fastdp.simulate.households(50, seed=1)
+    with pytest.raises(UsageError, match="ask them of one table that has the user column"):
+        fastdp.synthesize(homes, "households", epsilon=1.0, delta=1e-6, **own)
+    assert ledger.entries("shop") == [] and not (tmp_path / "run").exists()
+
+
+def test_a_table_without_users_counts_each_row_as_one():
+    schema = fastdp.Schema.from_dict(
+        {"columns": {"x": {"kind": "numeric", "edges": [0, 10, 100], "digits": 0, "min": 0}}}
+    )
+    rows = pa.table({"x": np.arange(4000) % 50})
+    run = go(rows, schema=schema, numbers=["sum(x)", "share of rows where x < 10"])
+    total, share = run.numbers.to_pylist()
+    assert total["low"] <= 98_000 <= total["high"]
+    assert abs(share["estimate"] - 0.2) < 4 * (share["high"] - share["low"]) / 2 / 1.96 + 1e-9
+
+
 def test_the_plan_says_what_to_expect():
     options = {"mechanism": "mst", "epsilon": 1.0, "delta": 1e-6, "rows": 100_000}
     plan = fastdp.plan(SCHEMA, **options, users=24_000, numbers=FEW[:2])

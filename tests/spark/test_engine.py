@@ -16,7 +16,7 @@ from fastdp.schema import Schema
 from fastdp.tables import ingest
 from fastdp.userkeys import RowsPerUser
 
-from ..engines.conformance import CLIQUES, SIZES, cases, check, schema_with
+from ..engines.conformance import CLIQUES, SIZES, cases, check, check_numbers, schema_with
 
 MANY = "one user with many rows"
 TEXTS = "texts that differ in case, blanks and accents"
@@ -41,6 +41,10 @@ def one(name):
 @pytest.mark.parametrize("case", [case.name for case in cases() if case.name != "no rows"])
 def test_spark_conforms(spark, case):
     check(opener(spark), named(case))
+
+
+def test_spark_gives_the_integers_of_numbers_that_are_asked_for(spark):
+    check_numbers(opener(spark))
 
 
 def test_without_a_number_there_are_two_partitions_for_each_task_at_once(spark):
