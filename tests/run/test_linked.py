@@ -2,6 +2,10 @@
 
 import json
 import math
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -310,3 +314,37 @@ def test_numbers_of_child_rows_lie_evenly_in_the_logarithm_of_their_bins():
     ) < 5 * 0.5 / 109
     for none in ([], [Measurement(("m",), counts.values, 2.0)]):
         assert (linked_run.without_noise(codes, none, "n", 5, 1) == codes).all()
+
+
+OPTIMISED = """
+import pyarrow as pa, fastdp
+column = {"kind": "integer", "max": 3}
+tables = {
+    "homes": {"key": "h", "columns": {"size": column | {"null": "drop"}}},
+    "people": {"parent": "homes", "key": "h", "orphans": "keep", "columns": {"age": column}},
+}
+ledger = fastdp.Ledger("budget.db")
+ledger.open("d", epsilon=9.0, delta=1e-5)
+homes, people = pa.table({"h": [1], "size": [2]}), pa.table({"h": [1], "age": [3]})
+schema = fastdp.LinkedSchema.from_dict({"fastdp": 1, "tables": tables})
+try:
+    fastdp.synthesize({"homes": homes, "people": people}, schema=schema, epsilon=1.0, delta=1e-6,
+                      ledger=ledger, dataset="d")
+except fastdp.errors.SchemaError as error:
+    assert False, "python -O leaves this out"
+    print("refused:", error, ledger.spent("d")["events"])
+"""
+
+
+def test_policies_are_checked_without_asserts(tmp_path):
+    """`python -O` removes every assert: what guards a charge must not be one."""
+    done = subprocess.run(
+        [sys.executable, "-O", "-c", OPTIMISED],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(fastdp.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.startswith("refused:") and done.stdout.strip().endswith("0"), done
+    assert "null = 'drop'" in done.stdout
