@@ -77,9 +77,9 @@ def expected_widths(
     declared: Sequence[Declared],
     users: float,
     mu: float,
-    most: float | None = None,
+    whole: float | None = None,
 ) -> list[Expected]:
-    """Widths of all numbers at mu in all, for about this many users. most: mu of the whole run; a
+    """Widths of all numbers at mu in all, for about this many users. whole: mu of the run; a
     number is hopeless if it would be too wide with all of it (default: mu)."""
     shares = allocation.shares(numbers, declared, users, mu)
     values = {n.text: population(n, facts) for n, facts in zip(numbers, declared, strict=True)}
@@ -88,7 +88,7 @@ def expected_widths(
     for i, number in enumerate(numbers):
         points = number.aggregate == "share"
         low, high, capped = _widths([r for run in found for r in run if r.number == i], points)
-        alone = _runs([number], [declared[i]], values, users, most or mu)
+        alone = _runs([number], [declared[i]], values, users, whole or mu)
         least, most, _ = _widths([r for run in alone for r in run], points)
         hopeless = (least + most) / 2 > (HOPELESS_POINTS if points else HOPELESS)
         share = shares.numbers[i] or shares.users

@@ -355,3 +355,15 @@ def test_a_cap_between_corners_predicts_the_capped_sum():
         predicted += sums.between_corners(cap, corners, masses)
         assert predicted == pytest.approx(np.minimum(np.floor(x), cap).sum(), rel=2e-3)
     assert sums.between_corners(1024, corners, masses) == 0
+
+
+def test_a_number_is_hopeless_only_if_all_of_the_run_would_not_save_it():
+    """Two sums share a tenth of mu^2, which is too little; each alone with all of mu is fine. What is
+    found of the first must not decide about the second."""
+    numbers = [number("sum(amount)"), number("sum(amount) where amount > 5")]
+    declared = [Declared(False, 50_000)] * 2
+    tight = expected_widths(numbers, declared, 2_000.0, 0.05)
+    roomy = expected_widths(numbers, declared, 2_000.0, 0.05, 1.0)
+    assert [line.hopeless for line in tight] == [True, True]
+    assert [line.hopeless for line in roomy] == [False, False]
+    assert [line.high for line in roomy] == [line.high for line in tight]
