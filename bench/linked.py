@@ -1,13 +1,14 @@
 """Linked tables: how far parents and their children are from the truth, made together and made
 apart.
 
-    python -m bench.linked [--tables households taxis] [--parents 4000] [--epsilon 2] [--seeds 0 3]
+    python -m bench.linked [--tables panel households taxis] [--parents 4000] [--epsilon 2] [--seeds 0 3]
     [--sdv]
 
-Households with persons, and taxis (a company each) with trips. integrity: children whose parent
-exists. children: total variation of the number of children per parent. pairs: mean total variation
-of a parent's column and a child's column. head: households with one head. own: mean total variation
-of pairs of columns inside the two tables. `apart`: two runs with half of mu^2 each; children are
+A panel of persons with visits, households with persons, and taxis (a company each) with trips.
+integrity: children whose parent exists. children: total variation of the number of children per
+parent. pairs: mean total variation of a parent's column and a child's column. head: households with
+one head. own: mean total variation of pairs of columns inside the two tables. score, spent, early,
+visits: see `of_panel`. `apart`: two runs with half of mu^2 each; children are
 dealt to parents in their order. `--sdv` adds the HMA synthesizer of SDV, which protects nobody, and
 SDMetrics' multi-table scores of all (quality, cardinality, trends between tables).
 """
@@ -60,16 +61,54 @@ TAXIS = {
         },
     },
 }
+MONTHS, REGIONS = 24, 6
+INSIDE = {"null": "drop", "overflow": "drop"}
+PANEL = {
+    "fastdp": 1,
+    "name": "panel",
+    "tables": {
+        "persons": {
+            "key": "person",
+            "columns": {
+                "region": {"kind": "integer", "min": 0, "max": REGIONS - 1},
+                "sex": {"kind": "integer", "min": 0, "max": 1},
+                "joined": {"kind": "integer", "min": 0, "max": MONTHS - 1, **INSIDE},
+            },
+        },
+        "visits": {
+            "parent": "persons",
+            "key": "person",
+            "max_rows": 100,
+            "constraints": [{"order": ["persons.joined", "month"]}],
+            "columns": {
+                "month": {"kind": "integer", "min": 0, "max": MONTHS - 1, **INSIDE},
+                "channel": {"kind": "integer", "min": 0, "max": 4},
+                "score": {"kind": "integer", "min": 0, "max": 59},
+                "spent": {
+                    "kind": "numeric",
+                    "dtype": "float64",
+                    "edges": [0, 2, 4, 6, 8, 10, 14, 18, 24, 32, 44, 64, 90, 128, 256, 1024],
+                },
+            },
+        },
+    },
+}
+"""Persons with about 15 visits each, who differ: nearly 2/3 of the variance of what they spend (in
+logarithms) and nearly .9 of that of their score lies between persons."""
 SCHEMAS = {
+    "panel": fastdp.LinkedSchema.from_dict(PANEL),
     "households": fastdp.LinkedSchema.load("households"),
     "taxis": fastdp.LinkedSchema.from_dict(TAXIS),
 }
 
 
 def simulated(name: str, parents: int) -> dict[str, pa.Table]:
-    """Households, or taxis with the company of their first trip, of about 43 trips each."""
+    """Persons of a panel, households, or taxis with the company of their first trip, of about 43
+    trips each."""
     if name == "households":
         return fastdp.simulate.households(parents, seed=1)
+    if name == "panel":
+        return panel(parents)
     trips = fastdp.simulate.taxi(60 * parents, seed=1).to_pandas()
     trips = trips[trips.taxi_id.isin(trips.taxi_id.unique()[:parents])]
     tables = {
@@ -77,6 +116,65 @@ def simulated(name: str, parents: int) -> dict[str, pa.Table]:
         "trips": trips[["taxi_id", *TAXIS["tables"]["trips"]["columns"]]],
     }
     return {n: pa.Table.from_pandas(t, preserve_index=False) for n, t in tables.items()}
+
+
+def panel(persons: int, seed: int = 1) -> dict[str, pa.Table]:
+    """Persons who joined in a month and their visits from then on; those who spend more come more
+    often, and regions differ in how many visits a person has."""
+    rng = np.random.default_rng(seed)
+    region, sex = rng.integers(0, REGIONS, persons), rng.integers(0, 2, persons)
+    joined = rng.choice(MONTHS, persons, p=np.arange(MONTHS, 0, -1) / (MONTHS * (MONTHS + 1) / 2))
+    wealth = rng.normal(0, 0.8, persons) + 0.1 * region
+    visits = 1 + rng.poisson(np.clip((8 + 2.4 * region) * np.exp(0.2 * wealth), 1, 60))
+    of = np.repeat(np.arange(persons), visits)
+    month = joined[of] + (rng.random(len(of)) * (MONTHS - joined[of])).astype(int)
+    spent = np.exp(2.5 + wealth[of] + rng.normal(0, 0.6, len(of)))
+    health = rng.normal(30, 10, persons)
+    score = np.clip(np.rint(health[of] + rng.normal(0, 4, len(of))), 0, 59).astype(int)
+    people = {"person": np.arange(persons), "region": region, "sex": sex, "joined": joined}
+    rows = {"person": of, "month": month, "channel": rng.integers(0, 5, len(of)), "score": score}
+    return {"persons": pa.table(people), "visits": pa.table(rows | {"spent": spent.round(2)})}
+
+
+def between(who: np.ndarray, numbers: np.ndarray) -> float:
+    """The share of the variance that lies between persons (analysis of variance, unbiased)."""
+    known = ~np.isnan(numbers)
+    _, of = np.unique(who[known], return_inverse=True)
+    numbers = numbers[known]
+    rows = np.bincount(of)
+    many = (rows > 1)[of]
+    of, numbers = np.unique(of[many], return_inverse=True)[1], numbers[many]
+    rows = np.bincount(of)
+    means = np.bincount(of, numbers) / rows
+    within = np.square(numbers - means[of]).sum() / max(len(of) - len(rows), 1)
+    middle = (len(of) - np.square(rows).sum() / len(of)) / max(len(rows) - 1, 1)
+    whole = (rows * np.square(means - numbers.mean())).sum() / max(len(rows) - 1, 1)
+    apart = max((whole - within) / middle, 0.0)
+    return float(apart / max(apart + within, 1e-12))
+
+
+def of_panel(truth: dict[str, pa.Table], made: dict[str, pa.Table]) -> dict[str, float]:
+    """score, spent: share of the variance between persons, as a part of the truth's. early: visits
+    before the month in which the person joined. visits: mean relative error of visits per person, by
+    region."""
+    out: dict[str, float] = {}
+    for name, scale in (("score", np.asarray), ("spent", np.log1p)):
+        shares = [
+            between(
+                t["visits"]["person"].to_numpy(), scale(t["visits"][name].to_numpy().astype(float))
+            )
+            for t in (truth, made)
+        ]
+        out[name] = shares[1] / shares[0]
+    frames = [{n: t.to_pandas() for n, t in tables.items()} for tables in (truth, made)]
+    per_region = []
+    for tables in frames:
+        joined = tables["visits"].merge(tables["persons"], on="person")
+        people = tables["persons"].groupby("region").size()
+        per_region.append(joined.groupby("region").size() / people)
+    out["early"] = float((joined.month < joined.joined).mean())
+    out["visits"] = float((per_region[1] / per_region[0] - 1).abs().mean())
+    return out
 
 
 def together(
@@ -180,7 +278,7 @@ def measured(name: str, truth: dict[str, pa.Table], made: dict[str, pa.Table]) -
         people = made["persons"].to_pandas()
         heads = people[people.relation == "head"].groupby("household_id").size()
         out["head"] = float((heads == 1).sum() / max(made["households"].num_rows, 1))
-    return out
+    return out | (of_panel(truth, made) if name == "panel" else {})
 
 
 def main() -> None:

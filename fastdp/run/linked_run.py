@@ -2,7 +2,7 @@
 first, then the child rows of each parent given its columns.
 
 The joint distribution is p(parent, numbers of child rows) of the parents' model times p(child row |
-parent, number of rows) of each child's model: child rows depend on their parent as was measured,
+parent, number of rows, level) of each child's model: child rows depend on their parent as was measured,
 and every child row has a parent. Everything after the measurements is post-processing.
 """
 
@@ -27,6 +27,7 @@ from .counter import open_linked
 from .execute import completed, job_of, was_charged
 from .finalize import finalize, write_json
 from .folder import RunFolder
+from .linked_levels import levelled, possible_rows, standing
 from .linked_spec import LinkedSpec
 from .output import Output, spawned_seeds
 from .owner_files import Comparison
@@ -67,8 +68,8 @@ def linked_notes(linked: LinkedSchema) -> tuple[str, ...]:
         f"the unit is one key of {linked.parent} with its rows in all tables; of several rows of "
         f"{linked.parent} with one key, the first by a hash of the key counts",
         f"rows of {children} whose key is not in {linked.parent} {orphans}",
-        "rows of one parent are drawn independently of each other, given the parent's columns and "
-        "the number of rows",
+        "rows of one parent are drawn independently of each other, given the parent's columns, the "
+        "number of rows and the parent's levels",
     )
 
 
@@ -156,18 +157,26 @@ def draw(links: Links, outcomes: list[Outcome], seeds: list[int]) -> list[tuple[
             parents[count], outcomes[0].measurements, count, len(links.edges(name)), seeds[i]
         )
         wanted = rows_of(parents[count], links, name, seeds[i])
-        given = {column: parents[a] for column, a in links.joined[name].items()} | {
-            count: parents[count]
-        }
+        given = {column: parents[a] for column, a in links.joined[name].items()}
+        given[count] = parents[count]
         owner = np.repeat(out[0][1], wanted)
         given = {column: values[owner] for column, values in given.items()}
         if name in links.places:
             place = np.arange(len(owner)) - np.repeat(np.cumsum(wanted) - wanted, wanted) + 1
             given[links.places[name]] = links.place_codes(place, name)
         child = outcomes[i].rows
+        schema = links.linked.tables[name]
         if not isinstance(child, ModelRows):  # refused above
             raise UsageError("linked tables need a mechanism that draws its rows from a model")
         codes = child.given(given, seeds[i]) | given
+        columns = {}
+        for level, a in links.levels[name].items():
+            shown = standing(parents[level], outcomes[0].measurements, level, seeds[i])
+            columns[a] = (shown, schema.columns[a].base)
+        fixed = levelled(codes, owner, wanted, columns, seeds[i])
+        if fixed:  # all else again, given these columns
+            codes = child.given(given | fixed, seeds[i]) | given | fixed
+        codes = possible_rows(codes, links.schemas[i], frozenset(given))
         if name in links.places:
             order = np.lexsort((codes[links.linked.order[name]], owner))
             codes = {column: c if column in given else c[order] for column, c in codes.items()}

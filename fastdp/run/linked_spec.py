@@ -73,7 +73,8 @@ class LinkedSpec(RunSpec):
 
     @property
     def made_columns(self) -> tuple[str, ...]:
-        return (*self.links.counts.values(), *self.links.places.values())
+        levels = [name for own in self.links.levels.values() for name in own]
+        return (*self.links.counts.values(), *self.links.places.values(), *levels)
 
     @property
     def described(self) -> dict[str, Any]:

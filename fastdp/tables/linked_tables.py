@@ -1,10 +1,11 @@
 """Linked tables as tables with users: the unit of privacy is a key with its rows in all tables.
 
 The parents' table has one row per key: the parent's columns, and for each child table the number of
-the key's rows, in bins. A child's table has the key's rows of that table, each with the columns of
-its parent and with the number of the key's rows beside its own, and with its place among them where
-an order is declared. Every row of these tables is a function of the rows of its own key, whatever
-the data holds:
+the key's rows, in bins, and the key's level of some of the child's columns: the mean code of its
+rows, in LEVELS parts of the column. A child's table has the key's rows of that table, each with the
+columns of its parent and with the number of the key's rows beside its own, and with its place among
+them where an order is declared. Every row of these tables is a function of the rows of its own key,
+whatever the data holds:
 
 - of several parent rows of one key the first by a hash of the key's value and the row's codes
   counts;
@@ -41,6 +42,9 @@ from .sources.source import open_parts
 from .table import Table, code_dtype
 from .userids import UserIndex
 
+LEVELS = 12
+"""Parts of a column in which the mean of a key's rows may lie. Chosen by `python -m bench.linked
+--tables panel`: see docs/research/linked.md."""
 LEFT_OUT = ("source", "rank", "user", "role")
 """What the document of a parent's column does not say beside a child's row."""
 
@@ -52,7 +56,8 @@ class Links:
     `schemas`: of the parents' table and of each child's table, as they are counted. `counts`: the
     column of each child's number of rows. `places`: the column of a row's place among the rows of
     its parent, of children that declare an order. `joined`: of each child, the parent's columns by
-    their names beside its rows.
+    their names beside its rows. `levels`: of each child, the columns of the parents' table that hold
+    the key's level of a child's column.
     """
 
     linked: LinkedSchema
@@ -68,6 +73,11 @@ class Links:
     @cached_property
     def places(self) -> dict[str, str]:
         return {name: f"place in {name}" for name in self.linked.order}
+
+    @cached_property
+    def levels(self) -> dict[str, dict[str, str]]:
+        children = self.linked.children
+        return {n: {f"level of {n}.{a}": a for a in self.linked.levels(n)} for n in children}
 
     @cached_property
     def joined(self) -> dict[str, dict[str, str]]:
@@ -102,6 +112,7 @@ class Links:
         columns = parent["columns"] | {
             self.counts[c]: self._count_entry(c) for c in linked.children
         }
+        columns |= {n: _level_entry(a) for c in linked.children for n, a in self.levels[c].items()}
         made = [
             Schema.from_dict(
                 {**parent, "user": {**parent["user"], "max_rows": 1}, "columns": columns}
@@ -124,7 +135,14 @@ class Links:
                         f"table {name!r}, column {column!r}: linked tables use this name"
                     )
                 columns[column] = entry
-            made.append(Schema.from_dict({**own, "user": user, "columns": columns}))
+            whole = {**own, "user": user, "columns": columns}
+            if name in linked.across:
+                held = own.get("constraints", [])
+                whole["constraints"] = [*held, *map(dict, linked.across[name])]
+            try:
+                made.append(Schema.from_dict(whole))
+            except SchemaError as error:
+                raise SchemaError(f"table {name!r}: {error}") from None
         return tuple(made)
 
     def _count_entry(self, child: str, first: int = 0) -> dict[str, Any]:
@@ -169,6 +187,23 @@ class Links:
                 " another policy"
             )
         return {name: int(column[0]) for name, column in codes.items()}
+
+
+def _level_entry(column: str) -> dict[str, Any]:
+    """The document of a column of levels; the last code: no row has a number."""
+    note = f"level of {column} of one parent"
+    policies = {"overflow": "clamp", "null": "drop", "note": note}
+    return {"kind": "integer", "dtype": "int64", "min": 0, "max": LEVELS, **policies}
+
+
+def level_codes(owner: np.ndarray, codes: np.ndarray, base: int, keys: int) -> np.ndarray:
+    """The level of each key: the mean code of its rows that have a number, of `base` codes, in
+    LEVELS equal parts; LEVELS for keys without such rows. Whole numbers, so the same everywhere."""
+    there = codes < base
+    rows = np.bincount(owner[there], minlength=keys)
+    sums = np.bincount(owner[there], codes[there], keys).astype(np.int64)  # exact below 2^53
+    level = sums * LEVELS // np.maximum(rows * base, 1)
+    return np.where(rows > 0, level, LEVELS)
 
 
 def read_linked(
@@ -217,6 +252,13 @@ def link(read: Mapping[str, Table], links: Links, hashes: np.ndarray) -> list[Ta
     for name in linked.children:
         bins = np.searchsorted(links.edges(name), counts[name], "right") - 1
         own[links.counts[name]] = bins.astype(code_dtype(len(links.edges(name))))
+        child = read[name]
+        there = counts[name] > 0
+        for level, of in links.levels[name].items():
+            assert child.user is not None
+            base = linked.tables[name].columns[of].base
+            found = level_codes(child.user, child.codes[of], base, keys)
+            own[level] = np.where(there, found, LEVELS).astype(code_dtype(LEVELS + 1))
     at = np.flatnonzero(kept)
     codes = {name: np.ascontiguousarray(own[name][at]) for name in links.schemas[0].domain}
     numbers = np.arange(len(at), dtype=np.uint32)

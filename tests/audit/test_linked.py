@@ -24,7 +24,7 @@ def schema(orphans="drop", null="drop", order=True):
     tables = {
         "p": {"key": "id", "null": null, "columns": {"a": column, "b": column}},
         "c": {**child, "columns": {"x": column, "y": column}} | ({"order": "x"} if order else {}),
-        "d": {**child, "columns": {"z": column}},
+        "d": {**child, "columns": {"z": column}, "levels": ["z"]},
     }
     return LinkedSchema.from_dict({"tables": tables})
 
@@ -123,7 +123,7 @@ def all_duplicates(read, links, hashes, made=linking.link):
     parents, *children = made(read, links, hashes)
     raw = read["p"]
     codes = {n: c for n, c in raw.codes.items()} | {
-        n: np.zeros(raw.rows, np.uint8) for n in links.counts.values()
+        n: np.zeros(raw.rows, np.uint8) for n in (*links.counts.values(), *links.levels["d"])
     }
     user, hashed = np.arange(raw.rows, dtype=np.uint32), hashes[raw.user]
     return [
@@ -138,9 +138,18 @@ def shared_orphans(table, hashes, keys, made=linking.first_rows):
     return np.where(row < 0, row.max(initial=-1), row)
 
 
+def levels_among_all(owner, codes, base, keys, made=linking.level_codes):
+    """The level of a key is that of its place among all keys."""
+    order = np.argsort(made(owner, codes, base, keys), kind="stable")
+    place = np.empty(keys, np.int64)
+    place[order] = np.arange(keys)
+    return place * linking.LEVELS // max(keys, 1)
+
+
 @pytest.mark.parametrize(
     ("where", "bug", "kind"),
     [
+        ("level_codes", levels_among_all, "duplicate parents"),
         ("_child", clip_by_row, "all rows in one child"),
         ("link", all_duplicates, "duplicate parents"),
         ("first_rows", shared_orphans, "childless"),

@@ -6,7 +6,7 @@ import pytest
 
 from fastdp.errors import DataError, SchemaError
 from fastdp.schema.linked_schema import LinkedSchema, is_linked
-from fastdp.tables.linked_tables import Links, read_linked
+from fastdp.tables.linked_tables import LEVELS, Links, level_codes, read_linked
 
 COLUMN = {"kind": "integer", "max": 9}
 PARENTS = pa.table({"id": pa.array([1, 2, 2, 3, None]), "a": [1, 2, 2, 3, 4]})
@@ -95,3 +95,39 @@ def test_a_schema_survives_its_file(tmp_path):
     again = LinkedSchema.load(tmp_path / "s.json")
     assert again.digest() == linked.digest() and is_linked(tmp_path / "s.json")
     assert LinkedSchema.from_dict(linked.to_plain()).digest() == linked.digest()
+
+
+def test_levels_are_mean_codes_of_a_parents_rows_in_equal_parts():
+    """Rows of key 1 have the codes 3 and 1, of key 2 the code 2; key 3 has none. 12 parts of ten
+    codes: 2 x 12 / 10 = 2.4. Missing and other values have no number."""
+    p, c, *_ = read(levels=["x"])
+    assert dict(zip(p["a"].tolist(), p["level of c.x"].tolist())) == {1: 2, 2: 2, 3: LEVELS}
+    assert "level of c.x" not in c
+    owner, codes = np.array([0, 0, 1, 2]), np.array([9, 11, 10, 0])
+    assert level_codes(owner, codes, 10, 4).tolist() == [10, LEVELS, 0, LEVELS]
+
+
+def test_columns_of_many_codes_have_levels_where_parents_may_have_many_rows():
+    def levels(**child):
+        return LinkedSchema.from_dict(document(child)).levels("c")
+
+    assert levels() == ("x",) and levels(levels=[]) == () == levels(max_rows=10)
+    assert levels(order="x") == () == levels(constraints=[{"order": ["p.a", "x"]}])
+    few = {"columns": {"x": {"kind": "integer", "max": 4}}}
+    assert levels(**few) == () and levels(**few, levels=["x"]) == ("x",)
+    for wrong in (["y"], "x", ["x", "x"]):
+        with pytest.raises(SchemaError, match="table 'c', field 'levels'"):
+            levels(levels=wrong)
+
+
+def test_constraints_across_tables_are_part_of_the_schema():
+    plain = document({"constraints": [{"order": ["p.a", "x"]}], "levels": ["x"]})
+    made = LinkedSchema.from_dict(plain)
+    assert LinkedSchema.from_dict(made.to_dict()).digest() == made.digest()
+    assert made.digest() != LinkedSchema.from_dict(document()).digest()
+    assert not made.tables["c"].constraints and len(Links(made).schemas[1].constraints) == 1
+    unknown = document({"constraints": [{"order": ["p.b", "x"]}]})
+    with pytest.raises(SchemaError, match="table 'c'"):
+        _ = Links(LinkedSchema.from_dict(unknown)).schemas
+    with pytest.raises(SchemaError, match="has `order`, or"):
+        LinkedSchema.from_dict(document({"constraints": [{"columns": ["p.a", "x"], "divide": 2}]}))

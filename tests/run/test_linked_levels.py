@@ -1,0 +1,92 @@
+"""Parents differ in the level of their rows as they do in truth, and children keep to their parents."""
+
+import numpy as np
+import pytest
+
+import fastdp
+from bench.linked import PANEL, SCHEMAS, between, of_panel, panel
+from fastdp.measurement import Measurement
+from fastdp.run.linked_levels import levelled, possible_rows, standing
+from fastdp.schema import Schema
+from fastdp.tables.linked_tables import LEVELS
+
+
+@pytest.mark.parametrize("part", [0.2, 0.7])
+def test_the_part_between_parents_comes_out_and_the_columns_stay(part):
+    """800 parents with 4 to 20 rows and levels of which the mean codes are known, in two columns of
+    which rows of one parent are correlated. The estimate of the part has a standard error of
+    about .02; bins of levels and of codes add as much."""
+    rng = np.random.default_rng(5)
+    wanted = rng.integers(4, 21, 800)
+    owner = np.repeat(np.arange(800), wanted)
+    mean = rng.normal(0, np.sqrt(part), 800)
+    deviation = rng.normal(0, np.sqrt(1 - part), (2, len(owner)))
+    deviation[1] = 0.6 * deviation[0] + 0.8 * deviation[1]
+    true = np.clip(np.rint(30 + 8 * (mean[owner] + deviation)), 0, 59).astype(int)
+    sums = [np.bincount(owner, column) / wanted for column in true]
+    levels = [(s * LEVELS / 60).astype(int) for s in sums]
+    shuffled = rng.permutation(len(owner))  # drawn rows know nothing of their parents
+    codes = {"x": true[0][shuffled], "y": true[1][shuffled]}
+    codes["x"][:50] = 60  # missing
+    given = {name: (level, 60) for name, level in zip("xy", levels)}
+    out = levelled(codes, owner, wanted, given, seed=1)
+    for name, column in zip("xy", true):
+        assert (np.sort(out[name]) == np.sort(codes[name])).all()
+        made = np.where(out[name] < 60, out[name], np.nan).astype(float)
+        assert between(owner, made) == pytest.approx(between(owner, column.astype(float)), abs=0.08)
+    assert (out["x"][:50] == 60).all()
+    kept = slice(50, None)
+    want = np.corrcoef(codes["x"][kept], codes["y"][kept])[0, 1]
+    assert np.corrcoef(out["x"][kept], out["y"][kept])[0, 1] == pytest.approx(want, abs=0.1)
+
+
+def test_nothing_moves_where_levels_say_nothing_or_parents_have_few_rows():
+    rng = np.random.default_rng(0)
+    wanted = np.full(300, 10)
+    owner = np.repeat(np.arange(300), wanted)
+    codes = {"x": rng.integers(0, 60, 3000)}
+    same = np.full(300, 6)
+    assert levelled(codes, owner, wanted, {"x": (same, 2)}, 1) == {}
+    none = np.full(300, LEVELS)
+    assert levelled(codes, owner, wanted, {"x": (none, 600)}, 1) == {}
+    spread = rng.integers(0, LEVELS, 3000)
+    assert levelled(codes, np.arange(3000), np.ones(3000, int), {"x": (spread, 60)}, 1) == {}
+
+
+def test_levels_that_are_noise_get_no_parents():
+    values = np.zeros(LEVELS + 1)
+    values[[4, 5, 11]] = 300.0, 200.0, 15.0
+    levels = np.repeat([4, 5, 11, LEVELS], [300, 200, 12, 3])
+    found = standing(levels, [Measurement(("l",), values, 10.0)], "l", seed=2)
+    assert set(found.tolist()) == {4, 5} and (found[:500] == levels[:500]).all()
+    assert standing(levels, [], "l", seed=2) is levels
+
+
+def test_rows_that_cannot_occur_get_the_nearest_code():
+    schema = Schema.from_dict(
+        {
+            "columns": {
+                n: {"kind": "integer", "max": 5, "null": "drop", "overflow": "drop"} for n in "ab"
+            },
+            "constraints": [{"order": ["a", "b"]}],
+        }
+    )
+    codes = {"a": np.array([3, 2, 5]), "b": np.array([1, 4, 0])}
+    assert possible_rows(codes, schema, frozenset("a"))["b"].tolist() == [3, 4, 5]
+    assert possible_rows(codes, schema, frozenset())["b"].tolist() == [1, 4, 0]
+
+
+def test_a_panel_keeps_its_persons_and_nobody_comes_before_joining():
+    """1,500 persons with about 15 visits, epsilon 3: the part of the variance between persons is .8
+    of the truth's at least (without levels it is below .15), and no visit precedes joining."""
+    truth = panel(1500, seed=4)
+    options = {"epsilon": 3.0, "delta": 1e-6, "seed": 4, "sample_seed": 4}
+    run = fastdp.synthesize(truth, schema=SCHEMAS["panel"], **options)
+    found = of_panel(truth, run.data)
+    assert found["early"] == 0 and found["visits"] < 0.1
+    assert 0.8 < found["score"] < 1.2 and 0.75 < found["spent"] < 1.3
+    plain = {**PANEL, "tables": {n: dict(t) for n, t in PANEL["tables"].items()}}
+    plain["tables"]["visits"] |= {"levels": [], "constraints": []}
+    before = fastdp.synthesize(truth, schema=fastdp.LinkedSchema.from_dict(plain), **options)
+    old = of_panel(truth, before.data)
+    assert old["score"] < 0.15 and old["spent"] < 0.3 and old["early"] > 0.02
