@@ -22,6 +22,7 @@ _WHERE = {
     "scan": "run.result",
     "register_spark": "run.spark_reader",
     "export": "catalogs.write",
+    "publish": "run.publish",
     "Synthesizer": "run.synthesizer",
     "plan": "run.plan",
     "marginals": "engines.truth",

@@ -17,6 +17,7 @@ from .privacy.ledger import Ledger as Ledger
 from .release.keyselect import select_keys as select_keys
 from .report.evaluate import evaluate as evaluate
 from .run.plan import plan as plan
+from .run.publish import publish as publish
 from .run.result import (
     LinkedRun as LinkedRun,
     Run as Run,

@@ -27,7 +27,7 @@ GROUPS = {
     ),
     "api-platforms": (
         "Plans, checks and platforms",
-        ("plan", "verify", "export", "register_spark", "Synthesizer"),
+        ("plan", "verify", "export", "publish", "register_spark", "Synthesizer"),
     ),
     "api-tables": (
         "Tables",

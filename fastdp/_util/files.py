@@ -51,7 +51,9 @@ def as_path(value: Any, what: str) -> Path:
         value = file_of_url(value)
     elif scheme is not None:
         hint = (
-            "pass the URL as text" if scheme == "file" else "give a local path and copy the files"
+            "pass the URL as text"
+            if scheme == "file"
+            else "give a local path (fastdp publish uploads)"
         )
         raise UsageError(
             f"{what}: {shown!r} is a URL, and fastdp reads and writes local files only; {hint}"

@@ -1,4 +1,4 @@
-"""`fastdp export`: metadata of a run for data catalogues."""
+"""`fastdp export` and `fastdp publish`: metadata of a run for catalogues, a run in a store."""
 
 from pathlib import Path
 
@@ -42,3 +42,16 @@ def export_run(
         return
     for path in written.values():
         say(path)
+
+
+@command("publish")
+def publish_run(run: str, to: str, as_json: bool = False) -> None:
+    """Upload a run folder to an object store, whole or not at all.
+
+    The statement is uploaded last. Nothing private leaves the machine and no budget is spent. An
+    upload that was killed is repeated with the same command.
+    """
+    from ..run.publish import publish
+
+    place = publish(run, to)
+    emit({"to": place}) if as_json else say(place)

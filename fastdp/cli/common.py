@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._util.files import as_path, local_path, scheme_of, source_path
+from .._util.stores import is_store
 from ..errors import SchemaError, UsageError
 from ..tables.lakehouse import names_table
 from .parser import HELP
@@ -46,7 +47,7 @@ def check_paths(*data: str | None, schema: str | None = None) -> None:
     """Raise DataError or SchemaError if a path does not exist, before anything heavy is
     imported."""
     for path in data:
-        if path is None or path.startswith("table:") or names_table(path):
+        if path is None or path.startswith("table:") or names_table(path) or is_store(path):
             continue
         source_path(path)
     if schema is not None:

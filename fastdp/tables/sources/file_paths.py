@@ -12,7 +12,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from ..._util.files import local_path, source_path
 from ..._util.lazy import pa, pq
+from ..._util.stores import is_store
 from ...errors import DataError
 from ...schema.dialect import Dialect
 from .. import parts, textlines
@@ -46,8 +47,9 @@ class Files(Source):
 
     @classmethod
     def takes(cls, given: Any) -> bool:
-        """A path, unless it names a lakehouse table, which is a source of its own kind."""
-        return isinstance(given, str | os.PathLike) and not names_table(given)
+        """A path, unless it names a lakehouse table or a store, which are sources of their own."""
+        path = isinstance(given, str | os.PathLike)
+        return path and not names_table(given) and not is_store(given)
 
     def parts(self, dialect: Dialect) -> list[Part]:
         found = self._files()
@@ -157,7 +159,7 @@ def listed(path: str) -> list[tuple[str, dict[str, str]]]:
         )
         if not paths:
             raise DataError(f"folder {path!r} contains no files")
-        return [(str(file), _hive(file.relative_to(path).parts[:-1])) for file in paths]
+        return [(str(file), hive(file.relative_to(path).parts[:-1])) for file in paths]
     if os.path.exists(path):
         return [(path, {})]
     if matches := sorted(glob.glob(path, recursive=True)):
@@ -165,7 +167,8 @@ def listed(path: str) -> list[tuple[str, dict[str, str]]]:
     raise DataError(f"no file matches {path!r}")
 
 
-def _hive(folders: Sequence[str]) -> dict[str, str]:
+def hive(folders: Sequence[str]) -> dict[str, str]:
+    """The partition values in names of folders, such as `day=1`."""
     from urllib.parse import unquote
 
     pairs = (folder.split("=", 1) for folder in folders if "=" in folder)
@@ -180,14 +183,14 @@ def _open_file(path: str, partition: dict[str, str], dialect: Dialect) -> Part:
         if open_text is not None:
             part = open_text(path, dialect)
         elif name.endswith((".parquet", ".pq", ".parq")):
-            part = _parquet(path)
+            part = parquet_part(path)
         elif name.endswith((".arrow", ".ipc", ".feather", ".arrows")):
             part = _ipc(path)
         else:
             with open(path, "rb") as file:
                 magic = file.read(6)
             if magic[:4] == b"PAR1":
-                part = _parquet(path)
+                part = parquet_part(path)
             elif magic == b"ARROW1":
                 part = _ipc(path)
             elif dialect.delimiter is not None:
@@ -201,21 +204,26 @@ def _open_file(path: str, partition: dict[str, str], dialect: Dialect) -> Part:
         list(part.schema.names)  # raises where a name is not UTF-8
     except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise broken(path, error) from None
-    return _with_partition(part, partition) if partition else part
+    return with_partition(part, partition) if partition else part
 
 
 def row_groups(path: str, groups: Sequence[int]) -> Part:
     """The row groups of these numbers of a Parquet file."""
 
     try:
-        return _parquet(path, groups)
+        return parquet_part(path, groups)
     except (pa.ArrowException, OSError) as error:
         raise broken(path, error) from None
 
 
-def _parquet(path: str, groups: Sequence[int] | None = None) -> Part:
-
-    with pq.ParquetFile(path) as file:
+def parquet_part(
+    path: str,
+    groups: Sequence[int] | None = None,
+    opened: Callable[[], pa.NativeFile] | None = None,
+) -> Part:
+    """The rows of a Parquet file, or of some of its row groups. opened: opens a file that is not on
+    this machine; `path` is then its name in error texts."""
+    with pq.ParquetFile(path if opened is None else opened()) as file:
         schema, metadata = file.schema_arrow, file.metadata
     numbers = range(metadata.num_row_groups) if groups is None else groups
 
@@ -224,19 +232,20 @@ def _parquet(path: str, groups: Sequence[int] | None = None) -> Part:
         # batch.
         encoded = [user] if user in columns and _is_text(schema.field(user).type) else None
 
-        def opened() -> pq.ParquetFile:
+        def reader() -> pq.ParquetFile:
             # The footer is read once for all; the file is closed with the last of what was read
             # from it.
-            return pq.ParquetFile(pa.memory_map(path), metadata=metadata, read_dictionary=encoded)
+            file = pa.memory_map(path) if opened is None else opened()
+            return pq.ParquetFile(file, metadata=metadata, read_dictionary=encoded)
 
         def some(number: int, names: list[str]) -> pa.Table:
-            return opened().read_row_group(number, names, use_threads=False)
+            return reader().read_row_group(number, names, use_threads=False)
 
         def group(number: int, sets: int = 1, share: Any = None) -> Iterator[pa.RecordBatch]:
             sets = min(sets, len(columns))
             if sets < 2 or metadata.row_group(number).num_rows > SHARED_ROWS:
                 wanted = {"row_groups": [number], "columns": list(columns)}
-                yield from opened().iter_batches(parts.BATCH_ROWS, **wanted, use_threads=False)
+                yield from reader().iter_batches(parts.BATCH_ROWS, **wanted, use_threads=False)
                 return
             found = share([partial(some, number, list(columns[k::sets])) for k in range(sets)])
             arrays = [found[k % sets].column(name) for k, name in enumerate(columns)]
@@ -281,7 +290,7 @@ def _ipc(path: str) -> Part:
     return Part(path, schema, streamed, arrow=True)
 
 
-def _with_partition(part: Part, partition: dict[str, str]) -> Part:
+def with_partition(part: Part, partition: dict[str, str]) -> Part:
     """The part with the values in the names of its Hive folders as constant columns of text."""
 
     null = "__HIVE_DEFAULT_PARTITION__"

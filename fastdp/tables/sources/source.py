@@ -125,8 +125,8 @@ class Source:
         """Its columns in memory, by which it is recognised."""
         return ()
 
-    def files(self) -> set[tuple[int, int]]:
-        """(device, inode) of every file of it."""
+    def files(self) -> set[tuple[Any, Any]]:
+        """What identifies every file of it: (device, inode), or (address, tag)."""
         try:
             names = list(self.paths())
         except DataError:  # there is no such file: opening the source will raise this error again

@@ -1,0 +1,116 @@
+"""Uploads a finished run folder to an object store: whole or not at all.
+
+The statement `privacy.json` is written last. Without it, nobody takes the objects for a run. Only
+the run folder leaves the machine: the ledger and the private folder stay.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .._util import stores
+from .._util.files import as_path
+from .._util.lazy import pa
+from .._util.progress import LOG
+from ..errors import RunError, UsageError
+from .verify import verify
+
+STATEMENT = "privacy.json"
+BLOCK = 8 << 20
+
+
+def publish(run: str | os.PathLike[str], to: str) -> str:
+    """Upload a run folder to an object store.
+
+    The folder is verified first. All files are uploaded, the statement last, so that a run appears
+    whole or not at all. If the upload fails or is killed, call it again: it costs no budget. Where
+    the same run is published already, nothing is done.
+
+    Parameters
+    ----------
+    run : path
+        A finished run folder.
+    to : str
+        The address, such as `s3://bucket/released/2026-01-31`. It must be empty, or hold this run or a part
+        of it.
+
+    Returns
+    -------
+    str
+        The address, without keys.
+    """
+    folder = as_path(run, "run").absolute()
+    if not stores.is_store(to):
+        raise UsageError(f"to: expected an address such as s3://bucket/folder, got {to!r}")
+    if not (folder / STATEMENT).is_file():
+        raise RunError(f"{folder} is not a finished run: it has no {STATEMENT}")
+    if not verify(folder).ok:
+        raise RunError(f"{folder}: it does not hold what its statement says (fastdp verify)")
+    names = ordered(folder)
+    system, place = stores.opened(to)
+    place = place.rstrip("/")
+    try:
+        if _is_there(system, place, folder, names):
+            return stores.shown(to)
+        for name in names:
+            LOG.info("publishing %s", name)
+            _upload(system, f"{place}/{name}", folder / name)
+            if name == names[-2 if len(names) > 1 else -1]:
+                _check_sizes(system, place, folder, names[:-1])
+    except (OSError, pa.ArrowException) as error:
+        why = stores.refused(to, error)
+        raise RunError(
+            f"{why}. The run folder {folder} is whole, and nothing that is a run was published;"
+            f" publish it again at no charge: fastdp publish {folder} {stores.shown(to)}"
+        ) from None
+    return stores.shown(to)
+
+
+def ordered(folder: Path) -> list[str]:
+    """The files of a run folder as they are uploaded: statements last, the folder's own at the end.
+    UsageError for a link, which would bring in a file from elsewhere."""
+    names = []
+    for file in sorted(folder.rglob("*")):
+        if file.is_symlink():
+            raise UsageError(f"{file} is a link; a run folder holds files only")
+        if file.is_file():
+            names.append(file.relative_to(folder).as_posix())
+    return sorted(names, key=lambda name: (name.endswith(STATEMENT), -name.count("/"), name))
+
+
+def _is_there(system: Any, place: str, folder: Path, names: Sequence[str]) -> bool:
+    """Whether this run is published there already. UsageError if the place holds something else."""
+    from pyarrow import fs
+
+    infos = system.get_file_info(fs.FileSelector(place, allow_not_found=True, recursive=True))
+    there = {info.path[len(place) + 1 :] for info in infos if info.type == fs.FileType.File}
+    if other := sorted(there - set(names)):
+        raise UsageError(f"to: the place already holds other objects, such as {other[0]!r}")
+    if STATEMENT not in there:
+        return False
+    with system.open_input_stream(f"{place}/{STATEMENT}") as stream:
+        text = stream.read()
+    if text != (folder / STATEMENT).read_bytes():
+        raise UsageError("to: another run is published there; choose another place")
+    _check_sizes(system, place, folder, names)
+    return True
+
+
+def _upload(system: Any, path: str, file: Path) -> None:
+    """One object. A stream that is dropped by an error can leave a short object behind; that is no
+    run without a statement, which is therefore written in one piece."""
+    block = file.stat().st_size if file.name == STATEMENT else BLOCK
+    with file.open("rb") as source, system.open_output_stream(path) as target:
+        while data := source.read(block):
+            target.write(data)
+
+
+def _check_sizes(system: Any, place: str, folder: Path, names: Sequence[str]) -> None:
+    """Raise OSError if an object is not as large as its file."""
+    infos = system.get_file_info([f"{place}/{name}" for name in names])
+    for name, info in zip(names, infos):
+        if info.size != (folder / name).stat().st_size:
+            raise OSError(f"the object {name} is not whole")
