@@ -22,7 +22,7 @@ def group_columns(names: Sequence[str]) -> list[str]:
 
 
 def figure(
-    value: float | None, width: float, share: bool = False, how: Callable[[float], int] = round
+    value: float | None, width: float, share: bool = False, how: Callable[[Decimal], int] = round
 ) -> str:
     """A number rounded to two digits of the half width of its interval; "-" if there is none.
     how: `math.floor` or `math.ceil` for an end, so that rounding leaves nothing out."""

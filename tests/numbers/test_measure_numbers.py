@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from fastdp.errors import UsageError
-from fastdp.numbers import allocation, encodings, quantile_zoom, sum_estimates as sums, typed
+from fastdp.numbers import (
+    allocation,
+    encodings,
+    number_words,
+    quantile_zoom,
+    sum_estimates as sums,
+    typed,
+)
 from fastdp.numbers.declared import Declared
 from fastdp.numbers.encodings import Hats, octaves
 from fastdp.numbers.measure_numbers import NumberResult, measure_numbers
@@ -367,3 +374,18 @@ def test_a_number_is_hopeless_only_if_all_of_the_run_would_not_save_it():
     assert [line.hopeless for line in tight] == [True, True]
     assert [line.hopeless for line in roomy] == [False, False]
     assert [line.high for line in roomy] == [line.high for line in tight]
+
+
+def test_figures_have_two_digits_of_their_half_width_and_ends_are_rounded_outwards():
+    row = {"number": "sum(x)", "estimate": 3_729_846.0, "low": 3_162_894.0, "high": 6_607_609.0}
+    row |= {"cap": 5000.0, "capped": 3_092_854.0, "capped_high": 3_200_665.0, "note": ""}
+    found = number_words.shown(row)
+    assert found["estimate"] == "3,700,000" and found["interval"] == "3,100,000 to 6,700,000"
+    assert found["capped"] == "3,090,000 ± 110,000 (each user up to 5,000)"
+    share = {"number": "share of users where x", "estimate": 0.8763, "low": 0.87185, "high": 0.8808}
+    assert number_words.shown(share | {"capped": None}) == {
+        "estimate": "87.63 %",
+        "interval": "87.18 % to 88.08 %",
+        "capped": "",
+    }
+    assert number_words.figure(0.0, 0.0) == "0" and number_words.figure(None, 1.0) == "-"
