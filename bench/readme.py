@@ -10,6 +10,7 @@ import argparse
 import json
 import re
 import sys
+from math import comb
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,10 @@ README = Path(__file__).resolve().parents[1] / "README.md"
 PLOT = RESULTS / "tables.svg"
 BEGIN = "<!-- made by python -m bench.readme -->\n"
 END = "<!-- end -->\n"
+FIT_BEGIN = "<!-- made by python -m bench.fit and bench.readme -->\n"
+FIT_END = "<!-- end of bench.fit -->\n"
+TOO_WIDE = 0.6
+"""A half-width above this part of a sum says next to nothing, and is not shown."""
 
 
 def kept(name: str) -> dict[str, Any]:
@@ -154,12 +159,48 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def holds(line: dict[str, Any]) -> bool:
+    """Whether so few of the intervals of a line held the truth only once in a hundred times, if
+    each does with 95 %."""
+    runs = line["runs"]
+    ways = (comb(runs, k) * 0.95**k * 0.05 ** (runs - k) for k in range(line["held"] + 1))
+    return sum(ways) >= 0.01
+
+
+def half_width(line: dict[str, Any], unit: str) -> str:
+    """A half-width with its unit, or a dash where a number cannot be quoted."""
+    if line["half"] is None or line["half"] > TOO_WIDE or not holds(line):
+        return "-"
+    return f"{significant(100 * line['half'])} {unit}"
+
+
+def fit() -> str:
+    """Half-widths of 95 % intervals by number of people and epsilon."""
+    lines = kept("fit")["lines"]
+    sizes = sorted({int(name.split(" at ")[0]) for name in lines})
+    kinds = {"share": "points", "capped sum": "%", "sum": "%"}
+    out = ["| people | epsilon | a share | a sum, capped per person | a sum, not capped |"]
+    out.append("|---|---|---|---|---|")
+    for size in sizes:
+        for epsilon in ("1", "3"):
+            line = lines[f"{size} at {epsilon}"]
+            cells = [half_width(line[kind], unit) for kind, unit in kinds.items()]
+            out.append(" | ".join([f"| {size:,}", epsilon, *cells]) + " |")
+    return "\n".join(out) + "\n"
+
+
+def between(text: str, begin: str, made: str, end: str) -> str:
+    """The text with what was made between two marks."""
+    if begin not in text or end not in text:
+        raise ValueError(f"README has no {begin.strip()} ... {end.strip()}")
+    found = re.escape(begin) + r".*?" + re.escape(end)
+    return re.sub(found, lambda _: f"{begin}\n{made}\n{end}", text, flags=re.S)
+
+
 def written(text: str) -> str:
     """README with the tables of today's files between its marks."""
-    if BEGIN not in text or END not in text:
-        raise ValueError(f"README has no {BEGIN.strip()} ... {END.strip()}")
-    made = f"{BEGIN}\n{table()}\n{threads()}\n{END}"
-    return re.sub(re.escape(BEGIN) + r".*?" + re.escape(END), lambda _: made, text, flags=re.S)
+    text = between(text, FIT_BEGIN, fit(), FIT_END)
+    return between(text, BEGIN, f"{table()}\n{threads()}", END)
 
 
 def main(arguments: list[str] | None = None) -> None:

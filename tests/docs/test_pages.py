@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from pyarrow.csv import write_csv
 
 import fastdp
 from fastdp.mechanisms import get, names
@@ -119,20 +120,33 @@ def test_the_table_of_mechanisms_is_the_registrys():
         assert {load(recipe).mechanism for recipe in row[2]} <= set(row[0])
 
 
-def test_the_first_programs_interval_holds_the_truth():
-    """A share of the true trips lies in the interval that README's program gives on fewer trips,
-    with a seed since 1 in 20 intervals may miss, and in the one that README prints (the share of a
-    million trips differs from theirs by less than 0.01, five standard errors)."""
-    low, high = (
-        float(x) / 100 for x in re.search(r"between ([\d.]+)% and ([\d.]+)%", TEXT).groups()
-    )
-    program = TEXT[TEXT.index("import fastdp\n") :].split("```")[0].replace("1_000_000", "20_000")
-    program = program.replace("delta=2.5e-5)", "delta=2.5e-5, seed=1, sample_seed=1)")
+def test_the_first_programs_intervals_hold_the_truth(tmp_path, monkeypatch):
+    """Numbers of the true purchases lie in the intervals that README prints, and in those of its
+    program on fewer people, with a seed since 1 in 20 intervals may miss."""
+    asked = re.search(r"simulate purchases --rows (\d+) --seed (\d+)", TEXT)
+    table = fastdp.simulate.purchases(int(asked[1]), seed=int(asked[2]))
+    printed = re.findall(r"^(share of users.*|mean\(amount\)): ([\d.]+) to ([\d.]+)$", TEXT, re.M)
+    rounded = 0.0005
+    for name, low, high in printed:
+        value = purchase_numbers(table)[name]
+        assert float(low) - rounded <= value <= float(high) + rounded, name
+    monkeypatch.chdir(tmp_path)
+    small = fastdp.simulate.purchases(1_000, seed=1)
+    write_csv(small, "purchases.csv")
+    program = TEXT[TEXT.index("import fastdp\n") :].split("```")[0]
+    program = program.replace('out="run"', "seed=1, sample_seed=1")
     names = {}
-    exec(compile(program.split("scores =")[0], "README", "exec"), names)
-    truth = np.mean(names["trips"]["payment_type"].to_numpy() == 1)
-    assert (
-        names["card"]["basis"] == "measured"
-        and names["card"]["low"] <= truth <= names["card"]["high"]
-    )
-    assert low + 0.01 <= truth <= high - 0.01 and high - low < 0.2
+    exec(compile(program, "README", "exec"), names)
+    found = {row["number"]: row for row in names["run"].numbers.to_pylist()}
+    assert set(found) == {name for name, *_ in printed}
+    for name, row in found.items():
+        assert row["low"] <= purchase_numbers(small)[name] <= row["high"], name
+
+
+def purchase_numbers(table):
+    """The numbers that README asks for, of the true rows."""
+    _, rows = np.unique(table["customer"].to_numpy(), return_counts=True)
+    return {
+        "share of users where rows > 1": np.mean(rows > 1),
+        "mean(amount)": np.mean(table["amount"].to_numpy()),
+    }
