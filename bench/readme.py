@@ -160,11 +160,11 @@ def table() -> str:
 
 
 def holds(line: dict[str, Any]) -> bool:
-    """Whether so few of the intervals of a line held the truth only once in a hundred times, if
-    each does with 95 %."""
+    """Whether so few intervals of a line hold the truth at least once in twenty times, if each does
+    with 95 %."""
     runs = line["runs"]
     ways = (comb(runs, k) * 0.95**k * 0.05 ** (runs - k) for k in range(line["held"] + 1))
-    return sum(ways) >= 0.01
+    return sum(ways) >= 0.05
 
 
 def half_width(line: dict[str, Any], unit: str) -> str:
