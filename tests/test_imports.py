@@ -28,7 +28,7 @@ FLOORS = [
     {"public"},
     {"release"},
     {"mechanisms"},
-    {"metrics"},
+    {"metrics", "ondemand"},
     {"report", "plugins"},
     {"run"},
     {"cli"},

@@ -88,7 +88,9 @@ def select(column: Column, condition: Any) -> Selection:
                 f"where, column {column.name!r}: expected (low, high), got {condition!r}"
             )
         for code, (low, high) in enumerate(_spans(column)):
-            part[code], sure[code], touched[code] = _inside(low, high, *_limits(column, condition))
+            part[code], sure[code], touched[code] = _inside(
+                low, high, *number_limits(column, condition)
+            )
         return Selection(sure, touched, part)
     several = isinstance(condition, Iterable) and not isinstance(condition, str | bytes)
     for value in condition if several else [condition]:
@@ -124,7 +126,8 @@ def _code(column: Column, value: Any) -> int:
     return code
 
 
-def _limits(column: Column, condition: tuple[Any, Any]) -> tuple[float, float]:
+def number_limits(column: Column, condition: tuple[Any, Any]) -> tuple[float, float]:
+    """The ends of a range as numbers (times in seconds); infinite where it has none."""
     out = []
     for value, missing in zip(condition, (-math.inf, math.inf), strict=True):
         if value is None:

@@ -123,23 +123,54 @@ def _print_csv(names: list[str], rows: list[dict[str, Any]]) -> None:
 def sample(
     run: str,
     out: Path,
-    rows: int,
+    rows: int | None = None,
+    given: Path | None = None,
     where: str | None = None,
+    balance: list[str] | None = None,
+    nulls: str = "fill",
     seed: int | None = None,
     as_json: bool = False,
 ) -> None:
-    """Write some of a run's synthetic rows, at random: all kinds, or those that match conditions.
+    """Write further synthetic rows of a run: any, those that match conditions, or partial rows
+    completed.
 
     Conditions are COLUMN = VALUE, COLUMN in A, B, C or COLUMN in LOW..HIGH (LOW <= value < HIGH),
-    joined by and. No row is written twice, and no budget is spent.
+    joined by and. Rows are drawn from the run's model given the conditions, however rare they are;
+    no budget is spent. With --given, every row of a file comes back with all columns. The result is
+    then about these rows: if they are private, so is it.
     """
     from ..answers.question import conditions
+    from ..errors import UsageError
     from ..run.result import load_run, write_rows
 
-    made = load_run(run).sample(rows, seed, conditions(where))
+    if (given is None) == (rows is None):
+        raise UsageError("give either --rows, or --given with a file of partial rows")
+    if given is not None and (where or balance):
+        raise UsageError("--given completes the rows of a file; leave out --where and --balance")
+    loaded = load_run(run)
+    if given is not None:
+        made = loaded.complete(given, seed, nulls=nulls)
+    else:
+        weights = dict.fromkeys(balance or (), "equal")
+        made = loaded.sample(rows, seed, conditions(where), weights=weights or None)
     write_rows(made.to_reader(), out)
     facts = {"rows": made.num_rows, "out": str(out)}
     emit(facts) if as_json else say(f"{out}: {plural(made.num_rows, 'synthetic row')}")
+
+
+@command("predict")
+def predict(run: str, given: Path, target: str, out: Path, as_json: bool = False) -> None:
+    """Write the probabilities of a column's values for the rows of a file, under a run's model.
+
+    Columns that the file lacks, and nulls, are not used. No budget is spent. The result is about
+    the rows of the file: if they are private, so is it.
+    """
+    from ..run.result import load_run, write_rows
+
+    made = load_run(run).predict(given, target)
+    write_rows(made.to_reader(), out)
+    facts = {"rows": made.num_rows, "values": made.num_columns, "out": str(out)}
+    emit(facts) if as_json else say(f"{out}: {plural(made.num_rows, 'row')} of probabilities")
 
 
 def _text(value: Any) -> str:

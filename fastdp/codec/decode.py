@@ -47,9 +47,11 @@ def decode(
     *,
     outputs: bool = False,
     threads: int | None = None,
+    pinned: Mapping[str, np.ndarray] | None = None,
 ) -> pa.Table:
     """Values of the coded columns, in the schema's order, under their source names and output
-    types.
+    types. `pinned`: numbers of fields (times in seconds) that constraints must respect, nan where
+    none is given; the caller writes them.
 
     Row i is row `offset + i` of the whole table: it depends on (seed, offset + i) and its codes
     only. A derived field is rebuilt where `codes` has all its parts, else its parts are written as
@@ -68,7 +70,8 @@ def decode(
 
     def chunk(start: int) -> pa.RecordBatch:
         part = {name: array[start : start + size] for name, array in columns.items()}
-        return _decode_rows(schema, part, seed, offset + start, outputs)
+        own = {name: array[start : start + size] for name, array in (pinned or {}).items()}
+        return _decode_rows(schema, part, seed, offset + start, outputs, own)
 
     return pa.Table.from_batches(each(chunk, starts, threads))
 
@@ -115,7 +118,12 @@ def _inside(column: Column, codes: np.ndarray, seed: int, row: int) -> np.ndarra
 
 
 def _decode_rows(
-    schema: Schema, codes: Columns, seed: int, row: int, outputs: bool
+    schema: Schema,
+    codes: Columns,
+    seed: int,
+    row: int,
+    outputs: bool,
+    pinned: Mapping[str, np.ndarray],
 ) -> pa.RecordBatch:
     names: list[str] = []
     arrays: list[pa.Array] = []
@@ -130,7 +138,7 @@ def _decode_rows(
     settled: dict[str, np.ndarray] = {}
     for group in compiled_constraints(schema).orders if schema.constraints else ():
         if all(c in codes for item in group.items for c in item.columns):
-            settled |= _settled(schema, group, codes, seed, row)
+            settled |= _settled(schema, group, codes, seed, row, pinned)
     for follows in compiled_constraints(schema).follows if schema.constraints else ():
         if follows.numbers is not None and all(s in codes for s in follows.sources):
             settled[follows.column] = follows.written(codes)  # type: ignore[assignment]  # it has numbers
@@ -156,6 +164,8 @@ def _decode_rows(
         if field.source in names and not any(c in codes for c in ordered_columns(schema, name)):
             used = {n: schema.fields[n] for n in expression.operands}
             given = {n: numbers_of(own, arrays[names.index(own.source)]) for n, own in used.items()}
+            for n in given.keys() & pinned.keys():
+                given[n] = np.where(np.isnan(pinned[n]), given[n], pinned[n])
             arrays[names.index(field.source)] = _written(field, expression.of_rows(given))
     if outputs:
         for extra in schema.outputs.values():
@@ -187,7 +197,12 @@ def _written(column: Any, numbers: np.ndarray) -> pa.Array:
 
 
 def _settled(
-    schema: Schema, group: OrderGroup, codes: dict[str, np.ndarray], seed: int, row: int
+    schema: Schema,
+    group: OrderGroup,
+    codes: dict[str, np.ndarray],
+    seed: int,
+    row: int,
+    pinned: Mapping[str, np.ndarray],
 ) -> dict[str, np.ndarray]:
     """The numbers to write for the columns of an `order` constraint (float64: values; times in
     seconds)."""
@@ -207,7 +222,7 @@ def _settled(
             field
         )
 
-    return group.settle(codes, draw)
+    return group.settle(codes, draw, pinned)
 
 
 def _shift_values(column: Column) -> np.ndarray:

@@ -96,19 +96,29 @@ class OrderGroup(Struct, frozen=True, eq=False):
         return out
 
     def settle(
-        self, codes: Columns, draw: Callable[[Item, int], np.ndarray]
+        self,
+        codes: Columns,
+        draw: Callable[[Item, int], np.ndarray],
+        pinned: Mapping[str, np.ndarray] | None = None,
     ) -> dict[str, np.ndarray]:
         """The numbers of all items that are not `fixed`, float64 with nan for nulls, in order in
         every row. draw(item, attempt): numbers of the item for all rows, as they would be written.
+        pinned: numbers of items that stay as they are, nan where there are none.
         """
         ends = [item.ends(codes) for item in self.items]
+        own = [(pinned or {}).get(item.name) for item in self.items]
+        ends = [
+            e if p is None else (np.where(np.isnan(p), e[0], p), np.where(np.isnan(p), e[1], p))
+            for e, p in zip(ends, own)
+        ]
         missing = [np.isnan(low) for low, _ in ends]
 
         def drawn(attempt: int) -> list[np.ndarray]:
             known = zip(
                 [None if item.fixed else draw(item, attempt) for item in self.items], ends, missing
             )
-            return [low if x is None else np.where(none, np.nan, x) for x, (low, _), none in known]
+            drawn = [low if x is None else np.where(none, np.nan, x) for x, (low, _), none in known]
+            return [x if p is None else np.where(np.isnan(p), x, p) for x, p in zip(drawn, own)]
 
         values = drawn(0)
         broken = self.broken(values)

@@ -26,6 +26,7 @@ from ..queries import Identity, Sparse, as_query
 from . import array_file
 from .junction_tree import junction_tree
 from .layout import Plan, make_plan
+from .row_facts import RowFacts
 from .sampler import Sampler
 
 FORMAT = 1
@@ -80,6 +81,8 @@ class Model:
     merged : dict of str to array
         Code -> code in this model, of columns in which values share a code; empty if codes are the
         schema's.
+    facts : RowFacts or None
+        What leads from the model's codes to rows of the schema's; None: nothing is known of it.
     private : bool
         False, in the file too, where a known seed fixed the noise of its measurements.
     """
@@ -105,6 +108,7 @@ class Model:
         self.trace = tuple(trace)
         self.private = True
         self.merged: dict[str, np.ndarray] = {}
+        self.facts: RowFacts | None = None
         self._measured: Measured = measured
         self._sampler: Sampler | None = None
 
@@ -292,6 +296,9 @@ class Model:
         manifest["trace"] = [[n, loss] for n, loss, _ in self.trace]
         if self.merged:
             manifest["merged"] = {a: codes.tolist() for a, codes in self.merged.items()}
+        if self.facts is not None:
+            stored, manifest["rows"] = self.facts.stored()
+            arrays |= stored
         array_file.save(path, arrays, manifest if self.private else manifest | {"private": False})
 
     @classmethod
@@ -319,6 +326,9 @@ class Model:
             model.merged = {
                 a: np.asarray(c, np.int64) for a, c in manifest.get("merged", {}).items()
             }
+            if "rows" in manifest:
+                sizes = dict(domain) | {a: len(c) for a, c in model.merged.items()}
+                model.facts = RowFacts.loaded(arrays, manifest["rows"], sizes)
             return model
         except DataError:
             raise

@@ -255,6 +255,8 @@ def completed(spec: RunSpec, outcome: Outcome, session: Session, seed: int) -> O
     if outcome.model is not None:
         outcome.model.private = session.private
         outcome.model.merged = code_maps(outcome.tables.get("codes"))
+        if isinstance(outcome.rows, ModelRows):
+            outcome.model.facts = outcome.rows.facts
     return outcome
 
 

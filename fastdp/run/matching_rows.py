@@ -1,9 +1,9 @@
-"""Synthetic rows under a condition: rows of the model are drawn, and those that match are kept
-until there are enough; or rows of a folder are chosen at random among those that match."""
+"""Rows of a run that match conditions: of a run without a model, and as a check of drawn rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -11,45 +11,6 @@ import numpy as np
 from .._util.arrow import takeable, with_types, without_views
 from .._util.lazy import pa, pc
 from ..errors import RunError, UsageError, did_you_mean
-from .output import Output, spawned_seeds
-
-FIRST_ATTEMPT_ROWS = 1 << 16
-"""The fewest rows of the first attempt."""
-MOST_ROWS_WITHOUT_MATCH = 1 << 21
-"""Rows of the last attempt while no row matches: the value may not occur at all. Some seconds of
-drawing."""
-MOST_ROWS = 1 << 28
-"""Rows of the last attempt once a row has matched. Minutes of drawing."""
-SPARE = 1.3
-"""Rows drawn beyond the number expected to hold enough matches."""
-
-
-def matching_rows(output: Output, n: int, where: Mapping[str, Any], seed: int) -> pa.Table:
-    """n rows of the output's model that match `where`: a column to a value, a list of values, a
-    range (low, high) with low <= value < high, or None for null. RunError if too few rows match."""
-
-    kind = output.arrow_schema()
-    if not n:
-        return kind.empty_table()
-    total = max(FIRST_ATTEMPT_ROWS, 4 * n)
-    attempt = 0
-    while True:
-        found = 0
-        kept = []
-        (own,) = spawned_seeds(seed, 1, (attempt,))
-        for table in output.again(total, own).tables():
-            kept.append(table.filter(_matches(table, where)))
-            found += kept[-1].num_rows
-            if found >= n:
-                return pa.concat_tables(kept).slice(0, n)
-        if total >= (MOST_ROWS if found else MOST_ROWS_WITHOUT_MATCH):
-            raise RunError(
-                f"where: only {found:,} of {total:,} rows match, but {n:,} were requested; "
-                "request fewer rows, or use a wider condition"
-            )
-        expected = int(SPARE * n * total / found) if found else 0
-        total = min(MOST_ROWS, max(4 * total, expected))
-        attempt += 1
 
 
 def stored_rows(rows: Iterable[pa.Table], n: int, where: Mapping[str, Any], seed: int) -> pa.Table:
@@ -60,7 +21,7 @@ def stored_rows(rows: Iterable[pa.Table], n: int, where: Mapping[str, Any], seed
     for part in rows:
         types = part.schema
         plain = without_views(part)
-        kept.append(plain.filter(_matches(plain, where)))
+        kept.append(plain.filter(matches(plain, where)))
     table = pa.concat_tables(kept)
     if table.num_rows < n:
         raise RunError(
@@ -71,7 +32,7 @@ def stored_rows(rows: Iterable[pa.Table], n: int, where: Mapping[str, Any], seed
     return chosen if types is None else with_types(chosen, types)
 
 
-def _matches(table: pa.Table, where: Mapping[str, Any]) -> pa.ChunkedArray:
+def matches(table: pa.Table, where: Mapping[str, Any]) -> pa.ChunkedArray:
     """bool per row: whether it meets every condition. A null meets none but `None`."""
     mask: Any = pa.chunked_array([np.ones(table.num_rows, bool)])
     for name, condition in where.items():
@@ -94,7 +55,9 @@ def _matches(table: pa.Table, where: Mapping[str, Any]) -> pa.ChunkedArray:
 
 
 def _condition(column: pa.ChunkedArray, condition: Any) -> pa.ChunkedArray:
-    """bool per row: whether its value meets one condition of `matching_rows`."""
+    """bool per row: whether its value meets one condition."""
+    if pa.types.is_temporal(column.type):
+        condition = _times(condition)
     if condition is None:
         return pc.is_null(column)
     if isinstance(condition, tuple):
@@ -108,3 +71,17 @@ def _condition(column: pa.ChunkedArray, condition: Any) -> pa.ChunkedArray:
         return pc.and_(above, pc.less(column, pa.scalar(high, column.type)))
     values = list(condition) if isinstance(condition, list | set | frozenset) else [condition]
     return pc.is_in(column, pa.array(values, column.type))
+
+
+def _times(condition: Any) -> Any:
+    """A condition whose texts are ISO dates or times, as dates and times."""
+    if isinstance(condition, tuple | list | set | frozenset):
+        return type(condition)(_times(value) for value in condition)
+    if not isinstance(condition, str):
+        return condition
+    try:
+        return datetime.fromisoformat(condition)
+    except ValueError:
+        raise UsageError(
+            f"where: {condition!r} is not a date or time; write 2026-03-31 or 2026-03-31T08:00"
+        ) from None

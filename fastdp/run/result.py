@@ -20,7 +20,7 @@ from ..schema import Schema
 from ..schema.linked_schema import LinkedSchema
 from .answer_numbers import LEVEL, question_of, with_advice, with_numbers
 from .folder import whole_file
-from .matching_rows import matching_rows, stored_rows
+from .matching_rows import stored_rows
 from .output import Output
 
 if TYPE_CHECKING:
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     import pyarrow.dataset as pads
 
     from ..answers.facts import Facts
+    from ..ondemand.classifier import ModelClassifier
+    from ..ondemand.row_law import RowLaw
 
 
 DAMAGE = (OSError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
@@ -208,26 +210,107 @@ class Run:
         return Facts.of(self.privacy, self.schema, self.measurements, self.tables, self.model)
 
     def sample(
-        self, n: int, seed: int | None = None, where: Mapping[str, Any] | None = None
+        self,
+        n: int,
+        seed: int | None = None,
+        where: Mapping[str, Any] | None = None,
+        *,
+        weights: Mapping[str, Any] | None = None,
     ) -> pa.Table:
         """`n` further synthetic rows, as a `pyarrow.Table`: post-processing, it costs no budget.
 
-        A run that was loaded from its folder gives rows of that folder instead, at random and each
-        at most once. seed: fixes the rows; None: other rows each time. where: a column to a value,
-        a list of values, or a range (low, high) with low <= value < high; only such rows are drawn.
-        """
-        import secrets
+        Parameters
+        ----------
+        n : int
+        seed : int, optional
+            Fixes the rows; None: other rows each time.
+        where : mapping, optional
+            Only such rows: a column to a value, a list of values, a range (low, high) with low <=
+            value < high, or None for null. They are drawn from the model given the conditions,
+            however rare they are.
+        weights : mapping, optional
+            A balanced design: a column to its values with the share of rows that each is to have,
+            to a list of values with equal shares, or to "equal" (all its values). A key may be a
+            range (low, high). Several columns are crossed.
 
+        Returns
+        -------
+        pyarrow.Table
+            A run without a model of its rows gives some of its own rows instead, each at most once.
+        """
         if not is_whole(n, 0):
             raise UsageError(f"n must be a whole number >= 0, got {n!r}")
-        seed = secrets.randbits(63) if seed is None else seed
-        if self._output is None:
-            with reading_folder(self.out):
-                parts = (pa.Table.from_batches([batch]) for batch in self.dataset.to_batches())
-                return stored_rows(parts, n, where or {}, seed)
-        if where:
-            return matching_rows(self._output, n, where, seed)
-        return pa.concat_tables(self._output.again(n, seed).tables())
+        from .on_demand import sampled, seed_of
+
+        own = seed_of(seed)
+        if self._output is not None and not where and not weights:
+            return pa.concat_tables(self._output.again(n, own).tables())
+        with reading_folder(self.out):
+            if self.model is not None:
+                return sampled(self, n, own, where, weights)
+            if weights:
+                raise UsageError("weights need a run with a model of its rows; this one has none")
+            parts = (pa.Table.from_batches([batch]) for batch in self.reader())
+            return stored_rows(parts, n, where or {}, own)
+
+    def complete(
+        self,
+        frame: Any,
+        seed: int | None = None,
+        *,
+        nulls: str = "fill",
+        threads: int | None = None,
+    ) -> pa.Table:
+        """Whole rows from partial ones, as a `pyarrow.Table`: post-processing, it costs no budget.
+
+        Parameters
+        ----------
+        frame : frame, path or anything that `fastdp.read` takes
+            Some of the columns, in any order. Row i of the result has the values of row i.
+        seed : int, optional
+            Fixes what is drawn; None: other rows each time.
+        nulls : {"fill", "draw", "keep"}
+            A null of the frame becomes a value ("fill"), a value or null as the model has them
+            ("draw"), or is itself the value ("keep"). Columns that the frame does not have are
+            drawn with nulls.
+        threads : int, optional
+            The result does not depend on it.
+
+        Returns
+        -------
+        pyarrow.Table
+            All columns. What the frame does not have is drawn from the distribution of the run's
+            synthetic rows given what it has. Constraints of the schema hold. The result is about
+            the rows of the
+            frame: if these are private, it is private too (docs/guide/rows-on-demand.md).
+        """
+        from .on_demand import completed_frame
+
+        with reading_folder(self.out):
+            return completed_frame(self, frame, seed, nulls, threads)
+
+    def predict(self, frame: Any, target: str, *, threads: int | None = None) -> pa.Table:
+        """The probability of every value of a column given others, under the run's model. The
+        table has a column TARGET=VALUE for each value. Columns that the frame lacks, and nulls, are
+        not used. It costs no budget."""
+        from ..ondemand.classifier import as_table
+
+        made = self.classifier(target, threads=threads)
+        return as_table(made.predict_proba(frame), made.classes_, target)
+
+    def classifier(self, target: str, *, threads: int | None = None) -> ModelClassifier:
+        """A classifier of a column with scikit-learn's interface: `predict_proba`, `predict`,
+        `classes_`. It is the run's model itself and needs no training."""
+        from .on_demand import classifier_of
+
+        with reading_folder(self.out):
+            return classifier_of(self, target, threads)
+
+    @cached_property
+    def _law(self) -> RowLaw:
+        from .on_demand import law_of
+
+        return law_of(self.schema, self.model, self.privacy)
 
     def to_arrow(self) -> pa.Table:
         """All synthetic rows as one `pyarrow.Table`: `data`."""

@@ -3,7 +3,7 @@ notebook."""
 
 import json
 import shutil
-from types import SimpleNamespace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,6 @@ from sklearn.base import clone
 
 import fastdp
 from fastdp.errors import FastdpError, RunError, UsageError
-from fastdp.run import matching_rows
 from tests.cli.test_app import fastdp_cli
 from tests.run.test_synthesize import go, small_data, small_schema
 
@@ -202,67 +201,46 @@ def test_they_are_the_models_rows_given_the_condition(rare):
         assert abs(p - q) <= 5 * np.sqrt(max(q, 1e-3) * (1 / n + 1 / len(plain)))
 
 
-def test_what_cannot_be_is_said(rare, monkeypatch):
+def test_what_cannot_be_is_said(rare):
     with pytest.raises(UsageError, match="did you mean 'city'"):
         rare.sample(3, where={"citty": "Rome"})
-    with pytest.raises(UsageError, match="column 'age' holds int64"):
+    with pytest.raises(UsageError, match="column 'age': 'old' is not one of its values"):
         rare.sample(3, where={"age": "old"})
-    monkeypatch.setattr(matching_rows, "MOST_ROWS_WITHOUT_MATCH", 1 << 17)
-    with pytest.raises(
-        RunError, match=r"only 0 of 262,144 rows match.*request fewer rows"
-    ):  # not of MOST
-        rare.sample(3000, where={"city": "Paris"})
+    with pytest.raises(UsageError, match="column 'city': 'Paris' is not one of its values"):
+        rare.sample(3, where={"city": "Paris"})
+    with pytest.raises(UsageError, match="no row of this run's model matches"):
+        rare.sample(3, where={"age": (20, 30)})
     assert rare.sample(0, where={"city": "Rome"}).num_rows == 0
 
 
-@pytest.mark.parametrize("every", [1, 40, 500, 10**6])
-@pytest.mark.parametrize("n", [1, 20, 100])
-def test_attempts_grow_until_enough_rows_match(every, n, monkeypatch):
-    """One row of `every` matches. The first attempt has FIRST_ATTEMPT_ROWS rows, or 4 for each row
-    wanted; later ones four times as many, or as many as should hold the matches with some to spare; all have
-    seeds of their own."""
-    monkeypatch.setattr(matching_rows, "FIRST_ATTEMPT_ROWS", 64)
-    monkeypatch.setattr(matching_rows, "MOST_ROWS_WITHOUT_MATCH", 1024)
-    monkeypatch.setattr(matching_rows, "MOST_ROWS", 8192)
-    kind, asked, wanted = pa.schema({"x": pa.bool_()}), {}, max(64, 4 * n)
-
-    def again(total, seed):
-        asked[seed] = total
-        rows = pa.table({"x": np.arange(1, total + 1) % every == 0})
-        return SimpleNamespace(tables=lambda: (rows.slice(i, 50) for i in range(0, total, 50)))
-
-    output = SimpleNamespace(arrow_schema=lambda: kind, again=again)
-    sizes, found = [wanted], wanted // every
-    while found < n and sizes[-1] < (8192 if found else 1024):
-        more = int(matching_rows.SPARE * n * sizes[-1] / found) if found else 0
-        sizes.append(min(8192, max(4 * sizes[-1], more)))
-        found = sizes[-1] // every
-    if found < n:
-        with pytest.raises(RunError, match=f"only {found:,} of {sizes[-1]:,} rows match, but {n}"):
-            matching_rows.matching_rows(output, n, {"x": True}, 1)
-    else:
-        assert matching_rows.matching_rows(output, n, {"x": True}, 1)["x"].to_pylist() == [True] * n
-    assert list(asked.values()) == sizes
-
-
-def test_a_folder_gives_some_of_its_rows_each_at_most_once(rare, tmp_path):
-    """`fastdp sample` and a loaded run give rows of the folder that match."""
+def test_a_folder_gives_the_rows_of_its_run(rare, tmp_path):
+    """`fastdp sample` and a loaded run draw from the folder's model."""
     made = fastdp.synthesize(
         rare.data, "mst", 50.0, 1e-6, schema=SCHEMA, seed=1, out=tmp_path / "run"
     )
     stored = fastdp.load_run(made.out)
-    there = stored.data.filter(pc.equal(stored.data["city"], "Oslo"))
-    every = stored.sample(there.num_rows, seed=1, where={"city": "Oslo"})
-    keys = [("fare", "ascending"), ("age", "ascending")]
-    assert every.sort_by(keys).equals(there.sort_by(keys)) and not every.equals(there)
-    with pytest.raises(RunError, match=f"{there.num_rows:,} matching rows"):
-        stored.sample(there.num_rows + 1, where={"city": "Oslo"})
+    where = {"city": "Oslo", "fare": (12.5, None)}
+    assert stored.sample(200, seed=1, where=where).equals(made.sample(200, seed=1, where=where))
+    assert stored.sample(5000, seed=1).num_rows == 5000  # more than the folder has
     arguments = ["sample", str(made.out), "--rows", "20", "--where", "city = Oslo and fare in 10.."]
     fastdp_cli(*arguments, "--out", "some.csv", cwd=tmp_path)
     some = pacsv.read_csv(tmp_path / "some.csv")
     assert some.num_rows == 20
     assert set(some["city"].to_pylist()) == {"Oslo"}
     assert pc.min(some["fare"]).as_py() >= 10
+
+
+def test_a_run_without_a_model_gives_some_of_its_rows_each_at_most_once(rare):
+    """A condition then selects rows of the run."""
+    stored = replace(rare, model=None)
+    there = rare.data.filter(pc.equal(rare.data["city"], "Oslo"))
+    every = stored.sample(there.num_rows, seed=1, where={"city": "Oslo"})
+    keys = [("fare", "ascending"), ("age", "ascending")]
+    assert every.sort_by(keys).equals(there.sort_by(keys)) and not every.equals(there)
+    with pytest.raises(RunError, match=f"{there.num_rows:,} matching rows"):
+        stored.sample(there.num_rows + 1, where={"city": "Oslo"})
+    with pytest.raises(UsageError, match="no model of its rows"):
+        stored.complete({"city": ["Oslo"]})
 
 
 def asks(folder):
@@ -272,6 +250,7 @@ def asks(folder):
     run._repr_html_()
     run.answer("count", by="a")
     run.sample(3, seed=1, where={"a": 1})
+    run.complete({"b": [1, None]}, seed=1)
     return run.data
 
 

@@ -22,6 +22,7 @@ from ..._util.lazy import pa
 from ...domain import Clique, Domain
 from ...errors import UsageError
 from ...measurement import Measurement
+from ...model.row_facts import DrawnColumn
 from ...queries import Binned
 from ...schema import Schema
 from ...schema.columns import Categorical, Column
@@ -44,6 +45,8 @@ class Conditional(Protocol):
     def column(self) -> str: ...
     @property
     def source(self) -> str: ...
+    @property
+    def stored(self) -> DrawnColumn: ...
     def draw(self, given: np.ndarray, rng: np.random.Generator) -> np.ndarray: ...
 
 
@@ -197,9 +200,11 @@ class Expansion:
         rows: Mapping[str, np.ndarray],
         shard: int = 0,
         known: Mapping[str, np.ndarray] | None = None,
+        partly: Mapping[str, np.ndarray] | None = None,
     ) -> dict[str, np.ndarray]:
         """The rows in full codes (smallest unsigned type); the same for the same rows, seed and
-        shard. `known`: full codes of columns that need no expansion."""
+        shard. `known`: full codes of columns that need no expansion. `partly`: full codes of columns
+        in some of the rows, -1 in others, which columns that constraints connect have to fit."""
         full = self._compression.full
         out: dict[str, np.ndarray] = dict.fromkeys(full)  # type: ignore[assignment]  # filled below
         out |= known or {}
@@ -210,13 +215,21 @@ class Expansion:
                 codes = self._groups[name].draw(np.asarray(rows[name]), self._rng(shard, i), others)
                 out[name] = codes.astype(np.min_scalar_type(full[name] - 1))
         for i, group in enumerate(self._joined):
-            table = self._together(group, rows, self._rng(shard, len(full) + i))
+            table = self._together(group, rows, self._rng(shard, len(full) + i), partly or {})
             for name, codes in zip(group, table.T):
                 out[name] = codes.astype(np.min_scalar_type(full[name] - 1))
         for i, given in enumerate(self._drawn):
             codes = given.draw(out[given.source], self._rng(shard, DRAWN_STREAM + i))
             out[given.column] = codes.astype(out[given.column].dtype)
         return out
+
+    def within(self) -> dict[str, np.ndarray]:
+        """The weights of the full codes of every column that shrinks."""
+        return {name: self._groups[name].weight for name in self._compression.codes}
+
+    def drawn_columns(self) -> tuple[DrawnColumn, ...]:
+        """The columns that are drawn given others, in this order."""
+        return tuple(item.stored for item in self._drawn)
 
     def reseeded(self, seed: int) -> Expansion:
         """The same expansion with another stream of randomness."""
@@ -230,11 +243,18 @@ class Expansion:
         )
 
     def _together(
-        self, group: Clique, rows: Mapping[str, np.ndarray], rng: np.random.Generator
+        self,
+        group: Clique,
+        rows: Mapping[str, np.ndarray],
+        rng: np.random.Generator,
+        partly: Mapping[str, np.ndarray],
     ) -> np.ndarray:
         """int64 [rows, columns of the group]: one possible combination per row."""
         merged = [np.asarray(rows[name]) for name in group]
-        order, ends = equal_rows(merged, self._compression.domain.shape(group))
+        fixed = {i: partly[name] for i, name in enumerate(group) if name in partly}
+        sizes = [self._compression.full[group[i]] + 1 for i in fixed]
+        shape = (*self._compression.domain.shape(group), *sizes)
+        order, ends = equal_rows([*merged, *(codes + 1 for codes in fixed.values())], shape)
         out = np.empty((len(order), len(group)), np.int64)
         stuck: list[np.ndarray] = []
         for start, end in zip([0, *ends[:-1]], ends):
@@ -243,6 +263,9 @@ class Expansion:
                 self._groups[name].members(codes[rows_alike[0]])
                 for name, codes in zip(group, merged)
             ]
+            for i, codes in fixed.items():
+                if codes[rows_alike[0]] >= 0:
+                    members[i] = codes[rows_alike[:1]].astype(np.int64)
             tuples, weight = self._possible(group, members, rng)
             if len(tuples):
                 out[rows_alike] = tuples[rng.choice(len(tuples), len(rows_alike), p=weight)]

@@ -19,6 +19,7 @@ from msgspec import Struct
 
 from ...domain import Clique, Domain
 from ...measurement import Measurement
+from ...model.row_facts import DrawnColumn
 from ...release.filtered_marginals import Filtered
 from ...release.gateway import Session
 from ...schema.constraints import FOLLOW_CELLS
@@ -254,6 +255,11 @@ class Conditional(Struct, frozen=True, eq=False):
         left = np.maximum(shape[found.column] - np.bincount(code, rows, whole.size), 0)
         rest = np.cumsum(left if left.any() else whole)
         return cls(found.column, found.source, code, start, np.cumsum(rows), rest)
+
+    @property
+    def stored(self) -> DrawnColumn:
+        """As it is stored with the model."""
+        return DrawnColumn(self.column, self.source, self.codes, self.start, self.ends, self.rest)
 
     def draw(self, given: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """A value for each value of the source."""

@@ -24,6 +24,7 @@ from msgspec.structs import replace
 from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...model.graphical_model import Model
+from ...model.row_facts import RowFacts
 from ...model.table_ops import onto_simplex
 from ...schema import Schema
 from ..base import Job
@@ -166,6 +167,10 @@ class ExpandedRows(ModelRows):
             halving,
             steering or Steering(),
         )
+
+    @property
+    def facts(self) -> RowFacts:
+        return RowFacts(self._expansion.within(), self._expansion.drawn_columns())
 
     def again(self, total: int, seed: int) -> Self:
         other = super().again(total, seed)

@@ -6,9 +6,11 @@ from types import MappingProxyType
 from typing import Self
 
 import numpy as np
+from msgspec.structs import replace
 
 from ...model.given import sample_given
 from ...model.graphical_model import Model
+from ...model.row_facts import RowFacts
 from ...model.sampler import rows_of_shard
 from .halving import LEVELS, Halving
 
@@ -32,6 +34,11 @@ class ModelRows:
     def halving(self) -> Halving | None:
         """How rows that were drawn several times over are halved; None: not at all."""
         return None
+
+    @property
+    def facts(self) -> RowFacts:
+        """What leads from the model's codes to these rows."""
+        return RowFacts()
 
     def shard(self, i: int) -> dict[str, np.ndarray]:
         return self.model.sample(self.total, seed=self._seed, shard=i, shard_rows=self.shard_rows)
@@ -66,6 +73,10 @@ class GroupedRows(ModelRows):
     ):
         self.rows, self.name, self.shares, self.keep = rows, name, shares, keep
         self.model, self.total, self._seed = rows.model, rows.total, rows._seed
+
+    @property
+    def facts(self) -> RowFacts:
+        return replace(self.rows.facts, group=self.name, shares=self.shares, keep=self.keep)
 
     @property
     def shard_rows(self) -> int:
@@ -124,6 +135,10 @@ class PoolRows(ModelRows):
     def __init__(self, rows: ModelRows, times: int):
         self.rows, self.times = rows, times
         self.model, self.total, self._seed = rows.model, rows.total, rows._seed
+
+    @property
+    def facts(self) -> RowFacts:
+        return self.rows.facts
 
     @property
     def shard_rows(self) -> int:

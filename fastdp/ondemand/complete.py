@@ -1,0 +1,98 @@
+"""Partial rows completed: codes drawn given what is known, decoded, and checked against the
+constraints."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from .._util.lazy import pa
+from ..codec.decode import decode
+from ..codec.possible import compiled_constraints
+from ..codec.violations import broken_codes, count_violations
+from ..errors import DataError
+from ..schema import Schema
+from .conditions import place_numbers
+from .frames import Given, disagreeing, with_given
+from .row_law import Codes, Known, RowLaw
+
+TRIES = 64
+"""How often a row is drawn again whose computed column was given and came out differently. Only
+columns that are computed from several others need it."""
+
+Draw = Callable[[Known, str], tuple[Codes, np.ndarray]]
+
+
+def complete_rows(
+    law: RowLaw,
+    given: Given,
+    seed: int,
+    *,
+    draw: Draw | None = None,
+    outputs: bool = False,
+    threads: int | None = None,
+) -> pa.Table:
+    """Whole rows as values, without users. `draw`: how codes are drawn (known, stream), if not from
+    the law row by row. DataError names the first row that no constraint-abiding row can have."""
+    schema = law.schema
+
+    def plain(known: Known, stream: str) -> tuple[Codes, np.ndarray]:
+        return law.draw(known, seed, stream, threads)
+
+    draw = draw or plain
+    codes, logs = draw(given.known, "")
+    lost = np.flatnonzero(~np.isfinite(logs))
+    if len(lost) and given.open:
+        again, found = plain(given.relaxed(lost), "null")
+        for name, column in codes.items():
+            column[lost] = again[name]
+        lost = lost[~np.isfinite(found)]
+    if len(lost):
+        raise DataError(_impossible(schema, given, int(lost[0]), len(lost)))
+    codes = _agreeing(schema, given, codes, plain)
+    place_numbers(schema, given, codes, seed)
+    whole = compiled_constraints(schema).complete(codes) if schema.constraints else codes
+    rows = decode(schema, whole, seed, outputs=outputs, threads=threads, pinned=given.pinned)
+    rows = with_given(rows, given)
+    if schema.constraints and (broken := count_violations(schema, rows)):
+        listed = [f"{n + 1} ({schema.constraints[n].text})" for n, count in broken.items() if count]
+        if listed:
+            raise DataError(
+                f"the given values do not fit constraint {', '.join(listed)} in "
+                f"{max(broken.values()):,} rows; correct them, or leave one of the columns out"
+            )
+    return rows
+
+
+def _agreeing(schema: Schema, given: Given, codes: Codes, draw: Draw) -> Codes:
+    """The codes, where rows whose given computed columns came out differently are drawn again."""
+    if not given.codes:
+        return codes
+    rules = compiled_constraints(schema)
+    for attempt in range(TRIES):
+        wrong = np.flatnonzero(disagreeing(schema, given, rules.complete(codes)))
+        if not len(wrong):
+            return codes
+        again, _ = draw(given.known.of_rows(wrong), f"again {attempt}")
+        for name, column in codes.items():
+            column[wrong] = again[name]
+    names = ", ".join(given.codes)
+    raise DataError(
+        f"row {wrong[0] + 1}: no row was found whose computed columns ({names}) have the given values; "
+        "leave these columns out, or give the columns that they are computed from"
+    )
+
+
+def _impossible(schema: Schema, given: Given, row: int, count: int) -> str:
+    known = {a: c[row : row + 1] for a, c in given.known.codes.items() if c[row] >= 0}
+    broken = broken_codes(schema, known) if schema.constraints else []
+    more = f" (and {count - 1:,} more)" if count > 1 else ""
+    if broken:
+        listed = ", ".join(f"{n + 1} ({schema.constraints[n].text})" for n in broken)
+        return f"row {row + 1}{more}: its values break constraint {listed}; correct them, or make one null"
+    names = ", ".join(known) or "its columns"
+    return (
+        f"row {row + 1}{more}: no row can have these values of {names} together, by the schema's "
+        "constraints; correct them, or make one null"
+    )

@@ -1,0 +1,138 @@
+"""Partial rows of users: rows of one user have the same constants, and repeat values as users do.
+
+What users share comes from the run's statement: columns that are constant for a user, and for
+repeated columns how often two rows of a user agree. A user's first row is the one of which most is
+known; it decides the constants of the others. Row r of a user takes its value of a repeated column
+from an earlier row with probability r / (r + alpha) (Polya's urn), and everything else from the
+model given that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from msgspec import Struct, field
+
+from ..schema import Schema
+from ..users.rates import urn
+from .row_law import Codes, Known, RowLaw, uniform_of
+
+
+class Habits(Struct, frozen=True, eq=False):
+    """`constant` columns have one value for a user; `alpha`: the urn of each repeated column."""
+
+    constant: tuple[str, ...] = ()
+    alpha: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, schema: Schema, privacy: Mapping[str, Any]) -> Habits:
+        """The habits that a run's statement and its schema tell."""
+        told = (privacy.get("mechanism") or {}).get("users") or {}
+        declared = [a for a, role in schema.of_users().items() if role == "constant"]
+        constant = dict.fromkeys([*declared, *told.get("constant", ())])
+        agreement, chance = told.get("agreement", {}), told.get("by_chance", {})
+        alpha = {}
+        for a in told.get("repeated", ()):
+            if a in agreement and a in chance and agreement[a] > chance[a]:
+                alpha[a] = float(urn(np.array(agreement[a]), np.array(chance[a])))
+        return cls(tuple(a for a in constant if a in schema.modelled), alpha)
+
+
+def draw_people(
+    law: RowLaw,
+    known: Known,
+    user: np.ndarray,
+    habits: Habits,
+    seed: int,
+    threads: int | None = None,
+) -> tuple[Codes, np.ndarray]:
+    """`RowLaw.draw` for rows of these users (numbers from 0)."""
+    rows = known.rows
+    codes = {a: np.full(rows, -1, np.int32) for a in law.columns}
+    codes |= {a: c.copy() for a, c in known.codes.items()}
+    given = np.stack([c >= 0 for c in known.codes.values()] or [np.zeros(rows, bool)]).sum(axis=0)
+    order = np.lexsort((np.arange(rows), -given, user))
+    starts = np.searchsorted(user[order], np.arange(int(user.max(initial=-1)) + 1))
+    rank = np.empty(rows, np.int64)
+    rank[order] = np.arange(rows) - starts[user[order]]
+    first = np.empty(rows, np.int64)
+    first[order] = order[starts[user[order]]]
+    for a in habits.constant:
+        _share(codes[a], user)
+    out = {a: np.zeros(rows, np.int32) for a in law.columns}
+    logs = np.zeros(rows)
+    group: np.ndarray | None = None
+    places = _Places(order, starts, rank, user)
+    low = 0
+    while low <= rank.max(initial=-1):
+        high = max(1, 2 * low)  # rows `low` .. `high` of a user see all those before `low`
+        here = np.flatnonzero((rank >= low) & (rank < high))
+        own = Known(rows, codes, known.likelihood, known.numbers, group).of_rows(here)
+        if low:
+            drawn, logs[here] = _repeat(law, own, here, places, low, out, habits, seed, threads)
+        else:
+            own.group = law.group(own, seed, "users", threads)
+            drawn, logs[here] = law.draw(own, seed, "users", threads)
+            if own.group is not None:
+                group = np.zeros(rows, np.int64)
+                group[here] = own.group
+                group = group[first]
+        for a, column in drawn.items():
+            out[a][here] = column
+        for a in habits.constant if not low else ():
+            codes[a] = np.where(codes[a] < 0, out[a][first], codes[a]).astype(np.int32)
+        low = high
+    return out, logs
+
+
+class _Places(Struct, frozen=True, eq=False):
+    """Rows user after user: row starts[u] + r of `order` is row r of user u. `rank`: r of each
+    row."""
+
+    order: np.ndarray
+    starts: np.ndarray
+    rank: np.ndarray
+    user: np.ndarray
+
+
+def _share(codes: np.ndarray, user: np.ndarray) -> None:
+    """Give the rows of a user that have no code the code of another of its rows, where one has
+    it."""
+    there = np.flatnonzero(codes >= 0)
+    of_user = np.full(int(user.max(initial=-1)) + 1, -1, np.int32)
+    of_user[user[there[::-1]]] = codes[there[::-1]]
+    codes[:] = np.where(codes < 0, of_user[user], codes)
+
+
+def _repeat(
+    law: RowLaw,
+    own: Known,
+    here: np.ndarray,
+    places: _Places,
+    low: int,
+    out: Codes,
+    habits: Habits,
+    seed: int,
+    threads: int | None,
+) -> tuple[Codes, np.ndarray]:
+    """Rows of users who have `low` rows already: repeated columns from one of these, where the urn
+    says so."""
+    with_copies = Known(own.rows, dict(own.codes), own.likelihood, own.numbers, own.group)
+    rank, start = places.rank[here], places.starts[places.user[here]]
+    for a, alpha in habits.alpha.items():
+        if a not in own.codes:
+            continue
+        again = uniform_of(seed, f"urn {a}", own) * (rank + alpha) < rank
+        which = (uniform_of(seed, f"which {a}", own) * low).astype(np.int64)
+        earlier = places.order[start + np.minimum(which, low - 1)]
+        take = again & (own.codes[a] < 0)
+        with_copies.codes[a] = np.where(take, out[a][earlier], own.codes[a]).astype(np.int32)
+    drawn, logs = law.draw(with_copies, seed, "users", threads, soften=False)
+    lost = np.flatnonzero(~np.isfinite(logs))
+    if len(lost):  # what was copied does not go together with what is known
+        again, logs[lost] = law.draw(own.of_rows(lost), seed, "users again", threads)
+        for a, column in drawn.items():
+            column[lost] = again[a]
+    return drawn, logs
