@@ -267,8 +267,9 @@ def _steps(domain: Domain, nodes: Sequence[Node], root: str | None) -> list[_Ste
     order, parent, cut = _directed(nodes, root)
     hung: dict[int, list[Clique]] = {i: [] for i in order}
     for i in order:
-        if parent[i] is not None:
-            hung[parent[i]].append(cut[i])
+        above = parent[i]
+        if above is not None:
+            hung[above].append(cut[i])
     steps: list[_Step] = []
     chains: dict[int, list[int]] = {}
     for i in order:
@@ -280,14 +281,14 @@ def _steps(domain: Domain, nodes: Sequence[Node], root: str | None) -> list[_Ste
         cube = cube.transpose([node.axes.index(a) for a in axes])
         up = parent[i]
         chains[i] = [] if up is None else list(chains[up])
-        above = _holder(steps, chains[i], sep)
+        last = _holder(steps, chains[i], sep)
         for k, column in enumerate(res, len(sep)):
             table = cube.sum(axis=tuple(range(k + 1, len(axes))), dtype=np.float64)
             table = np.ascontiguousarray(table).reshape(-1, domain[column])
-            if above is not None:
-                steps[above].children.append(len(steps))
-            above = len(steps)
-            chains[i].append(above)
+            if last is not None:
+                steps[last].children.append(len(steps))
+            last = len(steps)
+            chains[i].append(last)
             steps.append(_Step(column, axes[:k], table, []))
     return steps
 

@@ -63,7 +63,11 @@ class RowFacts(Struct, frozen=True, eq=False):
             arrays |= {f"drawn{i}_ends": item.ends, f"drawn{i}_rest": item.rest}
         if self.shares is not None:
             arrays["shares"] = np.asarray(self.shares, float)
-        about = {"within": list(self.within), "keep": list(self.keep), "group": self.group}
+        about: dict[str, Any] = {
+            "within": list(self.within),
+            "keep": list(self.keep),
+            "group": self.group,
+        }
         about["drawn"] = [[item.column, item.source] for item in self.drawn]
         return arrays, about
 

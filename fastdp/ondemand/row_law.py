@@ -245,7 +245,8 @@ class RowLaw:
             evidence, full = self._evidence(nothing, np.full(1, g))
             own.append(float(self._tree.log_probability(evidence)[0] + self._kept(full, g)[0]))
         with np.errstate(divide="ignore"):
-            shares = np.log(np.asarray(self.facts.shares) / np.sum(self.facts.shares))
+            shares = np.asarray(self.facts.shares, float)
+            shares = np.log(shares / shares.sum())
         return np.where(np.isfinite(own), shares - np.where(np.isfinite(own), own, 0.0), -np.inf)
 
     def _kept(self, full: Known, g: int) -> np.ndarray:

@@ -308,5 +308,5 @@ def test_arguments_are_not_blamed_on_a_run_in_memory():
     run = fastdp.synthesize(
         fastdp.read(small_data(200), small_schema()), epsilon=2.0, delta=1e-6, mechanism="mst"
     )
-    with pytest.raises(TypeError):
+    with pytest.raises(UsageError, match="seed must be"):
         run.sample(3, seed="no number")
