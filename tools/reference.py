@@ -23,11 +23,21 @@ WIDTH = 98
 GROUPS = {
     "api-runs": (
         "Runs",
-        ("synthesize", "Run", "LinkedRun", "load_run", "scan"),
+        ("synthesize", "Run"),
     ),
     "api-platforms": (
         "Plans, checks and platforms",
-        ("plan", "verify", "export", "publish", "register_spark", "Synthesizer"),
+        (
+            "LinkedRun",
+            "plan",
+            "verify",
+            "load_run",
+            "scan",
+            "export",
+            "publish",
+            "register_spark",
+            "Synthesizer",
+        ),
     ),
     "api-tables": (
         "Tables",

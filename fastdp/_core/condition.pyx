@@ -6,7 +6,6 @@ from libc.stdlib cimport calloc, free
 
 import numpy as np
 
-cimport numpy as cnp
 from fastdp._core.arrays cimport kept
 from fastdp._core.status cimport check
 
@@ -31,7 +30,6 @@ cdef extern from "condition.h" nogil:
     int64_t *,
                       const int64_t *, uint64_t, double *, int32_t *, double *)
 
-cnp.import_array()
 
 
 cdef class Tree:
