@@ -9,14 +9,11 @@ Every problem is returned as a text, never raised.
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, groupby
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
@@ -34,15 +31,10 @@ from ..release.domainsteps import schema_bytes
 from ..schema import Schema
 from ..schema.constraints import columns_of
 from ..schema.derived import Derived
-from ..schema.linked_schema import LinkedSchema
-from ..tables.linked_tables import Links
-from ..tables.userids import UserIndex
 from .number_table import NUMBERS, VECTORS, number_problems
 from .parquet_limits import batches, bounded_file
+from .strict_json import read_json, within_floats
 
-MOST_JSON = 64 << 20
-"""Largest JSON file, in bytes, that is read at all. As Python objects it takes up to 25 times as
-many."""
 MOST_ROWS = 1 << 33
 MOST_NUMBER_ROWS = 1 << 22
 """Rows of a table of numbers, or of the vectors behind them."""
@@ -50,11 +42,6 @@ KEPT_ROWS = 1 << 12
 """Measurements with at most this many answers keep them as numbers: enough for a histogram of rows
 per user."""
 
-KEYS_AT_ONCE = 1 << 22
-"""Keys of linked tables that are compared at one time; each takes 8 bytes, several times."""
-MOST_KEY_ROWS = 1 << 27
-"""Rows of the largest linked table whose keys are read: all rows of a linked run are in memory
-while it writes them, and reading so many takes about a minute."""
 MOST_CODES, MOST_COMBINATIONS = 1 << 20, 1 << 26
 """Codes of a column, and combinations of codes of all constraints together, up to which rows are
 checked against the schema's constraints: about 0.1 GB and some seconds."""
@@ -62,7 +49,6 @@ LARGE_CONSTRAINT = (
     "constraint {number} is over more codes than a folder of unknown origin is given memory for, "
     "so the rows were not checked against it"
 )
-NULL_KEY = np.zeros(1, np.uint64)
 
 
 def number_tables(folder: Path) -> dict[str, pa.Table]:
@@ -116,69 +102,6 @@ def guarded(what: str, check: Callable[[], Iterable[str]]) -> list[str]:
     except Exception as error:
         texts.append(f"{what} cannot be checked ({type(error).__name__}: {error})")
     return texts
-
-
-def read_json(path: Path, whole: Callable[[str], int] | None = None) -> Any:
-    """The file's content; RunError if it is a link, too large, or not strict JSON. `whole`: reads
-    whole numbers; those of 64 bits unless given."""
-    if path.is_symlink() or not path.is_file():
-        raise RunError(f"{path} is not a plain file")
-    try:
-        if path.stat().st_size > MOST_JSON:
-            raise RunError(
-                f"{path} is larger than {MOST_JSON >> 20} MB, the most that a run writes"
-            )
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise RunError(f"{path} cannot be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise RunError(f"{path} is not JSON (not UTF-8)") from None
-    try:
-        return json.loads(
-            text,
-            object_pairs_hook=_with_unique_names,
-            parse_constant=_refuse_constant,
-            parse_float=_finite_float,
-            parse_int=whole or _int64,
-        )
-    except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else str(error)
-        raise RunError(f"{path} is not JSON that a run writes ({reason})") from None
-
-
-def _with_unique_names(pairs: list[tuple[str, object]]) -> dict:
-    """A JSON object, refused where a name occurs twice: readers differ in which of the two values
-    they take."""
-    if len({name for name, _ in pairs}) != len(pairs):
-        raise ValueError("a name occurs twice")
-    return dict(pairs)
-
-
-def _refuse_constant(text: str) -> float:
-    raise ValueError(f"{text} is not a number")
-
-
-def _finite_float(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError("a number is too large")
-    return number
-
-
-def _int64(text: str) -> int:
-    number = int(text) if len(text) <= 20 else 1 << 64
-    if not -(1 << 63) <= number < 1 << 63:
-        raise ValueError("a whole number is too large")
-    return number
-
-
-def _within_floats(text: str) -> int:
-    """A whole number that a float can hold: edges that a run found are written as whole numbers
-    where they are, and may be beyond 2^63."""
-    number = int(text) if len(text) <= 310 else 1 << 1024
-    if abs(number) > sys.float_info.max:
-        raise ValueError("a whole number is too large")
-    return number
 
 
 class Answered(Struct):
@@ -345,9 +268,7 @@ def schema_problems(folder: Path, statement: Mapping) -> Iterator[str]:
     path = folder / "schema.json"
     if not path.is_file() and not path.is_symlink():
         return
-    read_json(
-        path, _within_floats
-    )  # refuses links, oversized files and numbers that are not finite
+    read_json(path, within_floats)  # refuses links, oversized files and numbers that are not finite
     schema = Schema.load(path.absolute())
     if schema.digest() != statement["schema"]["sha256"]:
         yield "schema.json is not the schema of the statement: its digest differs"
@@ -463,90 +384,6 @@ def _pairs(schema: Schema, names: Iterable[str]) -> int:
 
 def _names_of(field: Derived) -> set[str]:
     return {part.name for part in field.parts}
-
-
-def linked_problems(folder: Path) -> Iterator[str]:
-    """Problems where the tables of `tables.json` are not those of the folder, or a child's row
-    names a key that no parent's row has."""
-    path = folder / "tables.json"
-    if not path.is_file() and not path.is_symlink():
-        return
-    read_json(path, _within_floats)
-    links = Links(LinkedSchema.load(path.absolute()))
-    files: dict[str, list[KeyFile]] = {}
-    for name, schema in zip(links.names, links.schemas):
-        place = folder / f"table-{name}"
-        own = schema_of(place)
-        if own is None or own.digest() != schema.digest():
-            yield f"tables.json describes another table {name!r} than table-{name}/schema.json"
-            return
-        key = str(links.linked.tables[name].user)
-        files[name] = [KeyFile(part, key) for part in row_files(place) if part.is_file()]
-        rows = sum(file.rows for file in files[name])
-        if rows > MOST_KEY_ROWS:
-            yield f"table {name!r} has {rows:,} rows; keys of more than {MOST_KEY_ROWS:,} are not read"
-            return
-    parents = files.pop(links.linked.parent)
-    for name, own_files in files.items():
-        missing = keys_without_parent(parents, own_files)
-        if missing:
-            yield f"{missing:,} keys of table {name!r} are not keys of {links.linked.parent!r}"
-
-
-class KeyFile:
-    """The key column of one Parquet file, read in batches."""
-
-    def __init__(self, path: Path, column: str):
-        self.path, self.column = path, column
-        with bounded_file(path, [column]) as file:
-            self.rows = file.metadata.num_rows
-
-    def hashes(self) -> Iterator[np.ndarray]:
-        """Hashes of the keys of each batch, with a constant for nulls. Different whole numbers have
-        different hashes; those of texts have 64 bits."""
-        index = UserIndex(self.column)
-        with bounded_file(self.path, [self.column]) as file:
-            for batch in batches(file, [self.column], self.path.name):
-                column = batch.column(0)
-                if column.null_count:
-                    yield NULL_KEY
-                yield index.prepare(column.drop_null()).hash
-
-
-def keys_without_parent(parents: Sequence[KeyFile], children: Sequence[KeyFile]) -> int:
-    """How many keys of the children's files are in none of the parents' files.
-
-    Hashes are compared range by range, so that about KEYS_AT_ONCE of them are held at one time,
-    however many rows the files have."""
-    rows = max(sum(file.rows for file in files) for files in (parents, children))
-    ranges = max(1, -(-rows // KEYS_AT_ONCE))
-    return sum(
-        len(np.setdiff1d(_range_of(children, i, ranges), _range_of(parents, i, ranges), True))
-        for i in range(ranges)
-    )
-
-
-def _range_of(files: Sequence[KeyFile], number: int, ranges: int) -> np.ndarray:
-    """The distinct hashes of the files' keys that are in one of so many ranges."""
-    step = np.uint64(-(-(1 << 64) // ranges) if ranges > 1 else (1 << 64) - 1)
-    found, held = [np.empty(0, np.uint64)], 0
-    for hashes in (some for file in files for some in file.hashes()):
-        own = hashes if ranges == 1 else hashes[hashes // step == number]
-        found.append(own)
-        held += len(own)
-        if held > 2 * KEYS_AT_ONCE:  # a key may be in many batches
-            found = [_distinct(np.concatenate(found))]
-            held = len(found[0])
-    return _distinct(np.concatenate(found))
-
-
-def _distinct(keys: np.ndarray) -> np.ndarray:
-    """The distinct keys, ascending; sorts in place. `np.unique` fills a hash table, which takes six
-    times as long for millions of keys that differ."""
-    keys.sort()
-    new = np.ones(len(keys), bool)
-    new[1:] = keys[1:] != keys[:-1]
-    return keys[new]
 
 
 def model_problems(folder: Path, statement: Mapping, releases: Sequence[Mapping]) -> Iterator[str]:

@@ -23,9 +23,11 @@ from ..errors import LedgerError, RunError, UsageError
 from ..privacy import recompute, statement as statements
 from ..privacy.ledger import Ledger
 from . import folder_check
-from .folder_check import guarded, read_json
+from .folder_check import guarded
+from .linked_check import linked_problems
 from .result import LinkedRun, Run
 from .statement_check import recomputed_problems, same_build
+from .strict_json import read_json
 
 UNPROVED = (
     "nothing in the folder proves which program and second accountant ran, the mechanism's settings "
@@ -238,7 +240,7 @@ def _content_problems(
         "the measurements": answers,
         "what was found": found,
         "schema.json": lambda: folder_check.schema_problems(folder, statement),
-        "tables.json": lambda: folder_check.linked_problems(folder),
+        "tables.json": lambda: linked_problems(folder),
         "the constraints": constraints,
         "model.fastdp": model,
         "the numbers": numbers,

@@ -17,7 +17,7 @@ import fastdp
 from fastdp.errors import BudgetError, Cancelled, RunError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.privacy.statement import write as write_statement
-from fastdp.run import folder_check, linked_run
+from fastdp.run import linked_check, linked_run
 from tests.cli.test_app import fastdp_cli
 
 HOUSEHOLDS = 1500
@@ -126,13 +126,13 @@ def test_keys_are_compared_in_bounded_memory(run, tmp_path, monkeypatch):
     )
     for folder in (place, forged):
         write_statement(folder, json.loads((folder / "privacy.json").read_text()))
-    monkeypatch.setattr(folder_check, "KEYS_AT_ONCE", 1 << 16)
+    monkeypatch.setattr(linked_check, "KEYS_AT_ONCE", 1 << 16)
     tracemalloc.start()
     assert fastdp.verify(forged).ok
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 32 * rows, "memory grows with the rows"
-    monkeypatch.setattr(folder_check, "MOST_KEY_ROWS", rows - 1)
+    monkeypatch.setattr(linked_check, "MOST_KEY_ROWS", rows - 1)
     with pytest.raises(RunError, match="1,048,576 rows; keys of more than 1,048,575 are not read"):
         fastdp.verify(forged)
 
@@ -145,11 +145,11 @@ def test_keys_without_a_parent_are_counted_in_every_range(tmp_path, monkeypatch)
         files = []
         for name, own in (("p", parents), ("c", children)):
             pq.write_table(pa.table({"k": make(own.tolist())}), tmp_path / f"{name}.parquet")
-            files.append([folder_check.KeyFile(tmp_path / f"{name}.parquet", "k")])
+            files.append([linked_check.KeyFile(tmp_path / f"{name}.parquet", "k")])
         expected = len(set(children.tolist()) - set(parents.tolist()))
         for at_once in (50, 1_000, 1 << 22):
-            monkeypatch.setattr(folder_check, "KEYS_AT_ONCE", at_once)
-            assert folder_check.keys_without_parent(*files) == expected
+            monkeypatch.setattr(linked_check, "KEYS_AT_ONCE", at_once)
+            assert linked_check.keys_without_parent(*files) == expected
 
 
 def test_links_are_near_the_truth(run, truth):

@@ -17,6 +17,7 @@ import fastdp
 from fastdp.errors import RunError
 from fastdp.privacy import statement
 from fastdp.run import folder_check, parquet_limits
+from fastdp.run.strict_json import read_json, within_floats
 from fastdp.run.verify import UNPROVED, UNREAD, UNSEEN, WITHOUT_LEDGER, inspect, verify
 
 from ..audit.test_documents import damaged
@@ -438,21 +439,21 @@ def test_json_is_read_if_every_reader_reads_the_same(text, said, tmp_path):
     file = tmp_path / "statement.json"
     file.write_text(text)
     if said is None:
-        assert folder_check.read_json(file) == json.loads(text)
+        assert read_json(file) == json.loads(text)
     else:
         with pytest.raises(RunError, match=said):
-            folder_check.read_json(file)
+            read_json(file)
 
 
 def test_large_whole_numbers_are_read_in_schemas_alone(tmp_path):
     """An edge of 10^22 that a run found is written as a whole number; no float holds 10^309."""
     file = tmp_path / "schema.json"
     file.write_text(str(10**22))
-    assert folder_check.read_json(file, folder_check._within_floats) == 10**22
+    assert read_json(file, within_floats) == 10**22
     for text in (str(10**309), "-" + "9" * 309, "1" * 5000):
         file.write_text(text)
         with pytest.raises(RunError, match="too large"):
-            folder_check.read_json(file, folder_check._within_floats)
+            read_json(file, within_floats)
 
 
 @pytest.mark.parametrize("largest", [2**63 - 1, 10.0**22])
