@@ -23,6 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 import fastdp
+from fastdp.metrics.linked_scores import between_parents
 from fastdp.privacy import calibrate
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.budget import epsilon_at
@@ -137,20 +138,9 @@ def panel(persons: int, seed: int = 1) -> dict[str, pa.Table]:
 
 
 def between(who: np.ndarray, numbers: np.ndarray) -> float:
-    """The share of the variance that lies between persons (analysis of variance, unbiased)."""
+    """The share of the variance that lies between persons, of numbers that are not missing."""
     known = ~np.isnan(numbers)
-    _, of = np.unique(who[known], return_inverse=True)
-    numbers = numbers[known]
-    rows = np.bincount(of)
-    many = (rows > 1)[of]
-    of, numbers = np.unique(of[many], return_inverse=True)[1], numbers[many]
-    rows = np.bincount(of)
-    means = np.bincount(of, numbers) / rows
-    within = np.square(numbers - means[of]).sum() / max(len(of) - len(rows), 1)
-    middle = (len(of) - np.square(rows).sum() / len(of)) / max(len(rows) - 1, 1)
-    whole = (rows * np.square(means - numbers.mean())).sum() / max(len(rows) - 1, 1)
-    apart = max((whole - within) / middle, 0.0)
-    return float(apart / max(apart + within, 1e-12))
+    return between_parents(np.unique(who[known], return_inverse=True)[1], numbers[known])
 
 
 def of_panel(truth: dict[str, pa.Table], made: dict[str, pa.Table]) -> dict[str, float]:

@@ -25,7 +25,8 @@ def linked_scores(
     """For each child table: `integrity`, the share of its synthetic rows whose key a parent has;
     `children`, the total variation of the number of child rows per parent, with means and shares of
     parents without any; `pairs`, the total variation of a parent's column and a child's column,
-    over child rows: mean and worst.
+    over child rows: mean and worst; `between`, for the columns in whose level parents differ, the
+    share of the variance of codes that lies between parents, of both tables.
     """
     links = Links(replace(schema, orphans=dict.fromkeys(schema.children, "drop")))
     (true, _), (made, read) = (read_linked(tables, links, threads) for tables in (truth, synthetic))
@@ -51,7 +52,36 @@ def linked_scores(
         related = {"mean": float(np.mean(list(pairs.values()))), "worst": named}
         integrity = made[i].rows / max(read[name]["rows"], 1)
         out[name] = {"integrity": integrity, "children": children, "pairs": related}
+        bases = {a: schema.tables[name].columns[a].base for a in schema.levels(name)}
+        shares_between = {
+            a: dict(zip(both_of, (_between(table, a, base) for table in both)))
+            for a, base in bases.items()
+        }
+        out[name] |= {"between": shares_between} if shares_between else {}
     return out
+
+
+def _between(table: Table, column: str, base: int) -> float:
+    """The share of the variance of a column's codes, without missing values, between parents."""
+    assert table.user is not None
+    there = table.codes[column] < base
+    return between_parents(table.user[there], table.codes[column][there].astype(float))
+
+
+def between_parents(owner: np.ndarray, numbers: np.ndarray) -> float:
+    """The share of the variance that lies between owners with two rows or more (analysis of
+    variance, without the part that chance adds)."""
+    several = (np.bincount(owner) > 1)[owner] if len(owner) else np.zeros(0, bool)
+    if not several.any():
+        return 0.0
+    of, numbers = np.unique(owner[several], return_inverse=True)[1], numbers[several]
+    rows = np.bincount(of)
+    means = np.bincount(of, numbers) / rows
+    within = float(np.square(numbers - means[of]).sum()) / (len(of) - len(rows))
+    each = float((rows * np.square(means - numbers.mean())).sum()) / max(len(rows) - 1, 1)
+    size = (len(of) - float(np.square(rows).sum()) / len(of)) / max(len(rows) - 1, 1)
+    apart = max((each - within) / max(size, 1e-12), 0.0)
+    return apart / (apart + within) if apart + within > 0 else 0.0
 
 
 def _children(table: Table, parents: int) -> np.ndarray:

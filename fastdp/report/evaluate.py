@@ -47,8 +47,8 @@ def evaluate(
         A run is scored under its own schema. A mapping from name to any of these: the result is a mapping
         from name to result. A `LinkedRun`, its folder, or a mapping with a schema of linked tables: then
         `truth` is a mapping from each table's name to its rows, and the result has `tables` (what follows, by
-        table) and `links` (by child table: `integrity`, `children`, `pairs`). A histogram made by the
-        usercounts mechanism counts as the events it stands for.
+        table) and `links` (by child table: `integrity`, `children`, `pairs`, `between`). A histogram made by
+        the usercounts mechanism counts as the events it stands for.
     schema : Schema, path or built-in name, optional
         How columns become codes; without one, the union of both tables' values, and 20 quantile bins of the
         truth for numbers with more than 100 values.

@@ -6,6 +6,7 @@ import pytest
 import fastdp
 from bench.linked import PANEL, SCHEMAS, between, of_panel, panel
 from fastdp.measurement import Measurement
+from fastdp.metrics.linked_scores import between_parents
 from fastdp.run.linked_levels import levelled, possible_rows, standing
 from fastdp.schema import Schema
 from fastdp.tables.linked_tables import LEVELS
@@ -38,6 +39,19 @@ def test_the_part_between_parents_comes_out_and_the_columns_stay(part):
     kept = slice(50, None)
     want = np.corrcoef(codes["x"][kept], codes["y"][kept])[0, 1]
     assert np.corrcoef(out["x"][kept], out["y"][kept])[0, 1] == pytest.approx(want, abs=0.1)
+
+
+def test_the_share_between_parents_is_that_of_the_analysis_of_variance():
+    """Without chance in it: parents of one number each have 1, rows dealt at random about 0, and
+    equal rows, single rows and no rows 0."""
+    rng = np.random.default_rng(1)
+    owner = np.repeat(np.arange(500), 8)
+    assert between_parents(owner, rng.normal(size=500)[owner]) == pytest.approx(1.0)
+    assert between_parents(owner, rng.normal(size=4000)) < 0.02
+    half = rng.normal(size=500)[owner] + rng.normal(size=4000)
+    assert between_parents(owner, half) == pytest.approx(0.5, abs=0.08)
+    assert between_parents(owner, np.ones(4000)) == between_parents(owner[:0], half[:0]) == 0
+    assert between_parents(np.arange(9), np.arange(9.0)) == 0
 
 
 def test_nothing_moves_where_levels_say_nothing_or_parents_have_few_rows():
@@ -83,6 +97,10 @@ def test_a_panel_keeps_its_persons_and_nobody_comes_before_joining():
     options = {"epsilon": 3.0, "delta": 1e-6, "seed": 4, "sample_seed": 4}
     run = fastdp.synthesize(truth, schema=SCHEMAS["panel"], **options)
     found = of_panel(truth, run.data)
+    scores = fastdp.evaluate(truth, run.data, schema=SCHEMAS["panel"], metrics="tv2", baselines=())
+    between_persons = scores["links"]["visits"]["between"]
+    assert set(between_persons) == {"score", "spent"}
+    assert all(abs(x["synthetic"] - x["truth"]) < 0.25 for x in between_persons.values())
     assert found["early"] == 0 and found["visits"] < 0.1
     assert 0.8 < found["score"] < 1.2 and 0.75 < found["spent"] < 1.3
     plain = {**PANEL, "tables": {n: dict(t) for n, t in PANEL["tables"].items()}}
