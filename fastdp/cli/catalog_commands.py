@@ -46,10 +46,11 @@ def export_run(
 
 @command("publish")
 def publish_run(run: str, to: str, as_json: bool = False) -> None:
-    """Upload a run folder to an object store, whole or not at all.
+    """Publish a run: its folder to an object store, or its rows as a Delta table.
 
-    The statement is uploaded last. Nothing private leaves the machine and no budget is spent. An
-    upload that was killed is repeated with the same command.
+    It appears whole or not at all: the statement is uploaded last, a table gets one transaction.
+    Nothing private leaves the machine and no budget is spent. What failed or was killed is repeated
+    with the same command.
     """
     from ..run.publish import publish
 

@@ -1,4 +1,4 @@
-"""Uploads a finished run folder to an object store: whole or not at all.
+"""Publishes a finished run folder in an object store: whole or not at all. `lake_sinks` has tables.
 
 The statement `privacy.json` is written last. Without it, nobody takes the objects for a run. Only
 the run folder leaves the machine: the ledger and the private folder stay.
@@ -16,39 +16,45 @@ from .._util.files import as_path
 from .._util.lazy import pa
 from .._util.progress import LOG
 from ..errors import RunError, UsageError
+from .lake_sinks import is_lake, publish_rows
 from .verify import verify
 
 STATEMENT = "privacy.json"
 BLOCK = 8 << 20
 
 
-def publish(run: str | os.PathLike[str], to: str) -> str:
-    """Upload a run folder to an object store.
+def publish(run: str | os.PathLike[str], to: Any) -> str:
+    """Publish a finished run: its folder to an object store, or its rows as a lakehouse table.
 
-    The folder is verified first. All files are uploaded, the statement last, so that a run appears
-    whole or not at all. If the upload fails or is killed, call it again: it costs no budget. Where
-    the same run is published already, nothing is done.
+    The folder is verified first. In a store, all files are uploaded, the statement last, so that a
+    run appears whole or not at all. A lakehouse table gets the rows in one transaction, which names
+    the statement's SHA-256. If it fails or is killed, call it again: it costs no budget. Where the
+    same run is published already, nothing is done.
 
     Parameters
     ----------
     run : path
         A finished run folder.
-    to : str
-        The address, such as `s3://bucket/released/2026-01-31`. It must be empty, or hold this run or a part
-        of it.
+    to : str or pyiceberg table
+        An address, such as `s3://bucket/released/2026-01-31`, that is empty or holds a part of this run;
+        `delta:FOLDER`, a Delta table; or a table of pyiceberg. A table must be empty, or of earlier runs.
 
     Returns
     -------
     str
-        The address, without keys.
+        The address without keys, or the name of the table.
     """
     folder = as_path(run, "run").absolute()
-    if not stores.is_store(to):
-        raise UsageError(f"to: expected an address such as s3://bucket/folder, got {to!r}")
+    if not stores.is_store(to) and not is_lake(to):
+        raise UsageError(
+            f"to: expected an address such as s3://bucket/folder, or delta:FOLDER, got {to!r}"
+        )
     if not (folder / STATEMENT).is_file():
         raise RunError(f"{folder} is not a finished run: it has no {STATEMENT}")
     if not verify(folder).ok:
         raise RunError(f"{folder}: it does not hold what its statement says (fastdp verify)")
+    if is_lake(to):
+        return publish_rows(folder, to)
     names = ordered(folder)
     system, place = stores.opened(to)
     place = place.rstrip("/")

@@ -1,0 +1,119 @@
+"""Publishes the rows of a finished run as a lakehouse table: one transaction, which names the
+statement.
+
+A Delta table gets a new version, an Iceberg table a new snapshot. The SHA-256 of `privacy.json` is
+in the same commit. A table that fastdp did not publish is never written to: it could be the private
+one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from .._util.files import as_path
+from .._util.lazy import pa
+from ..errors import RunError, UsageError
+from .result import LinkedRun, Run, load_run
+from .spark_output import spark_schema
+
+KEY = "fastdp.statement"
+"""Where a commit names the SHA-256 of the statement."""
+PREFIX = "delta:"
+
+
+def is_lake(to: Any) -> bool:
+    """Whether rows go to a lakehouse table: `delta:FOLDER`, or a table of pyiceberg."""
+    if isinstance(to, str):
+        return to.startswith(PREFIX)
+    return type(to).__module__.startswith("pyiceberg.") and hasattr(to, "transaction")
+
+
+def publish_rows(folder: Path, to: Any) -> str:
+    """Write the rows of a verified run folder in one transaction; returns what the table is
+    called. Where this run is the newest version already, nothing is done."""
+    run = load_run(folder)
+    if isinstance(run, LinkedRun) or not isinstance(run, Run):
+        raise UsageError("a lakehouse table holds one table: publish each run folder by itself")
+    statement = hashlib.sha256((folder / "privacy.json").read_bytes()).hexdigest()
+    write = _to_delta if isinstance(to, str) else _to_iceberg
+    return write(run, statement, to)
+
+
+def _to_delta(run: Run, statement: str, to: str) -> str:
+    try:
+        import deltalake
+    except ImportError:
+        raise UsageError(f"{to} needs deltalake: pip install 'fastdp[delta]'") from None
+    place = str(as_path(to.removeprefix(PREFIX), "to"))
+    if os.path.exists(place) and not deltalake.DeltaTable.is_deltatable(place):
+        raise UsageError(f"to: {place!r} exists and is not a table of Delta Lake")
+    if os.path.exists(place):
+        commits = deltalake.DeltaTable(place).history()
+        _check_ours([commit.get(KEY) for commit in commits], place)
+        if commits[0].get(KEY) == statement:
+            return place
+    about = deltalake.CommitProperties(custom_metadata={KEY: statement})
+    dataset = run.dataset
+    schema = spark_schema(dataset.schema)
+
+    def commit() -> None:
+        reader = pa.RecordBatchReader.from_batches(schema, _cast(dataset, schema))
+        options: dict[str, Any] = {"mode": "overwrite", "schema_mode": "overwrite"}
+        deltalake.write_deltalake(place, reader, commit_properties=about, **options)
+
+    _committed(run, commit, place)
+    return place
+
+
+def _to_iceberg(run: Run, statement: str, table: Any) -> str:
+    name = ".".join(table.name())
+    table.refresh()
+    before = table.properties.get(KEY)
+    if table.current_snapshot() is not None:
+        _check_ours([before], name)
+    if before == statement:
+        return name
+    rows = run.to_arrow()
+    wide = rows.cast(_iceberg_schema(rows.schema))
+
+    def commit() -> None:
+        with table.transaction() as transaction:
+            transaction.set_properties({KEY: statement})
+            transaction.overwrite(wide)
+
+    _committed(run, commit, name)
+    return name
+
+
+def _check_ours(statements: list[str | None], name: str) -> None:
+    """Raise UsageError if a version of the table was not published by fastdp."""
+    if not all(statements):
+        raise UsageError(
+            f"to: {name!r} holds rows that fastdp did not publish; give a table of its own"
+        )
+
+
+def _committed(run: Run, commit: Callable[[], None], name: str) -> None:
+    try:
+        commit()
+    except Exception as error:  # errors of the libraries have many classes
+        raise RunError(
+            f"{name}: the commit failed ({type(error).__name__}). The run folder {run.out} is whole,"
+            " and the table is as it was; publish it again at no charge"
+        ) from None
+
+
+def _cast(dataset: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for batch in dataset.to_batches():
+        yield from pa.Table.from_batches([batch]).cast(schema).to_batches()
+
+
+def _iceberg_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns in types that Iceberg has: Spark's, with whole numbers of 32 bits and more."""
+    small = (pa.int8(), pa.int16())
+    plain = spark_schema(schema)
+    return pa.schema([f.with_type(pa.int32()) if f.type in small else f for f in plain])
