@@ -14,7 +14,7 @@
 #define PAIRED \
     5           /* features, the first ones and all levels, of whose pairs there are lists (without: same
                       values of cohorts .090 in place of .062, and level .38 in place of .19) */
-#define TRIES 4 /* earlier rows that are tried, until others are left that have two of their values */
+#define TRIES 4 /* earlier rows that are tried, until a row has all of their values that are wanted */
 #define MOST_FEATURES 64
 #define MOST_LISTS 128
 
@@ -96,21 +96,19 @@ static void take(chunk *c, uint32_t taken, uint32_t k) {
     c->mine[k] = taken;
 }
 
-/* Draws what the next row should be: wanted[f], or ANY. Returns how many features are wanted or avoided. */
+/* Draws of which features the user wants an earlier value again: wanted[f] is then 0, else ANY; of levels, which
+ * group it wants. Returns how many features are wanted or avoided. */
 static int64_t want(chunk *c, uint32_t k, const double *alpha) {
     const int64_t single = c->features - c->levels;
-    const uint32_t *like = k > 0 ? c->row + (int64_t)c->mine[below(next64(&c->random), k)] * c->lists : NULL;
     int64_t count = 0;
     for (int64_t f = 0; f < single; f++) {
         c->wanted[f] = ANY;
         if (k == 0) continue;
-        if (alpha[f] < 0) {
-            count++;
-            continue;
+        if (alpha[f] > 0) {
+            const double again = FRESH / (FRESH + alpha[f]) * k / (k + alpha[f]);
+            if (unit(next64(&c->random)) >= again) continue;
+            c->wanted[f] = 0;
         }
-        const double again = FRESH / (FRESH + alpha[f]) * k / (k + alpha[f]);
-        if (unit(next64(&c->random)) >= again) continue;
-        c->wanted[f] = like[f];
         count++;
     }
     for (int64_t f = single; f < c->features; f++, count++) {
@@ -120,6 +118,13 @@ static int64_t want(chunk *c, uint32_t k, const double *alpha) {
         c->wanted[f] = c->start[f] + FDP_MIN(g, c->start[f + 1] - c->start[f] - 1);
     }
     return count;
+}
+
+/* The wanted values are those of one of the user's k rows. */
+static void want_like(chunk *c, uint32_t k) {
+    const uint32_t *like = c->row + (int64_t)c->mine[below(next64(&c->random), k)] * c->lists;
+    for (int64_t f = 0; f < c->features - c->levels; f++)
+        if (c->wanted[f] != ANY) c->wanted[f] = like[f];
 }
 
 /* The value of list l that a wanted row has; ANY where none is wanted. */
@@ -178,22 +183,20 @@ static uint32_t apart(chunk *c, uint32_t row, const double *alpha) {
 }
 
 static uint32_t next_row(chunk *c, uint32_t k, const double *alpha, int64_t candidates) {
-    uint32_t value[2];
-    int64_t count = 0, list[2];
-    for (int i = 0; i < TRIES; i++) {
-        count = want(c, k, alpha);
-        list[0] = shortest(c, any_wanted(c), value);
-        if (k < 2 || count < 2 || (list[0] >= c->features && list[0] < c->lists - 1)) break;
-    }
-    uint32_t best = any_of(c, list[0], value[0]);
-    if (count == 0) return best;
-    list[1] = shortest(c, c->features, value + 1);
-    uint32_t least = apart(c, best, alpha);
-    for (int64_t i = 1; i < candidates && least > 0; i++) {
-        const uint32_t row = any_of(c, list[i & 1], value[i & 1]), cost = apart(c, row, alpha);
-        if (cost < least) {
-            best = row;
-            least = cost;
+    const int64_t count = want(c, k, alpha);
+    uint32_t best = 0, least = UINT32_MAX;
+    for (uint32_t tried = 0; tried < FDP_MIN(k + 1, (uint32_t)TRIES) && least >= MISSED; tried++) {
+        if (k > 0) want_like(c, k);
+        uint32_t value[2];
+        const int64_t list[2] = {shortest(c, any_wanted(c), value), shortest(c, c->features, value + 1)};
+        for (int64_t i = 0; i < candidates && least > 0; i++) {
+            const uint32_t row = any_of(c, list[i & 1], value[i & 1]);
+            if (count == 0) return row;
+            const uint32_t cost = apart(c, row, alpha);
+            if (cost < least) {
+                best = row;
+                least = cost;
+            }
         }
     }
     return best;

@@ -36,7 +36,7 @@ typedef struct {
  *
  * `candidates` unused rows are looked at, and the one is taken that is nearest to what is wanted: every other from
  * the shortest list of rows that have one or two of the wanted values, the rest from the shortest list of rows that
- * have a random one of them and another, or it alone. Where no row is left that has both, another earlier row is
+ * have a random one of them and another, or it alone. Where none has all that is wanted, another earlier row is
  * drawn, up to TRIES times.
  *
  * A user avoids values of f where alpha_f < 0: a row is passed over, if it can be, with probability 1 -

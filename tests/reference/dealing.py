@@ -47,8 +47,7 @@ def deal_chunk(
     }
     every = Lists(rows, lambda row: 0)
 
-    def shortest(wants: list, lead: int | None = None) -> tuple[list[int], bool]:
-        """(rows, whether they have two of the wanted values)."""
+    def shortest(wants: list, lead: int | None = None) -> list[int]:
         both = [
             made.of.get(made.value(wants), [])
             for (f, g), made in reversed(pairs.items())
@@ -62,8 +61,7 @@ def deal_chunk(
         of_two, of_one = ([x for x in lists if x] for lists in (both, one))
         if lead is not None:
             of_one = [] if of_two else of_one
-        found = min((*of_two, *of_one), key=len, default=every.of[0])
-        return found, any(found is x for x in of_two)
+        return min((*of_two, *of_one), key=len, default=every.of[0])
 
     def apart(row: int, wants: list, mine: list[int], alpha: list[float]) -> int:
         cost = 0
@@ -77,41 +75,35 @@ def deal_chunk(
                 cost += MISSED
         return cost
 
-    def want(mine: list[int], alpha: list[float]) -> list:
-        wants: list = [None] * features
-        if mine:
-            like, k = rows[mine[stream.below(len(mine))]], len(mine)
-            for f in range(features):
-                if alpha[f] > 0 and stream.unit() < FRESH / (FRESH + alpha[f]) * k / (k + alpha[f]):
-                    wants[f] = like[f]
-        return wants
-
     def next_row(mine: list[int], alpha: list[float]) -> int:
-        for _ in range(TRIES):
-            wants, lead, seen = want(mine, alpha), None, 0
+        k, best, least = len(mine), -1, 1 << 32
+        again = [
+            bool(mine)
+            and alpha[f] > 0
+            and stream.unit() < FRESH / (FRESH + alpha[f]) * k / (k + alpha[f])
+            for f in range(features)
+        ]
+        count = sum(again) + sum(a < 0 for a in alpha) * bool(mine)
+        for _ in range(min(k + 1, TRIES)):
+            like = rows[mine[stream.below(k)]] if mine else ()
+            wants = [like[f] if again[f] else None for f in range(features)]
+            lead, seen = None, 0
             for f in range(features):
-                if wants[f] is not None:
+                if again[f]:
                     seen += 1
                     lead = f if stream.below(seen) == 0 else lead
-            near, of_two = shortest(wants, lead)
-            count = seen + sum(a < 0 for a in alpha) * bool(mine)
-            if len(mine) < 2 or count < 2 or of_two:
+            lists = shortest(wants, lead), shortest(wants)
+            for i in range(candidates):
+                row = lists[i % 2][stream.below(len(lists[i % 2]))]
+                if not count:
+                    return row
+                cost = apart(row, wants, mine, alpha)
+                if cost < least:
+                    best, least = row, cost
+                if least == 0:
+                    break
+            if least < MISSED:
                 break
-        if lead is None:
-            near = every.of[0]
-        best = near[stream.below(len(near))]
-        if not count:
-            return best
-        lists = near, shortest(wants)[0]
-        least = apart(best, wants, mine, alpha)
-        for i in range(1, candidates):
-            if least == 0:
-                break
-            among = lists[i % 2]
-            row = among[stream.below(len(among))]
-            cost = apart(row, wants, mine, alpha)
-            if cost < least:
-                best, least = row, cost
         return best
 
     for user, (many, alpha) in enumerate(zip(wanted, alphas, strict=True)):
