@@ -26,7 +26,7 @@ memory is 12 bytes for each of their rows in each list of csrc/deal.c, of a thre
 SAMPLE_ROWS, TRIAL_ROWS = 1 << 18, 1 << 16
 """Rows of the model that are laid out as they will be dealt, and those of them, in whole chunks, that
 trial dealings deal: so trials find as many rows of each kind as the dealing itself will."""
-TRIALS, MOST_MOVED, FARTHEST = 4, 1.5, 1.0
+TRIALS, MOST_MOVED, FARTHEST = 4, 1.5, 1.5
 """How often parts are dealt, and how far the logarithm of a parameter moves in one of them and in all
 from the urn's formula. Where rows that agree are not there, wanting them more only drives out what
 else is wanted."""
