@@ -113,8 +113,9 @@ LEAST_FACTS = 60.0
 that costs all of their share: else they are noise, and the share goes to the rows."""
 MOST_HABITS = 6
 """Columns of whose values chosen users have as many as those of the pool."""
-OTHER_ROWS = 1 << 19
-"""Rows of the model by which marginals of rows are known better than by a pool of fewer."""
+OTHER_ROWS, OTHER_CODES = 1 << 18, 1 << 22
+"""Rows of the model, with at most so many codes, by which marginals of rows are known better than by
+a pool of fewer."""
 POOL = 3
 """Users of the pool for each user that is chosen."""
 
@@ -320,7 +321,7 @@ class _Users:
             made = self._with_choice(made, rows, view)
             if self.told:
                 described["people"] = self._people_described(view)
-            rows = PoolRows(rows, POOL)
+            rows = PoolRows(rows, POOL) if made.choice is not None else rows
         described["without_id"] = self._without_id(rows.total)
         details = {**outcome.details, "users": described}
         measurements = (*outcome.measurements, *self.released)
@@ -358,7 +359,10 @@ class _Users:
             ends, gaps = self._ends(view), self.order[1].gaps(self.order[0].key)
             marginals += ends
         habits = made.roles.repeated[:MOST_HABITS]
-        others = rows.plain().some(OTHER_ROWS, self.job.seed + 1)
+        if not marginals and gaps is None and not habits:
+            return made
+        count = min(OTHER_ROWS, OTHER_CODES // max(1, len(sizes)))
+        others = rows.plain().some(count, self.job.seed + 1)
         return replace(made, choice=Choice(view, marginals, sizes, POOL, gaps, habits, others))
 
     def _told(self, made: Dealer, rows: ModelRows, view: UserFacts) -> list[Marginal]:
