@@ -18,11 +18,9 @@ from .user_facts import facts_of
 
 PERIODS = 24
 """Equal periods of the first column of the order, at most."""
-COUNTS = (1, 2, 3, 5, 9, 17, 33, 65, 129, 257, 513, 1025, 2049, 4097)
-"""Lower edges of bins of numbers of rows, periods and distinct values. Rows per user are known more
-finely by a release of their own; here their pairs with other facts matter, which have the fewer
-cells."""
-MOST_CONSTANTS, MOST_DISTINCT = 3, 1
+COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096)
+"""Lower edges of bins of numbers of rows, periods and distinct values."""
+MOST_CONSTANTS, MOST_DISTINCT = 3, 2
 """Constants, and columns whose distinct values are counted, at most: those of most lift."""
 
 
