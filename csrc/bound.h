@@ -2,6 +2,7 @@
 #ifndef FDP_BOUND_H
 #define FDP_BOUND_H
 
+#include "bound_tie.h"
 #include "fdp.h"
 #include "team.h"
 
@@ -16,7 +17,7 @@ static inline uint64_t fdp_mix(uint64_t x) {
     return x ^ (x >> 31);
 }
 
-/* Hash of a pair; not symmetric. Keyed by its first argument, the hash of a user's id value. */
+/* Hash of a pair; not symmetric. */
 static inline uint64_t fdp_mix2(uint64_t key, uint64_t x) {
     return fdp_mix(fdp_mix(key + 0x9e3779b97f4a7c15ULL) ^ (x + 0x632be59bd9b4e019ULL));
 }
@@ -34,7 +35,7 @@ int fdp_group(int64_t rows, const uint32_t *user, int64_t users, const uint32_t 
 int fdp_hash_column(int64_t rows, const void *column, int width, uint64_t *hash);
 
 /* Users by their most common key: out[key] += 1 for each user with a key below `keys` (others are not
- * counted). Ties by the smallest mix2(user_hash, key). sorted: keys grouped by user, reordered here. */
+ * counted). Ties by the smallest fdp_tie(user_hash, key), then by key. sorted: keys grouped by user, reordered here. */
 int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
                     uint64_t keys, int threads, int64_t *out);
 
@@ -49,10 +50,11 @@ int fdp_modes(int64_t users, const int64_t *start, uint64_t *sorted, const uint6
 int fdp_agreement(int64_t users, const int64_t *start, uint64_t *sorted, const int32_t *group_of,
                   uint64_t keys, int threads, int64_t *out);
 
-/* Sorts the row numbers of each user, rows[start[u] .. start[u+1]), by time[row], then by mix2(user_hash,
- * content[row]): the order depends on the user's rows and id value alone, up to rows of the same content. */
+/* Sorts the row numbers of each user, rows[start[u] .. start[u+1]), by time[row], then by the tie number of its
+ * `words` words content[row * words ...], each below 2^31, then by these words: the order depends on the user's
+ * rows and id value alone, up to rows of the same content. */
 int fdp_order(int64_t users, const int64_t *start, uint64_t *rows, const uint64_t *user_hash,
-              const uint64_t *time, const uint64_t *content, int threads);
+              const uint64_t *time, int words, const uint32_t *content, int threads);
 
 /* Of codes below `keys` in the order of each user's rows: for each user with n >= 2 rows and group_of[u] >= 0,
  * out[group_of[u]] += floor(2^20 a / (n - 1)), a the number of rows whose `this` is the next row's `that`;
@@ -71,8 +73,8 @@ typedef struct {
 } fdp_cellset;
 
 /* Users by group and number of rows in it. A user with T rows of key k is in cell k * t_max + min(T, t_max) -
- * 1; of those of its cells that have a place, the at most `cap` with the smallest mix2(user_hash, k) are
- * counted: out[place] += 1. */
+ * 1; of those of its cells that have a place, the at most `cap` with the smallest fdp_tie(user_hash, k),
+ * then k, are counted: out[place] += 1. */
 int fdp_groups(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
                const fdp_cellset *set, int64_t t_max, int64_t cap, int threads, int64_t *out);
 
@@ -85,11 +87,14 @@ int fdp_ids_new(int words, uint64_t secret, int threads, fdp_ids **out);
 void fdp_ids_free(fdp_ids *ids);
 int64_t fdp_ids_count(const fdp_ids *ids);
 
-/* Ids of n rows: key has `words` words each; hash[i] is the public hash of a string's value (NULL for 64-bit
- * ids). valid == NULL or valid[i] != 0; else the row is a user of its own. place: out. */
+/* Ids of n rows: key has `words` words each. Of strings also their values, data[offset[i] .. offset[i+1]), or
+ * (data == NULL) hash[i], the public hash of each. valid == NULL or valid[i] != 0; else the row is a user of its
+ * own. place: out. */
 typedef struct {
     int64_t n;
     const uint64_t *key, *hash;
+    const int64_t *offset;
+    const uint8_t *data;
     const uint8_t *valid;
     uint32_t *place;
 } fdp_ids_batch;
@@ -108,15 +113,19 @@ int fdp_ids_settle(fdp_ids *ids, uint64_t position, const uint32_t *place, int64
 /* Replaces places, of batches that are settled, by numbers. */
 int fdp_ids_number(const fdp_ids *ids, int64_t n, uint32_t *place, fdp_team *team);
 
-/* hash[count]: the public hash of every user's id value, 0 for users without an id. All batches are settled. */
-int fdp_ids_hashes(const fdp_ids *ids, uint64_t *hash, fdp_team *team);
+/* hash[count]: the public hash of every user's id value, 0 for users without an id. It is the first 8 bytes of
+ * the SHA-256 of the string, or of the digits of the 64-bit word. All batches are settled. */
+int fdp_ids_hashes(const fdp_ids *ids, int is_signed, uint64_t *hash, fdp_team *team);
 
-/* hash[i] = public hash of a 64-bit id. */
+/* hash[i] = a quick hash of a 64-bit word, which different words do not share. */
 int fdp_ids_hash_words(int64_t n, const uint64_t *id, uint64_t *hash);
 
-/* key[2i], key[2i+1] = SipHash-1-3-128 of string i under the secret key; hash[i] = a public hash of its
- * content. String i is data[offset[i] .. offset[i+1]). */
+/* hash[i] = public hash of a 64-bit id, or of string i (word == NULL), data[offset[i] .. offset[i+1]). */
+int fdp_ids_value_hashes(int64_t n, const uint64_t *word, int is_signed, const int64_t *offset,
+                         const uint8_t *data, uint64_t *hash);
+
+/* key[2i], key[2i+1] = SipHash-1-3-128 of string i, data[offset[i] .. offset[i+1]), under the secret key. */
 int fdp_ids_hash_strings(int64_t n, const int64_t *offset, const uint8_t *data, const uint64_t secret[2],
-                         uint64_t *key, uint64_t *hash);
+                         uint64_t *key);
 
 #endif

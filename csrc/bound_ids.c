@@ -159,10 +159,18 @@ static int grow(const fdp_ids *ids, ids_part *part) {
     return FDP_OK;
 }
 
+/* The public hash of a string of a batch. */
+static inline uint64_t string_hash(const fdp_ids_batch *batch, int64_t row) {
+    if (batch->data == NULL) return batch->hash[row];
+    const int64_t from = batch->offset[row];
+    return fdp_sha64(batch->data + from, (size_t)(batch->offset[row + 1] - from));
+}
+
 /* The place of an id, or of nobody's where key is NULL; *first: whether the row at this position is the first
  * one of its id so far. Slots are at most 2/3 full. */
 static ALWAYS_INLINE int place_of(fdp_ids *ids, int words, ids_part *part, uint64_t h, const uint64_t *key,
-                                  const uint64_t *hash, uint64_t position, uint32_t *place, int *first) {
+                                  const fdp_ids_batch *batch, int64_t row, uint64_t position, int *first) {
+    uint32_t *place = batch->place + row;
     const uint64_t tag = h >> 32 << 32;
     uint64_t at = h & part->mask, s;
     for (; key && (s = part->slot[at]) != 0; at = (at + 1) & part->mask) {
@@ -179,7 +187,7 @@ static ALWAYS_INLINE int place_of(fdp_ids *ids, int words, ids_part *part, uint6
     ids_word *own = entry(ids, words, *place);
     for (int w = 0; w < words; w++) put(own + w, key ? key[w] : 0);
     put(own + words, key ? position : position | NOBODY);
-    if (words == 2) put(own + 3, key ? *hash : 0);
+    if (words == 2) put(own + 3, key ? string_hash(batch, row) : 0);
     *first = 1;
     if (!key) return FDP_OK;
     part->slot[at] = tag | (uint64_t)(*place + 1);
@@ -215,10 +223,8 @@ static ALWAYS_INLINE int find_places(fdp_ids *ids, int words, int alone, ids_par
         for (int32_t j = begin; j < end; j++) {
             const int32_t i = ROW(j);
             const uint64_t *own = valid && !valid[i] ? NULL : key + (int64_t)i * words;
-            const uint64_t *hash = words == 2 ? batch->hash + from + i : NULL;
-            int first = 0,
-                status = place_of(ids, words, part, h[j - begin], own, hash, position + (uint64_t)(from + i),
-                                  batch->place + from + i, &first);
+            int first = 0, status = place_of(ids, words, part, h[j - begin], own, batch, from + i,
+                                             position + (uint64_t)(from + i), &first);
             if (alone && first && status == FDP_OK) status = note(fresh, from + i);
             if (status != FDP_OK) return status;
             if (!alone) piece->first[i] = (uint8_t)first;
@@ -321,6 +327,7 @@ typedef struct {
     const fdp_ids *ids;
     int64_t n;
     uint32_t *place;
+    int is_signed;
     uint64_t *hash;
 } number_job;
 
@@ -347,13 +354,15 @@ static void hash_chunk(void *ctx, int64_t kind, int64_t c) {
         const ids_word *own = entry(job->ids, words, (uint32_t)c * CHUNK + i);
         const uint64_t number = word(own + words);
         if ((number & ~NOBODY) >= (uint64_t)job->ids->count) continue;
-        const uint64_t hash = words == 1 ? fdp_mix2(PUBLIC_KEY, word(own)) : word(own + 3);
-        job->hash[number & ~NOBODY] = number & NOBODY ? 0 : hash;
+        if (number & NOBODY)
+            job->hash[number & ~NOBODY] = 0;
+        else
+            job->hash[number] = words == 1 ? fdp_sha64_word(word(own), job->is_signed) : word(own + 3);
     }
 }
 
-int fdp_ids_hashes(const fdp_ids *ids, uint64_t *hash, fdp_team *team) {
-    number_job job = {.ids = ids, .hash = hash};
+int fdp_ids_hashes(const fdp_ids *ids, int is_signed, uint64_t *hash, fdp_team *team) {
+    number_job job = {.ids = ids, .is_signed = is_signed, .hash = hash};
     fdp_team_each(team, fdp_team_worth(team, ids->count), FDP_TEAM_BLOCK, (int64_t)atomic_load(&ids->chunks),
                   hash_chunk, &job);
     return FDP_OK;
@@ -365,6 +374,14 @@ FDP_CLONES static void hash_words(int64_t n, const uint64_t *restrict id, uint64
 
 int fdp_ids_hash_words(int64_t n, const uint64_t *id, uint64_t *hash) {
     hash_words(n, id, hash);
+    return FDP_OK;
+}
+
+int fdp_ids_value_hashes(int64_t n, const uint64_t *word, int is_signed, const int64_t *offset,
+                         const uint8_t *data, uint64_t *hash) {
+    for (int64_t i = 0; i < n; i++)
+        hash[i] = word != NULL ? fdp_sha64_word(word[i], is_signed)
+                               : fdp_sha64(data + offset[i], (size_t)(offset[i + 1] - offset[i]));
     return FDP_OK;
 }
 
@@ -387,13 +404,13 @@ static inline uint64_t little_endian(const uint8_t *p) {
 }
 
 int fdp_ids_hash_strings(int64_t n, const int64_t *offset, const uint8_t *data, const uint64_t secret[2],
-                         uint64_t *key, uint64_t *hash) {
+                         uint64_t *key) {
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *p = data + offset[i];
         uint64_t length = (uint64_t)(offset[i + 1] - offset[i]);
         uint64_t v0 = secret[0] ^ 0x736f6d6570736575ULL, v1 = secret[1] ^ 0x646f72616e646f6dULL ^ 0xee;
         uint64_t v2 = secret[0] ^ 0x6c7967656e657261ULL, v3 = secret[1] ^ 0x7465646279746573ULL;
-        uint64_t open = fdp_mix2(PUBLIC_KEY, length), m;
+        uint64_t m;
         uint64_t whole = length / 8;
         for (uint64_t j = 0; j <= whole; j++) {
             if (j < whole) {
@@ -405,7 +422,6 @@ int fdp_ids_hash_strings(int64_t n, const int64_t *offset, const uint8_t *data, 
             v3 ^= m;
             ROUND;
             v0 ^= m;
-            open = fdp_mix((open + 0x9e3779b97f4a7c15ULL) ^ m);
         }
         v2 ^= 0xee;
         ROUND;
@@ -417,7 +433,6 @@ int fdp_ids_hash_strings(int64_t n, const int64_t *offset, const uint8_t *data, 
         ROUND;
         ROUND;
         key[2 * i + 1] = v0 ^ v1 ^ v2 ^ v3;
-        hash[i] = open;
     }
     return FDP_OK;
 }

@@ -6,19 +6,32 @@
 
 typedef struct {
     uint64_t time, tie, row;
+    const uint32_t *content;
+    int words;
 } item;
 
 static int by_time(const void *a, const void *b) {
     const item *x = a, *y = b;
     if (x->time != y->time) return x->time < y->time ? -1 : 1;
     if (x->tie != y->tie) return x->tie < y->tie ? -1 : 1;
+    for (int w = 0; w < x->words; w++)
+        if (x->content[w] != y->content[w]) return x->content[w] < y->content[w] ? -1 : 1;
     return (x->row > y->row) - (x->row < y->row);
+}
+
+/* The tie number of a row's words. */
+static uint64_t tie_of(uint64_t hash, int words, const uint32_t *content) {
+    uint64_t s = fdp_tie_begin(hash);
+    for (int w = 0; w < words; w++) s = fdp_tie_step(s, content[w]);
+    return fdp_tie_end(s, hash);
 }
 
 typedef struct {
     int64_t users;
     const int64_t *start;
-    const uint64_t *user_hash, *time, *content;
+    const uint64_t *user_hash, *time;
+    int words;
+    const uint32_t *content;
     uint64_t *rows;
     const uint32_t *this, *that;
     const int32_t *group_of;
@@ -48,9 +61,11 @@ static void order_work(fdp_team *team, int number, void *ctx) {
                     continue;
                 }
             }
-            for (int64_t i = 0; i < n; i++)
-                mine[i] =
-                    (item){job->time[row[i]], fdp_mix2(job->user_hash[u], job->content[row[i]]), row[i]};
+            for (int64_t i = 0; i < n; i++) {
+                const uint32_t *content = job->content + row[i] * (uint64_t)job->words;
+                const uint64_t tie = n > 1 ? tie_of(job->user_hash[u], job->words, content) : 0;
+                mine[i] = (item){job->time[row[i]], tie, row[i], content, job->words};
+            }
             qsort(mine, (size_t)n, sizeof *mine, by_time);
             for (int64_t i = 0; i < n; i++) row[i] = mine[i].row;
         }
@@ -58,9 +73,10 @@ static void order_work(fdp_team *team, int number, void *ctx) {
 }
 
 int fdp_order(int64_t users, const int64_t *start, uint64_t *rows, const uint64_t *user_hash,
-              const uint64_t *time, const uint64_t *content, int threads) {
-    if (threads < 1) return FDP_ERR_ARGUMENT;
+              const uint64_t *time, int words, const uint32_t *content, int threads) {
+    if (threads < 1 || words < 1) return FDP_ERR_ARGUMENT;
     order_job job = {.users = users, .start = start, .rows = rows, .user_hash = user_hash, .time = time};
+    job.words = words;
     job.content = content;
     fdp_team_run(threads, order_work, &job);
     return atomic_load(&job.status);

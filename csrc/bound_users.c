@@ -49,14 +49,21 @@ static inline void add_one(int64_t *cell) {
 static int most_common_key(const users_job *job, int64_t u, uint64_t *found) {
     uint64_t *key = job->sorted + job->start[u], best_tie = 0;
     int64_t n = job->start[u + 1] - job->start[u], most = 0;
+    int tied = 0;
+    *found = 0;
     sort_keys(key, n);
     for (int64_t i = 0; i < n && key[i] < job->keys;) {
         int64_t j = i;
         while (j < n && key[j] == key[i]) j++;
-        if (j - i >= most) {
-            uint64_t tie = fdp_mix2(job->user_hash[u], key[i]);
-            if (j - i > most || tie < best_tie) {
-                most = j - i;
+        if (j - i > most) {
+            most = j - i;
+            *found = key[i];
+            tied = 0;
+        } else if (j - i == most) { /* tie numbers are computed where there are ties */
+            if (!tied) best_tie = fdp_tie(job->user_hash[u], *found);
+            tied = 1;
+            const uint64_t tie = fdp_tie(job->user_hash[u], key[i]);
+            if (tie < best_tie) {
                 *found = key[i];
                 best_tie = tie;
             }
@@ -143,7 +150,7 @@ int fdp_agreement(int64_t users, const int64_t *start, uint64_t *sorted, const i
 }
 
 typedef struct {
-    uint64_t hash;
+    uint64_t hash; /* the key, then its tie number */
     int64_t place;
 } group;
 
@@ -177,10 +184,12 @@ static void groups_user(const users_job *job, int64_t u, group *counted) {
         int64_t j = i;
         while (j < n && key[j] == key[i]) j++;
         int64_t at = place(job->set, (int64_t)key[i] * job->t_max + FDP_MIN(j - i, job->t_max) - 1);
-        if (at >= 0) counted[groups++] = (group){fdp_mix2(job->user_hash[u], key[i]), at};
+        if (at >= 0) counted[groups++] = (group){key[i], at};
         i = j;
     }
-    if (groups > job->cap) {
+    if (groups >
+        job->cap) { /* keys ascend, and so do places: of equal tie numbers the smaller key is first */
+        for (int64_t g = 0; g < groups; g++) counted[g].hash = fdp_tie(job->user_hash[u], counted[g].hash);
         qsort(counted, (size_t)groups, sizeof *counted, by_hash);
         groups = job->cap;
     }

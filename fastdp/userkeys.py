@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
@@ -27,6 +28,22 @@ MOST_ROWS = 1 << 40
 
 MOST_CODES = 1 << 20
 """The most codes of a pair of columns in `Succession`."""
+
+
+TIE_BITS = 30
+"""Bits of the numbers from which tie numbers are made (docs/explain/ties.md)."""
+
+
+def tie_blocks(domain: Domain, columns: Sequence[str]) -> list[tuple[str, ...]]:
+    """The columns in order, in blocks of at most 2^30 cells or of one column. Numbers of a row's cells
+    over the blocks, in C order, are the words of its tie number."""
+    blocks: list[tuple[str, ...]] = []
+    for name in columns:
+        if blocks and domain.cells((*blocks[-1], name)) <= 1 << TIE_BITS:
+            blocks[-1] = (*blocks[-1], name)
+        else:
+            blocks.append((name,))
+    return blocks
 
 
 def _whole(name: str, value) -> int:

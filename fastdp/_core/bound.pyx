@@ -20,7 +20,7 @@ cdef extern from "bound.h" nogil:
     int fdp_most_common(int64_t, const int64_t *, uint64_t *, const uint64_t *, uint64_t, int, int64_t *)
     int fdp_modes(int64_t, const int64_t *, uint64_t *, const uint64_t *, uint64_t, int, uint64_t *)
     int fdp_agreement(int64_t, const int64_t *, uint64_t *, const int32_t *, uint64_t, int, int64_t *)
-    int fdp_order(int64_t, const int64_t *, uint64_t *, const uint64_t *, const uint64_t *, const uint64_t *,
+    int fdp_order(int64_t, const int64_t *, uint64_t *, const uint64_t *, const uint64_t *, int, const uint32_t *,
                   int)
     int fdp_neighbours(int64_t, const int64_t *, const uint32_t *, const uint32_t *, const int32_t *, int64_t,
                        uint64_t, int, int64_t *)
@@ -39,14 +39,17 @@ cdef extern from "bound.h" nogil:
         int64_t n
         const uint64_t *key
         const uint64_t *hash
+        const int64_t *offset
+        const uint8_t *data
         const uint8_t *valid
         uint32_t *place
     int fdp_ids_find(fdp_ids *, uint64_t, const fdp_ids_batch *, uint32_t **, int64_t *)
     int fdp_ids_settle(fdp_ids *, uint64_t, const uint32_t *, int64_t, const uint32_t *)
     int fdp_ids_number(const fdp_ids *, int64_t, uint32_t *, fdp_team *)
-    int fdp_ids_hashes(const fdp_ids *, uint64_t *, fdp_team *)
+    int fdp_ids_hashes(const fdp_ids *, int, uint64_t *, fdp_team *)
+    int fdp_ids_value_hashes(int64_t, const uint64_t *, int, const int64_t *, const uint8_t *, uint64_t *)
     int fdp_ids_hash_words(int64_t, const uint64_t *, uint64_t *)
-    int fdp_ids_hash_strings(int64_t, const int64_t *, const uint8_t *, const uint64_t *, uint64_t *,
+    int fdp_ids_hash_strings(int64_t, const int64_t *, const uint8_t *, const uint64_t *,
                              uint64_t *)
 
 
@@ -156,15 +159,16 @@ def order(
     uint64_t[::1] rows,
     const uint64_t[::1] user_hash,
     const uint64_t[::1] time,
-    const uint64_t[::1] content,
+    const uint32_t[:, ::1] content,
     int threads,
 ):
-    """Sorts the row numbers of each user in place, by time and then by a keyed hash of the content."""
-    cdef int code
+    """Sorts the row numbers of each user in place, by time, then by the tie number of the content's words, then
+    by these words."""
+    cdef int code, words = content.shape[1]
     if rows.shape[0]:
         with nogil:
             code = fdp_order(
-                user_hash.shape[0], &start[0], &rows[0], &user_hash[0], &time[0], &content[0], threads
+                user_hash.shape[0], &start[0], &rows[0], &user_hash[0], &time[0], words, &content[0, 0], threads
             )
         check(code, "the users", USERS)
 
@@ -221,7 +225,7 @@ def groups(
 
 
 def hash_words(const uint64_t[::1] ids):
-    """Public hashes of 64-bit ids."""
+    """Quick hashes of 64-bit words, which different words do not share."""
     out = np.empty(ids.shape[0], np.uint64)
     cdef uint64_t[::1] view = out
     cdef int code
@@ -233,21 +237,44 @@ def hash_words(const uint64_t[::1] ids):
 
 
 def hash_strings(const int64_t[::1] offset, const uint8_t[::1] data, const uint64_t[::1] secret):
-    """(uint64[2n] keyed 128-bit hashes, uint64[n] public hashes) of the strings
-    data[offset[i]:offset[i+1]]."""
+    """uint64[2n]: keyed 128-bit hashes of the strings data[offset[i]:offset[i+1]]."""
     cdef int64_t n = offset.shape[0] - 1
     key = np.empty(2 * n, np.uint64)
-    out = np.empty(n, np.uint64)
-    cdef uint64_t[::1] key_view = key, view = out
+    cdef uint64_t[::1] key_view = key
     cdef uint8_t nothing = 0
     cdef int code
     if n > 0:
         with nogil:
             code = fdp_ids_hash_strings(
-                n, &offset[0], &data[0] if data.shape[0] else &nothing, &secret[0], &key_view[0], &view[0]
+                n, &offset[0], &data[0] if data.shape[0] else &nothing, &secret[0], &key_view[0]
             )
         check(code, "the users", USERS)
-    return key, out
+    return key
+
+
+def word_hashes(const uint64_t[::1] words, bint is_signed):
+    """uint64[n]: public hashes of 64-bit ids, by their digits."""
+    cdef int64_t n = words.shape[0]
+    out = np.empty(n, np.uint64)
+    cdef uint64_t[::1] view = out
+    if n:
+        with nogil:
+            fdp_ids_value_hashes(n, &words[0], is_signed, NULL, NULL, &view[0])
+    return out
+
+
+def string_hashes(const int64_t[::1] offset, const uint8_t[::1] data):
+    """uint64[n]: public hashes of the strings data[offset[i]:offset[i+1]]."""
+    cdef int64_t n = offset.shape[0] - 1
+    out = np.empty(max(n, 0), np.uint64)
+    cdef uint64_t[::1] view = out
+    cdef uint8_t nothing = 0
+    if n > 0:
+        with nogil:
+            fdp_ids_value_hashes(
+                n, NULL, 0, &offset[0], &data[0] if data.shape[0] else &nothing, &view[0]
+            )
+    return out
 
 
 cdef class Ids:
@@ -267,10 +294,14 @@ cdef class Ids:
     def __len__(self):
         return fdp_ids_count(self.c)
 
-    def find(self, const uint64_t[::1] key, const uint64_t[::1] hash, const uint8_t[::1] valid,
+    def find(self, const uint64_t[::1] key, strings, const uint64_t[::1] hash, const uint8_t[::1] valid,
              uint64_t position):
         """(place of each id's entry, rows that may be the first ones of their ids), uint32; the rows begin at
-        this position. hash: of strings, else None. Rows that are not valid become users of their own."""
+        this position. Of strings: their (offset, data), or the public hash of each. Rows that are not valid
+        become users of their own."""
+        cdef const int64_t[::1] offset
+        cdef const uint8_t[::1] data
+        cdef uint8_t nothing = 0
         cdef int64_t n = key.shape[0] // self.words, found = 0
         cdef fdp_ids_batch batch
         cdef uint32_t *rows = NULL
@@ -278,10 +309,20 @@ cdef class Ids:
         place = np.empty(n, np.uint32)
         cdef uint32_t[::1] view = place
         if n:
-            if self.words == 2 and (hash is None or hash.shape[0] < n) or valid is not None and valid.shape[0] < n:
-                raise ValueError("as many hashes and flags as ids are needed")
             batch.n, batch.key, batch.place = n, &key[0], &view[0]
-            batch.hash = &hash[0] if hash is not None else NULL
+            batch.hash, batch.offset, batch.data = NULL, NULL, NULL
+            known = n if valid is None else int(np.count_nonzero(valid))  # the others may come last
+            if strings is not None:
+                offset, data = strings
+                if offset.shape[0] - 1 < known:
+                    raise ValueError("as many strings as ids are needed")
+                batch.offset, batch.data = &offset[0], &data[0] if data.shape[0] else &nothing
+            elif self.words == 2:
+                if hash is None or hash.shape[0] < n:
+                    raise ValueError("as many hashes as ids are needed")
+                batch.hash = &hash[0]
+            if valid is not None and valid.shape[0] < n:
+                raise ValueError("as many flags as ids are needed")
             batch.valid = &valid[0] if valid is not None else NULL
             with nogil:
                 code = fdp_ids_find(self.c, position, &batch, &rows, &found)
@@ -310,13 +351,14 @@ cdef class Ids:
             with nogil:
                 fdp_ids_number(self.c, place.shape[0], &place[0], team.c)
 
-    def hashes(self, threads=1):
-        """uint64[len(self)]: the public hash of every user's id value (0 for users without an id)."""
+    def hashes(self, threads=1, bint is_signed=True):
+        """uint64[len(self)]: the public hash of every user's id value (0 for users without an id). is_signed:
+        whether ids of one word are."""
         cdef int64_t n = fdp_ids_count(self.c)
         cdef Team team = team_of(threads)
         out = np.empty(n, np.uint64)
         cdef uint64_t[::1] view = out
         if n:
             with nogil:
-                fdp_ids_hashes(self.c, &view[0], team.c)
+                fdp_ids_hashes(self.c, is_signed, &view[0], team.c)
         return out

@@ -31,29 +31,36 @@ class EngineOptions(Struct, frozen=True):
 
 class OpenCounter(Struct):
     """An engine over a run's rows. table: the rows, where the engine holds them in this process.
-    reading: PRIVATE numbers of rows and users that were read; empty if nothing was read."""
+    reading: PRIVATE numbers of rows and users that were read; empty if nothing was read. about: what
+    the statement says of the engine; public."""
 
     counter: Counter
     table: Table | None
     close: Callable[[], None]
     reading: Mapping[str, int] = field(default_factory=dict)
+    about: Mapping[str, str] = field(default_factory=dict)
 
 
 class Engine:
     """Counts a run's rows. name: as it is registered. counts: the sources that it takes, for error
     texts; a source names its engines. divides: it has `partitions`. holds_rows: the rows are in this
-    process while it is open, so that a report can use them."""
+    process while it is open, so that a report can use them. links: it counts linked tables."""
 
     name: ClassVar[str]
     counts: ClassVar[str] = "a source that this process can read"
     divides: ClassVar[bool] = False
     holds_rows: ClassVar[bool] = True
+    links: ClassVar[bool] = True
 
     def check(self, options: EngineOptions) -> None:
         """Raise UsageError if the engine has no such option, or its value is out of range."""
         if options.partitions is not None and not self.divides:
             dividing = [engine.name for engine in ENGINES if engine.divides]
             raise UsageError(f"partitions= needs engine={' or '.join(map(repr, dividing))}")
+
+    def check_run(self, source: Source, schema: Schema, numbers: bool) -> None:
+        """Raise, before anything is charged, if the engine cannot count what a run asks of a source.
+        numbers: the run asks for numbers (`Counter.user_sums`)."""
 
     def open(self, source: Source, schema: Schema, options: EngineOptions) -> OpenCounter:
         """Read the source and count over it. The caller closes it after the last count."""
@@ -63,10 +70,15 @@ class Engine:
         self, sources: Mapping[str, Source], links: Links, options: EngineOptions
     ) -> list[OpenCounter]:
         """The same of linked tables: over the parents' table and over each child's table."""
-        raise UsageError(f"engine={self.name!r} cannot count linked tables; use engine='local'")
+        raise UsageError(no_links(self.name))
 
 
 ENGINES: Registry[type[Engine]] = Registry("engine", __package__)
+
+
+def no_links(name: str) -> str:
+    """Why an engine does not open linked tables."""
+    return f"engine={name!r} cannot count linked tables; use engine='local' on the same sources"
 
 
 def reading(rows: int, users: int, dropped: int, malformed: int) -> dict[str, int]:

@@ -63,7 +63,8 @@ def _deal(pieces: list[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]
     columns = [np.concatenate([piece.codes[name] for piece in pieces]) for name in names]
     rows = len(columns[0])
     users = _users([piece.user for piece in pieces if isinstance(piece.user, Prepared)])
-    where = by_user(bound.hash_rows(columns, rows) if users is None else users.hash, partitions)
+    hashes = bound.hash_rows(columns, rows) if users is None else users.hash
+    where = by_user(hashes, partitions)
     if users is not None and users.valid is not None:
         where = np.where(users.valid, where, by_user(bound.hash_rows(columns, rows), partitions))
     order = np.argsort(where.astype(np.uint16), kind="stable")  # a radix sort
@@ -79,7 +80,7 @@ def _deal(pieces: list[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]
         ids["key"] = users.key.reshape(rows, -1).take(order, axis=0)
         width += 8 * ids["key"].shape[1] + 9
         if ids["key"].shape[1] > 1:
-            ids["hash"] = users.hash[order]
+            ids["hash"] = hashes[order]
         elif int(ids["key"].max()) < 1 << 32:
             ids["key"] = ids["key"].astype(
                 np.uint32
@@ -115,11 +116,17 @@ def _users(users: Sequence[Prepared]) -> Prepared | None:
     valid = None
     if any(one.valid is not None for one in users):
         valid = np.concatenate(
-            [np.ones(len(one.hash), np.uint8) if one.valid is None else one.valid for one in users]
+            [np.ones(_ids_of(one), np.uint8) if one.valid is None else one.valid for one in users]
         )
-    texts = [one.texts for one in users if one.texts is not None]
+    texts = [one.hash for one in users if not one.one_word]
     key = np.concatenate([one.key for one in users])
-    return Prepared(users[0].kind, key, np.concatenate(texts) if texts else None, valid)
+    hashes = np.concatenate(texts) if texts else None
+    return Prepared(users[0].kind, key, None, valid, texts=hashes)
+
+
+def _ids_of(users: Prepared) -> int:
+    """Number of ids of a batch."""
+    return len(users.key) // (1 if users.one_word else 2)
 
 
 class Joined:
@@ -140,7 +147,9 @@ class Joined:
         user = None
         if "key" in message:
             key = np.ascontiguousarray(message["key"], np.uint64)
-            user = Prepared(message["kind"], key, message.get("hash"), message.get("valid"))
+            user = Prepared(
+                message["kind"], key, None, message.get("valid"), texts=message.get("hash")
+            )
         left_out = message.get("dropped", 0), message.get("null_ids", 0)
         self._waiting.append(Encoded(codes, user, message["rows"], *left_out, exact))
         self._rows += message["rows"]

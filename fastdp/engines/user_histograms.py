@@ -134,12 +134,13 @@ def in_order(
     table: Table, order: tuple[str, ...], content: tuple[str, ...], threads: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(start, rows, time): the numbers of each user's rows in order of the columns `order`, ties by
-    the keyed hash of the codes of the columns `content`; those of user u start at start[u]. time:
+    the tie numbers of the codes of the columns `content`; those of user u start at start[u]. time:
     the rows' numbers in C order over `order`."""
     time = _cells(table, order, threads)
     start, rows, hashes = _grouped(table, np.arange(table.rows, dtype=np.uint64))
-    content_hash = bound.hash_rows([table.codes[name] for name in content], table.rows)
-    bound.order(start, rows, hashes, time, content_hash, threads)
+    blocks = [_cells(table, block, threads) for block in userkeys.tie_blocks(table.domain, content)]
+    words = np.stack([block.astype(np.uint32) for block in blocks], axis=1)
+    bound.order(start, rows, hashes, time, np.ascontiguousarray(words), threads)
     return start, rows, time[rows].astype(np.int64)
 
 

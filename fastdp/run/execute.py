@@ -190,7 +190,10 @@ def _measure_and_write(
         if truth is None:
             counter.close()
     outcomes = [with_source_facts(outcome, source, changed) for outcome in outcomes]
-    runs = [finalize(spec, i, o, reserved, outputs[i], folder) for i, o in enumerate(outcomes)]
+    runs = [
+        finalize(spec, i, o, reserved, outputs[i], folder, counter.about)
+        for i, o in enumerate(outcomes)
+    ]
     if truth is None:
         return runs, []
     return runs, [Comparison(spec, i, truth, run) for i, run in enumerate(runs)]

@@ -2,6 +2,7 @@
 
 import json
 import resource
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -31,9 +32,10 @@ def finalize(
     reserved: Reserved,
     output: Output,
     folder: RunFolder | None,
+    engine: Mapping[str, str] | None = None,
 ) -> Run:
     """The run of epsilon `i`, complete: its statement is made and, where there is a folder,
-    everything is written to its staging place."""
+    everything is written to its staging place. engine: what the statement says of the engine."""
     public = spec.options.public
     spec.reporter.begin(i, spec.label(i) if spec.several else "")
     mechanism = {
@@ -44,6 +46,8 @@ def finalize(
         **spec.described,
         **outcome.details,
     }
+    if engine:
+        mechanism["engine"] = dict(engine)
     if spec.plugins:
         mechanism["plugins"] = list(spec.plugins)
     if derived := [name for name in spec.schema.domain if name not in spec.schema.modelled]:

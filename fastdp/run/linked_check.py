@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .._core import bound
 from ..schema.linked_schema import LinkedSchema
 from ..tables.linked_tables import Links
 from ..tables.userids import UserIndex
@@ -70,7 +71,8 @@ class KeyFile:
                 column = batch.column(0)
                 if column.null_count:
                     yield NULL_KEY
-                yield index.prepare(column.drop_null()).hash
+                keys = index.prepare(column.drop_null())
+                yield bound.hash_words(keys.key) if keys.one_word else keys.hash
 
 
 def keys_without_parent(parents: Sequence[KeyFile], children: Sequence[KeyFile]) -> int:

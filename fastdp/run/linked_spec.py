@@ -12,6 +12,7 @@ import msgspec
 
 from .._util.notebook_progress import shown_by
 from .._util.progress import Reporter
+from ..engines.engine import ENGINES, no_links
 from ..errors import PrivacyError, UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config, Ids
@@ -138,6 +139,8 @@ def validate_linked(
             "linked tables: give all of them as Spark DataFrames, or set engine='local'"
         )
     options = replace(options, engine=engines.pop())
+    if not ENGINES.get(str(options.engine)).links:
+        raise UsageError(no_links(str(options.engine)))
     recipe, epsilons, configs = divided(links, mechanism, epsilon, delta, options)
     return LinkedSpec(
         options=options,

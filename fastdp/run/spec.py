@@ -11,6 +11,7 @@ from inspect import Parameter, signature
 from typing import Any, Literal, TypedDict, TypeVar
 
 from .._util.progress import Progress, Reporter
+from ..engines.engine import ENGINES
 from ..errors import UsageError, did_you_mean
 from ..mechanisms.base import Config
 from ..mechanisms.recipe import Recipe
@@ -157,6 +158,8 @@ class RunSpec:
     def check_source(self, source: Source) -> None:
         """Raises, before anything is charged, if the source cannot be read by the schema."""
         check_source(source, self.schema)
+        engine = ENGINES.get(str(self.options.engine))()
+        engine.check_run(source, self.schema, self.numbers is not None)
 
     def with_schema(self, schema: Schema) -> RunSpec:
         """The spec after private domains were found: configs are resolved again by the finished

@@ -144,8 +144,9 @@ def synthesize(
     max_cells : int, optional
         Limit on the cells of the model, in place of the recipe's; a run that could need more is refused
         before anything is charged.
-    engine : "local" or "spark", optional
-        What counts: threads over one table, or Spark's executors.
+    engine : "local", "spark" or "sql", optional
+        What counts: threads over one table, Spark's executors, or the database of `fastdp.sql`, which then
+        sends sums and no rows (docs/guide/databases.md).
         None: "spark" for a Spark DataFrame, else "local". Results are the same to the bit; a run may be
         resumed with another engine. See docs/guide/several-processes.md.
     partitions : int, optional

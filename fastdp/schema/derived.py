@@ -325,6 +325,11 @@ class Transform(Derived):
         """(largest value, divisor) of `divmod`."""
         return self.max or 0, self.by or 1
 
+    @property
+    def reach(self) -> int | None:
+        """The largest value in the domain, whose least is 0; None if there is none."""
+        return self._rule.reach(self)
+
     def split(self, values: np.ndarray) -> Split:
         return self._rule.split(self, values)
 

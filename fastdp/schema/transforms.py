@@ -31,6 +31,10 @@ class NamedTransform(Protocol):
     def sizes(self, field: Any) -> tuple[int, ...]:
         """Number of codes of each part; SchemaError if the entry's options make no sense."""
 
+    def reach(self, field: Any) -> int | None:
+        """The largest value in the domain, whose least is 0; None if there is none."""
+        return None
+
     def split(self, field: Any, values: np.ndarray) -> Split:
         """(int64 codes of each part, mask of the values that lie in the domain) of int64 values."""
 
@@ -46,6 +50,9 @@ class Divmod(NamedTransform):
         if not field.by or field.by < 1 or field.max is None or field.max < 0:
             raise fail(field.name, "by", "divmod needs by >= 1 and max >= 0")
         return field.max // field.by + 1, field.by
+
+    def reach(self, field: Any) -> int:
+        return field.range[0]
 
     def split(self, field: Any, values: np.ndarray) -> Split:
         high, by = field.range
@@ -65,6 +72,9 @@ class Clock(NamedTransform):
         if 60 % field.range[1]:
             raise fail(field.name, "by", "the grid in minutes must divide an hour")
         return (25, 60 // field.range[1])[: max(1, len(field.names))]
+
+    def reach(self, field: Any) -> int:
+        return 2400
 
     def split(self, field: Any, values: np.ndarray) -> Split:
         good = (values >= 0) & (values <= 2400) & (values % 100 < 60)

@@ -3,7 +3,9 @@
 Whole numbers, dates, times and floats are compared exactly as 64-bit words; strings, binaries and
 decimals by a 128-bit keyed hash (csrc/bound_ids.c says why that is safe). Each user also has a
 public hash of the *value* of the id: every random choice among the rows of one user is keyed by
-this hash, so that no choice depends on other users in the table.
+this hash, so that no choice depends on other users in the table. It is the first 8 bytes of the
+SHA-256 of a text, or of the digits of a number, so that databases can compute it
+(docs/explain/ties.md); it is computed once for each user.
 """
 
 from __future__ import annotations
@@ -26,19 +28,35 @@ from .sql import column_of_objects
 
 
 class Prepared(Struct, frozen=True, eq=False):
-    """Ids of one batch, not yet looked up. texts: public hashes of texts; None for ids of one word.
-    codes: for a dictionary array, the position of each row's id among the distinct values."""
+    """Ids of one batch, not yet looked up. strings: offsets and bytes of texts; texts: public hashes
+    of texts, where only these are known. Both are None for ids of one word. codes: for a dictionary
+    array, the position of each row's id among the distinct values."""
 
     kind: str
     key: np.ndarray
-    texts: np.ndarray | None
+    strings: tuple[np.ndarray, np.ndarray] | None
     valid: np.ndarray | None
     codes: np.ndarray | None = None
+    texts: np.ndarray | None = None
+
+    @property
+    def one_word(self) -> bool:
+        """Whether the key of an id is its value."""
+        return self.strings is None and self.texts is None
 
     @property
     def hash(self) -> np.ndarray:
         """Public hashes of the ids."""
-        return bound.hash_words(self.key) if self.texts is None else self.texts
+        if self.texts is not None:
+            return self.texts
+        if self.strings is not None:
+            return bound.string_hashes(*self.strings)
+        return bound.word_hashes(self.key, is_signed(self.kind))
+
+
+def is_signed(kind: str) -> bool:
+    """Whether ids of one word of this kind are numbers with a sign."""
+    return kind not in ("uint64", "float")
 
 
 class Found(Struct, frozen=True, eq=False):
@@ -129,7 +147,8 @@ class UserIndex:
             offset = np.frombuffer(offsets, dtype, len(ids) + 1, ids.offset * dtype.itemsize)
         content = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
         offset = np.ascontiguousarray(offset, np.int64)
-        return Prepared(kind, *bound.hash_strings(offset, content, self._secret), valid)
+        key = bound.hash_strings(offset, content, self._secret)
+        return Prepared(kind, key, (offset, content), valid)
 
     def _prepare_dictionary(self, ids: pa.DictionaryArray) -> Prepared:
         """Hashes each dictionary value that occurs in the batch once; values that do not occur in
@@ -141,7 +160,7 @@ class UserIndex:
         distinct = self.prepare(pc.take(ids.dictionary, of_numpy(np.flatnonzero(used))))
         renumber = np.cumsum(used) - 1
         codes = np.where(missing, -1, renumber[np.where(missing, 0, codes)] if len(used) else -1)
-        return Prepared(distinct.kind, distinct.key, distinct.texts, distinct.valid, codes)
+        return Prepared(distinct.kind, distinct.key, distinct.strings, distinct.valid, codes)
 
     def agree(self, kind: str) -> None:
         """Raise DataError unless all ids so far are of this kind, since ids of two kinds cannot be
@@ -163,20 +182,14 @@ class UserIndex:
             if self._ids is None:
                 words = 2 if batch.kind.startswith(("string", "decimal")) else 1
                 self._ids = bound.Ids(words, int(self._secret[0]), self._threads)
-        key, texts, valid, codes = batch.key, batch.texts, batch.valid, batch.codes
-        if (
-            codes is not None
-            and texts is not None
-            and (nulls := np.count_nonzero(missing := codes < 0))
-        ):
-            codes = np.where(missing, len(texts) + np.cumsum(missing) - 1, codes)
-            valid = (np.arange(len(texts) + nulls) < len(texts)).view(np.uint8)
-            key, texts = (
-                np.append(key, np.zeros(2 * nulls, np.uint64)),
-                np.resize(texts, len(valid)),
-            )
+        key, valid, codes = batch.key, batch.valid, batch.codes
+        if codes is not None and (nulls := np.count_nonzero(missing := codes < 0)):
+            distinct = len(key) // 2
+            codes = np.where(missing, distinct + np.cumsum(missing) - 1, codes)
+            valid = (np.arange(distinct + nulls) < distinct).view(np.uint8)
+            key = np.append(key, np.zeros(2 * nulls, np.uint64))
         try:
-            place, fresh = self._ids.find(key, texts, valid, position)
+            place, fresh = self._ids.find(key, batch.strings, batch.texts, valid, position)
         except OverflowError as error:
             raise DataError(
                 "the table has more than 2^32-2 distinct users, which is the limit"
@@ -201,7 +214,9 @@ class UserIndex:
 
     def hashes(self, threads: Team | int = 1) -> np.ndarray:
         """uint64[len(self)]: public hash of each user's id value."""
-        return np.empty(0, np.uint64) if self._ids is None else self._ids.hashes(threads)
+        if self._ids is None:
+            return np.empty(0, np.uint64)
+        return self._ids.hashes(threads, is_signed(str(self.kind)))
 
 
 def numbered(ids: np.ndarray, dtype: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -4,25 +4,30 @@
 context manager that gives a `Counter` over the rows of an Arrow table.
 """
 
-from collections.abc import Callable, Iterator
+import contextlib
+import re
+from collections.abc import Callable, Collection, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 
 from fastdp import userkeys as keys
+from fastdp.codec.encode import type_problems
 from fastdp.domain import Domain
 from fastdp.engines import Counter
+from fastdp.engines.local import local
+from fastdp.errors import DataError, SchemaError
 from fastdp.numbers import typed
 from fastdp.numbers.encoding import ClampedSums
 from fastdp.numbers.sums_plan import SumsPlan
 from fastdp.schema import Schema
-from fastdp.tables.userids import UserIndex
+from fastdp.tables import ingest
 
 from ..builders import schema_with_users
 from ..reference import counting as slow
-from . import numbers_cases
+from . import coding_cases, numbers_cases
 
 SIZES = {"a": 5, "b": 300, "c": 2}
 CLIQUES = [("a", "b"), ("b", "a"), ("c",), ("b", "c"), ("a",), ()]
@@ -47,9 +52,14 @@ class Case:
 
     def hashes(self) -> dict:
         users = list(dict.fromkeys(who for who in self.ids if who is not None))
-        hashes = UserIndex().prepare(pa.array(users)).hash.tolist() if users else []
+        hashes = [slow.id_hash(_written(who)) for who in users]
         alone = {owner: 0 for owner in self.owners if isinstance(owner, tuple)}
         return alone | dict(zip(users, hashes, strict=True))
+
+
+def _written(who: int | str | float) -> int | str:
+    """An id as it is hashed; a float by the number of its bits."""
+    return int(np.float64(who + 0.0).view(np.uint64)) if isinstance(who, float) else who
 
 
 def schema_with(user: str | None, null: str = "drop") -> Schema:
@@ -116,6 +126,72 @@ def check_numbers(open_engine: Open) -> None:
             plan = SumsPlan(number, ClampedSums(number.groups, -(1 << 40), 1 << 40))
             values = numbers_cases.wanted(question, made.rows)[0]
             same(question, engine.user_sums(plan), values)
+
+
+def coded_schema(names: Collection[str], policy: dict[str, str]) -> Schema | None:
+    """A schema of columns of `coding_cases`, each read from a source column of its name; without
+    those whose kind does not take the policy."""
+    columns = {}
+    for name in names:
+        entry = {name: {**coding_cases.COLUMNS[name], **policy}}
+        with contextlib.suppress(SchemaError):
+            Schema.from_dict({"columns": entry})
+            columns |= entry
+    if not columns:
+        return None
+    return Schema.from_dict({"columns": columns, "user": {"column": "who"}})
+
+
+def check_codes(open_engine: Open, kinds: Collection[str] | None = None) -> dict[str, set[str]]:
+    """Codes of every source type by every kind of column and policy. An engine gives the integers of
+    the local one, or refuses a column before it reads a row and names engine='local'. Returns the
+    columns that it refused, by source type. Columns that drop what overflows are read one at a time,
+    since they would drop each other's rows."""
+    refused: dict[str, set[str]] = {}
+    for kind, values in coding_cases.sources().items():
+        if kinds is not None and kind not in kinds:
+            continue
+        types = pa.schema([("x", values.type)])
+        fields = coded_schema(coding_cases.COLUMNS, coding_cases.POLICIES[0]).fields
+        readable = [
+            n for n, f in fields.items() if not type_problems([replace(f, source="x")], types)
+        ]
+        who = pa.array([f"n{i % 5}" for i in range(len(values))])
+        source = pa.table({**{name: values for name in readable}, "who": who})
+        for policy in coding_cases.POLICIES:
+            counted = [n for n in readable if n not in refused.get(kind, ())]
+            groups = [counted]
+            if policy["overflow"] == "drop":
+                groups = [[n] for n in counted] if kind in coding_cases.DROPPED else []
+            for names in groups:
+                told = _refused(open_engine, source, kind, names, policy)
+                refused[kind] = refused.get(kind, set()) | told
+    return {kind: names for kind, names in refused.items() if names}
+
+
+def _refused(
+    open_engine: Open, source: pa.Table, kind: str, names: list[str], policy: dict[str, str]
+) -> set[str]:
+    """Compare the columns that an engine counts; those that it refuses."""
+    refused: set[str] = set()
+    while left := [name for name in names if name not in refused]:
+        schema = coded_schema(left, policy)
+        if schema is None:
+            return refused
+        cliques = [tuple(c.name for c in item.parts) for item in schema.fields.values()]
+        try:
+            with open_engine(source, schema) as engine:
+                counted = engine.marginals(cliques, 2)
+        except DataError as error:
+            found = re.search("column '([a-z]+)'", str(error))
+            assert found and "engine='local'" in str(error), f"{kind}: {error}"
+            refused.add(found[1])
+            continue
+        wanted = local(ingest.read(source, schema, threads=1), 1).marginals(cliques, 2)
+        for clique in cliques:
+            same(f"{clique} from {kind}, {policy}", counted[clique], wanted[clique])
+        break
+    return refused
 
 
 def check_marginals(one: Case, engine: Counter) -> None:

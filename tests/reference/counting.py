@@ -1,5 +1,6 @@
 """Slow, obvious twins of the counting and bounding kernels: plain Python and numpy.add.at."""
 
+import hashlib
 import itertools
 from collections import Counter, defaultdict
 
@@ -10,6 +11,46 @@ from tests.reference.sample import GOLDEN, mix
 
 def mix2(key: int, x: int) -> int:
     return mix(mix(key + GOLDEN) ^ (x + 0x632BE59BD9B4E019) % (1 << 64))
+
+
+PRIME = (1 << 31) - 1
+
+
+def id_hash(who) -> int:
+    """The public hash of an id: of its bytes, or of its digits."""
+    raw = who if isinstance(who, bytes) else str(who).encode()
+    return int.from_bytes(hashlib.sha256(raw).digest()[:8], "big")
+
+
+def tie_of_words(hashed: int, words) -> int:
+    """The number that breaks ties, as docs/explain/ties.md specifies it."""
+    number = (hashed >> 32) % PRIME
+    for word in [*words, hashed % (1 << 32)]:
+        number = pow(number + word, 5, PRIME)
+    return number
+
+
+def tie(hashed: int, key: int) -> int:
+    """The tie number of one key, which is divided into digits of 30 bits."""
+    digits = [key % (1 << 30)]
+    while key >= 1 << 30:
+        key >>= 30
+        digits.append(key % (1 << 30))
+    return tie_of_words(hashed, digits)
+
+
+def row_words(codes, sizes, columns, row) -> list[int]:
+    """Cells of a row over blocks of columns that have at most 2^30 cells together."""
+    words, cells = [], 1 << 40
+    for name in columns:
+        code = int(codes[name][row])
+        if cells * sizes[name] <= 1 << 30:
+            words[-1] = words[-1] * sizes[name] + code
+            cells *= sizes[name]
+        else:
+            words.append(code)
+            cells = sizes[name]
+    return words
 
 
 def row_weights(ids, clip: int | None) -> list[int]:
@@ -48,7 +89,7 @@ def most_common(ids, keys, hashes, size: int) -> np.ndarray:
     for u, own_keys in by_user(ids, keys).items():
         count = Counter(k for k in own_keys if k >= 0)
         if count:
-            best = min(count, key=lambda k: (-count[k], mix2(hashes[u], k)))
+            best = min(count, key=lambda k: (-count[k], tie(hashes[u], k), k))
             out[best] += 1
     return out
 
@@ -62,7 +103,7 @@ def groups(ids, keys, hashes, t_max: int, cells: list[int], cap: int) -> np.ndar
             cell = k * t_max + min(times, t_max) - 1
             if cell in place:
                 there[k] = place[cell]
-        for k in sorted(there, key=lambda k: mix2(hashes[u], k))[:cap]:
+        for k in sorted(there, key=lambda k: (tie(hashes[u], k), k))[:cap]:
             out[there[k]] += 1
     return out
 
@@ -97,10 +138,12 @@ def succession(ids, codes, sizes, hashes, key) -> np.ndarray:
     for u, rows in by_user(ids, range(len(ids))).items():
 
         def place(row, u=u):
-            content = 0
-            for name in key.domain_columns:
-                content = mix2(content, int(codes[name][row]))
-            return [int(codes[name][row]) for name in key.order], mix2(hashes[u], content)
+            words = row_words(codes, sizes, key.domain_columns, row)
+            return (
+                [int(codes[name][row]) for name in key.order],
+                tie_of_words(hashes[u], words),
+                words,
+            )
 
         rows = sorted(rows, key=place)
         lead = key.order[0]
@@ -138,7 +181,7 @@ def user_table(ids, codes, hashes, columns, edges) -> dict:
     for u, rows in by_user(ids, range(len(ids))).items():
         for name in columns:
             count = Counter(int(codes[name][r]) for r in rows)
-            out[name].append(min(count, key=lambda k: (-count[k], mix2(hashes[u], k))))
+            out[name].append(min(count, key=lambda k: (-count[k], tie(hashes[u], k), k)))
         out["rows per user"].append(max(g for g, edge in enumerate(edges) if edge <= len(rows)))
     return {name: np.array(column, np.int64) for name, column in out.items()}
 
@@ -152,7 +195,7 @@ def user_facts(ids, codes, sizes, hashes, view) -> dict:
             mine = [int(codes[column][r]) for r in rows]
             count = Counter(mine)
             if kind == "constant":
-                out[name].append(min(count, key=lambda k: (-count[k], mix2(hashes[u], k))))
+                out[name].append(min(count, key=lambda k: (-count[k], tie(hashes[u], k), k)))
                 continue
             if kind in ("first", "last", "active"):
                 periods = [code * numbers[0] // sizes[column] for code in mine]

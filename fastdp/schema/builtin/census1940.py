@@ -40,6 +40,9 @@ class Wage:
     def sizes(self, field) -> tuple[int, ...]:
         return 52, 8 if self.classes else 100
 
+    def reach(self, field) -> None:
+        """Values have no largest one."""
+
     def split(self, field, values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         good = (values >= 0) & (values <= _WAGE_MISSING)
         values = np.where(good, values, 0)
@@ -71,6 +74,9 @@ class HouseValue:
 
     def sizes(self, field) -> tuple[int, ...]:
         return (_VALUE_TOP // 5 + 3,)
+
+    def reach(self, field) -> None:
+        """Values have no largest one."""
 
     def split(self, field, values: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         good = (values >= 0) & (values <= _VALUE_LAST)

@@ -27,6 +27,7 @@ class DuckdbRelation(Source):
 class SqlQuery(Source):
     """A query on a connection (`fastdp.sql`), which the database runs each time it is read."""
 
+    engines = ("local", "sql")
     opens_freely = False
 
     @classmethod

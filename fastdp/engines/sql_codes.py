@@ -1,0 +1,431 @@
+"""Codes of the rows of a query as SQL expressions: the rules of `codec.rules`, written for a
+database.
+
+Expressions are made of public facts alone: the schema, and names and types of the query's columns. A
+code is a whole number, or -1 where the policy drops the row. No value makes an expression fail, in
+whatever order a database evaluates it: what could is replaced by a harmless value first, in an inner
+select (`guards`). Texts are compared as bytes, whatever the collation."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from msgspec import Struct, field
+
+from .._core.codes import DROP
+from .._util.lazy import pa
+from ..codec import encode
+from ..codec.maps import Source
+from ..codec.policy import null_code, other_code
+from ..codec.rules import Rule, rule_of
+from ..errors import DataError
+from ..schema import Schema, dtypes
+from ..schema.coding import Listed
+from ..schema.columns import Column
+from ..schema.derived import Timestamp, Transform
+from ..schema.epoch import UNITS
+from .sql_dialects import Dialect
+
+DAY = 86_400
+FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
+"""Years 1 to 9999 in seconds since 1970, as in `codec.maps`."""
+MOST_DECIMAL = 10**38 - 1
+MOST_CASES = 4096
+"""The most listed numbers that are written into a statement."""
+MOST_VALUES = 1 << 20
+"""The most values of a transform that are looked up."""
+MOMENT_RANGE = {"ns": (-(1 << 63) + 1, (1 << 63) - 1)}
+"""Times that a literal of a unit can hold, where these are fewer than the calendar's."""
+
+
+class Lookup(Struct, frozen=True, eq=False):
+    """A small public table (k, v0, v1, ...) to be joined: the codes of each key k."""
+
+    name: str
+    keys: Any
+    codes: tuple[np.ndarray, ...]
+
+
+class CodedQuery(Struct):
+    """What makes codes of a query's rows. values: expressions of the source's columns, by alias;
+    guards: expressions over these that are safe to compute with; joins: lookups, and the alias that
+    each is joined on; codes: expression of each code column; drops: code columns that can be -1."""
+
+    values: dict[str, str] = field(default_factory=dict)
+    guards: dict[str, str] = field(default_factory=dict)
+    joins: list[tuple[Lookup, str]] = field(default_factory=list)
+    codes: dict[str, str] = field(default_factory=dict)
+    drops: list[str] = field(default_factory=list)
+
+    def select(self, query: str, more: dict[str, str]) -> str:
+        """Codes, and `more` expressions of the source's columns by alias."""
+        inner = ", ".join(f"{x} AS {name}" for name, x in (self.values | more).items())
+        made = f"SELECT {inner} FROM ({query}) AS source"
+        if self.guards:
+            guards = ", ".join(f"{x} AS {name}" for name, x in self.guards.items())
+            made = f"SELECT plain.*, {guards} FROM ({made}) AS plain"
+        joins = "".join(
+            f" LEFT JOIN {lookup.name} ON {lookup.name}.k = guarded.{x}" for lookup, x in self.joins
+        )
+        codes = ", ".join([*(f"{x} AS {name}" for name, x in self.codes.items()), *more])
+        return f"SELECT {codes} FROM ({made}) AS guarded{joins}"
+
+
+def coded_query(
+    schema: Schema, types: pa.Schema, own_types: dict[str, str], dialect: Dialect, prefix: str
+) -> CodedQuery:
+    """The codes of all columns of a schema, under the names c0, c1, ... in the domain's order.
+    types: Arrow's, own_types: the database's. DataError where a type cannot be read at all, or not
+    by a database."""
+    if problems := encode.type_problems(schema.fields.values(), types):
+        raise DataError("<sql>: " + "; ".join(problems))
+    alias = {name: f"c{i}" for i, name in enumerate(schema.domain)}
+    made = CodedQuery()
+    for i, item in enumerate(schema.fields.values()):
+        kind = types.field(item.source).type
+        source = Source.of(item.dtype, kind)
+        assert source is not None, "the types were checked"
+        own = own_types.get(item.source, "").upper()
+        x = dialect.quoted(item.source)
+        writer = _Writer(dialect, made, source, own, f"x{i}", f"{prefix}k{i}", item.source)
+        if isinstance(item, Timestamp):
+            parts = writer.calendar(x, item)
+        elif isinstance(item, Transform):
+            parts = writer.transformed(x, item)
+        elif isinstance(item, Column) and item.coding is not None:
+            parts = {item.name: writer.column(x, item)}
+        else:
+            raise writer.refused(f"columns of kind {item.kind!r}")
+        for column in item.parts:
+            made.codes[alias[column.name]] = parts[column.name]
+            if "drop" in (column.null.action, column.overflow.action):
+                made.drops.append(alias[column.name])
+    made.codes = {name: made.codes[name] for name in alias.values()}
+    return made
+
+
+class _Writer:
+    """Writes the codes of one field. x: the alias of its values; table: the name of its lookup."""
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        made: CodedQuery,
+        source: Source,
+        own: str,
+        x: str,
+        table: str,
+        name: str,
+    ):
+        self.dialect, self.made, self.source = dialect, made, source
+        self.own, self.x, self.table, self.name = own, x, table, name
+
+    def refused(self, what: str) -> DataError:
+        return DataError(
+            f"column {self.name!r}: engine='sql' cannot encode {what} from {self.own or self.kind};"
+            " cast the column in the query, or use engine='local' on the same query"
+        )
+
+    @property
+    def kind(self) -> pa.DataType:
+        return self.source.kind
+
+    def column(self, x: str, column: Column) -> str:
+        """The code of a column that is encoded value by value."""
+        t = pa.types
+        if t.is_null(self.kind):
+            self.made.values[self.x] = f"CAST(NULL AS {self.dialect.whole})"
+            return str(_plain(null_code(column)))
+        if self.source.form in ("text", "dictionary"):
+            return self._listed_texts(x, column)
+        rule = rule_of(column, self.source)
+        if self.source.form == "time":
+            return self._times(x, column, rule)
+        self.made.values[self.x] = self._number(x)
+        if self.source.form == "float":
+            return self._floats(rule)
+        return self._whole(rule)
+
+    # --- texts
+
+    def _listed_texts(self, x: str, column: Column) -> str:
+        coding = column.coding
+        if not isinstance(coding, Listed) or dtypes.family(column.dtype) != "string":
+            raise self.refused(f"{column.dtype}")
+        self.made.values[self.x] = text_bytes(x, self.kind, self.own, self.dialect, self.refused)
+        keys = pa.array([str(value).encode() for value in coding.values], pa.binary())
+        lookup = Lookup(self.table, keys, (np.arange(len(keys)),))
+        self.made.joins.append((lookup, self.x))
+        null, other = _plain(null_code(column)), _plain(other_code(column))
+        found = f"COALESCE({self.table}.v0, {other})"
+        return f"CASE WHEN {self.x} IS NULL THEN {null} ELSE {found} END"
+
+    # --- numbers
+
+    def _number(self, x: str) -> str:
+        t, d = pa.types, self.dialect
+        if t.is_boolean(self.kind):
+            return f"CASE WHEN {x} THEN 1 WHEN NOT {x} THEN 0 END"
+        if self.source.form == "float":
+            return f"CAST({x} AS {d.float64})"
+        if t.is_decimal(self.kind) and not self.own.startswith(("DECIMAL", "HUGEINT", "NUMERIC(")):
+            raise self.refused(f"{self.source.dtype}")
+        if t.is_uint64(self.kind):
+            return f"CAST({x} AS HUGEINT)"
+        return f"CAST({x} AS {d.whole})" if t.is_integer(self.kind) else x
+
+    def _at_least(self, key: int) -> str:
+        """Whether x is at least a key of the rule; x IS NOT NULL."""
+        if pa.types.is_decimal(self.kind):
+            if not -MOST_DECIMAL <= key <= MOST_DECIMAL:
+                return "(1 = 0)" if key > 0 else "(1 = 1)"
+            if not self.own.startswith("HUGEINT"):
+                return f"{self.x} >= {self.dialect.decimal(key, self.kind.scale)}"
+        return f"{self.x} >= {self.dialect.integer(key)}"
+
+    def _whole(self, rule: Rule) -> str:
+        """Of whole numbers and decimals."""
+        null = f"WHEN {self.x} IS NULL THEN {_plain(rule.null)}"
+        if rule.way == "bins":
+            codes = [_plain(code) for code in rule.codes]
+            return f"CASE {null} ELSE {search(self._at_least, rule.keys, codes)} END"
+        if rule.way == "list":
+            return f"CASE {null} ELSE {self._runs(rule)} END"
+        first, last = rule.keys
+        low, high = math.ceil(first * rule.step), math.floor(last * rule.step) + 1
+        inside = f"{self._at_least(low)} AND NOT {self._at_least(high)}"
+        safe, d = f"{self.x}g", self.dialect
+        self.made.guards[safe] = f"CASE WHEN {inside} THEN {self.x} END"
+        fraction = ""
+        if pa.types.is_decimal(self.kind) and rule.step != 1:
+            fraction = f"WHEN {safe} <> floor({safe}) THEN {_plain(rule.other)} "
+        above = f"WHEN {self._at_least(high)} THEN {_plain(rule.above)}"
+        code = f"{d.to_whole(f'floor({safe})' if fraction else safe)} - {d.integer(first)}"
+        outside = f"WHEN {safe} IS NULL THEN {_plain(rule.below)}"
+        return f"CASE {null} {above} {outside} {fraction}ELSE {code} END"
+
+    def _runs(self, rule: Rule) -> str:
+        """Of listed numbers: a binary search over runs of equal or rising codes, as bins."""
+        if len(rule.keys) > MOST_CASES:
+            raise self.refused(f"more than {MOST_CASES} listed numbers")
+        return search(self._at_least, *_as_bins(rule, 1))
+
+    def _floats(self, rule: Rule) -> str:
+        x, d = self.x, self.dialect
+        cases = (
+            f"WHEN {x} IS NULL THEN {_plain(rule.null)} WHEN {d.is_nan(x)} THEN {_plain(rule.nan)}"
+        )
+
+        def at_least(key: float) -> str:
+            return f"{x} >= {d.double(key)}"
+
+        if rule.way == "bins":
+            codes = [_plain(code) for code in rule.codes]
+            return f"CASE {cases} ELSE {search(at_least, rule.keys, codes)} END"
+        if rule.way == "list":
+            if len(rule.keys) > MOST_CASES or any(math.isinf(key) for key in rule.keys):
+                raise self.refused(f"infinities or more than {MOST_CASES} listed numbers")
+            return f"CASE {cases} ELSE {search(at_least, *_as_bins(rule, None))} END"
+        first, last = _float_ends(*rule.keys)
+        safe, inside = f"{x}g", f"{at_least(first)} AND {x} <= {d.double(last)}"
+        self.made.guards[safe] = (
+            f"CASE WHEN {d.is_nan(x)} THEN NULL WHEN {inside} AND {x} = floor({x}) THEN {x} END"
+        )
+        below = f"WHEN NOT {at_least(first)} THEN {_plain(rule.below)}"
+        above = f"WHEN {x} > {d.double(last)} THEN {_plain(rule.above)}"
+        fraction = f"WHEN {safe} IS NULL THEN {_plain(rule.other)}"
+        code = f"{d.to_whole(safe)} - {d.integer(rule.keys[0])}"
+        return f"CASE {cases} {below} {above} {fraction} ELSE {code} END"
+
+    # --- times
+
+    def _check_clock(self, own: pa.DataType) -> None:
+        """Times with a zone are compared with those alone, as points in time."""
+        zone = getattr(self.kind, "tz", None)
+        if (zone is None) != (getattr(own, "tz", None) is None):
+            raise self.refused(f"{self.source.dtype} on another clock")
+
+    def _time_key(self, seconds: Fraction) -> str:
+        """Whether x is at least a time, in seconds since 1970; compared in the source's own type."""
+        if pa.types.is_date(self.kind):
+            return f"{self.x} >= {self.dialect.day(math.ceil(seconds / DAY))}"
+        unit = self.kind.unit
+        ticks = math.ceil(seconds * UNITS[unit])
+        least, most = MOMENT_RANGE.get(unit, (ticks, ticks))
+        if ticks > most:
+            return "(1 = 0)"
+        if ticks < least:
+            return "(1 = 1)"
+        zoned = self.kind.tz is not None
+        return f"{self.x} >= {self.dialect.moment(ticks, unit, zoned)}"
+
+    def _times(self, x: str, column: Column, rule: Rule) -> str:
+        own = dtypes.arrow(column.dtype)
+        self._check_clock(own)
+        if pa.types.is_date64(self.kind):
+            raise self.refused(f"{self.source.dtype}")
+        if pa.types.is_date(own):
+            per_second = Fraction(1, DAY) if own.bit_width == 32 else Fraction(1000)
+            one = 1 if own.bit_width == 32 else 86_400_000
+        else:
+            per_second, one = Fraction(UNITS[own.unit]), 1
+        self.made.values[self.x] = x
+        codes = [_plain(code) for code in rule.codes]
+        keys: Sequence[int] = rule.keys
+        if rule.way == "list":
+            keys, codes = _as_bins(rule, one)
+        found = search(lambda key: self._time_key(Fraction(key) / per_second), keys, codes)
+        return f"CASE WHEN {self.x} IS NULL THEN {_plain(rule.null)} ELSE {found} END"
+
+    def calendar(self, x: str, item: Timestamp) -> dict[str, str]:
+        """As `Timestamp.split`, in whole numbers that are not negative."""
+        if self.source.form != "time" or getattr(self.kind, "tz", None) is not None:
+            raise self.refused("calendar parts")
+        if pa.types.is_date64(self.kind):
+            raise self.refused("calendar parts")
+        d, safe = self.dialect, f"{self.x}g"
+        self.made.values[self.x] = x
+        first, last = FIRST_SECOND, LAST_SECOND + 1
+        if {"year", "date"} & set(item.names):
+            first, last = max(first, item.span[0] * DAY), min(last, (item.span[1] + 1) * DAY)
+        inside = f"{self._time_key(Fraction(first))} AND NOT {self._time_key(Fraction(last))}"
+        dated = pa.types.is_date(self.kind)
+        zero = d.day(0) if dated else d.moment(0, self.kind.unit, False)
+        moment = f"(CASE WHEN {inside} THEN {self.x} ELSE {zero} END)"
+        seconds = f"{d.days(moment)} * {DAY}" if dated else d.seconds(moment, self.kind.unit)
+        # Counted from the year 1, so that every number below is at least 0; day 0 was a Monday.
+        self.made.guards[safe] = f"{seconds} + {-FIRST_SECOND}"
+        from_year_1 = -FIRST_SECOND // DAY
+        day = d.divided(safe, DAY)
+        hour = d.divided(d.remainder(safe, DAY), 3600)
+        monday = 0 if item.week_start == "monday" else 1
+        weekday = d.remainder(f"{day} + {monday}", 7)
+        since_1970 = f"({day} - {from_year_1})"
+        minutes = d.divided(d.remainder(safe, 3600), 60)
+        codes: dict[str, Callable[[], str]] = {
+            "shift": lambda: f"{weekday} * 3 + {d.divided(hour, 8)}",
+            "hour": lambda: hour,
+            "minute": lambda: d.divided(minutes, max(item.step // 60, 1)),
+            "day_of_week": lambda: weekday,
+            "day": lambda: f"{d.civil(since_1970, 'day')} - 1",
+            "month": lambda: f"{d.civil(since_1970, 'month')} - 1",
+            "year": lambda: f"{d.civil(since_1970, 'year')} - {item.years[0]}",
+            "date": lambda: f"{since_1970} - {d.integer(item.span[0])}",
+        }
+        out = {}
+        for column, part in zip(item.parts, item.names, strict=True):
+            null, other = _plain(null_code(column)), _plain(other_code(column))
+            cases = f"WHEN {self.x} IS NULL THEN {null} WHEN NOT ({inside}) THEN {other}"
+            out[column.name] = f"CASE {cases} ELSE {codes[part]()} END"
+        return out
+
+    def transformed(self, x: str, item: Transform) -> dict[str, str]:
+        """By a table of all values that the transform accepts."""
+        if self.source.form != "whole" or item.reach is None or item.reach > MOST_VALUES:
+            raise self.refused(f"the transform {item.transform!r}")
+        self.made.values[self.x] = self._number(x)
+        values = np.arange(item.reach + 1)
+        codes, good = item.split(values)
+        kept = tuple(np.asarray(own)[good].astype(np.int64) for own in codes)
+        lookup = Lookup(self.table, pa.array(values[good], pa.int64()), kept)
+        self.made.joins.append((lookup, self.x))
+        out = {}
+        for i, column in enumerate(item.parts):
+            null, other = _plain(null_code(column)), _plain(other_code(column))
+            found = f"COALESCE({self.table}.v{i}, {other})"
+            out[column.name] = f"CASE WHEN {self.x} IS NULL THEN {null} ELSE {found} END"
+        return out
+
+
+def text_bytes(
+    x: str, kind: pa.DataType, own: str, dialect: Dialect, refused: Callable[[str], DataError]
+) -> str:
+    """Texts or bytes of a column as bytes."""
+    t = pa.types
+    inner = kind.value_type if t.is_dictionary(kind) else kind
+    if t.is_binary(inner) or t.is_large_binary(inner):
+        return x
+    if not (t.is_string(inner) or t.is_large_string(inner)):
+        raise refused(f"texts of {inner}")
+    plain = own.startswith(("VARCHAR", "TEXT", "CHARACTER VARYING", "BPCHAR", "CHARACTER"))
+    return dialect.bytes_of(x if plain else f"CAST({x} AS {dialect.texts})")
+
+
+def _plain(code: int) -> int:
+    return -1 if code == DROP else int(code)
+
+
+def search(at_least: Callable[[Any], str], keys: Sequence[Any], codes: Sequence[Any]) -> str:
+    """codes[number of keys that x is at least], as a binary search of nested CASEs."""
+    if not keys or len(set(codes)) == 1:
+        return str(codes[0])
+    half = len(keys) // 2
+    low = search(at_least, keys[:half], codes[: half + 1])
+    high = search(at_least, keys[half + 1 :], codes[half + 1 :])
+    return f"CASE WHEN {at_least(keys[half])} THEN {high} ELSE {low} END"
+
+
+def _as_bins(rule: Rule, one: int | None) -> tuple[list[Any], list[int]]:
+    """A rule of listed keys as bins: each key holds up to `one` above it, or (None) is a float."""
+    other = _plain(rule.other)
+    keys: list[Any] = []
+    codes = [other]
+    for key, code in zip(rule.keys, rule.codes):
+        end = math.nextafter(key, math.inf) if one is None else key + one
+        if keys and keys[-1] == key:
+            codes[-1] = _plain(code)
+        else:
+            keys.append(key)
+            codes.append(_plain(code))
+        keys.append(end)
+        codes.append(other)
+    return keys, codes
+
+
+def _float_ends(first: int, last: int) -> tuple[float, float]:
+    """The floats nearest to the ends of a range, inside of it."""
+    low, high = float(first), float(last)
+    if int(low) < first:
+        low = math.nextafter(low, math.inf)
+    if high >= 2.0**63 or int(high) > last:
+        high = math.nextafter(high, -math.inf)
+    return low, high
+
+
+def id_value(schema: Schema, types: pa.Schema, own_types: dict[str, str], dialect: Dialect) -> str:
+    """A user's id as bytes; NULL where a row has none. `tables.idvalues` says which ids are equal:
+    texts byte by byte, whole numbers, dates and decimals by their value, here in digits."""
+    assert schema.user is not None
+    found = types.get_all_field_indices(schema.user)
+    if len(found) != 1:
+        raise DataError(f"<sql>: column {schema.user!r} is missing, or occurs more than once")
+    kind = types.field(found[0]).type
+    own, t = own_types.get(schema.user, "").upper(), pa.types
+    x = dialect.quoted(schema.user)
+
+    def refused(what: str) -> DataError:
+        return DataError(
+            f"user column {schema.user!r}: engine='sql' does not compare ids that are {own or kind}"
+            f" ({what}); cast the column in the query, or use engine='local' on the same query"
+        )
+
+    inner = kind.value_type if t.is_dictionary(kind) else kind
+    if t.is_string(inner) or t.is_large_string(inner) or t.is_binary(inner):
+        if schema.user_dtype is not None:
+            family = dtypes.family(schema.user_dtype)
+            if family not in ("string", "bool"):
+                raise refused(f"texts that spell {schema.user_dtype}")
+        return text_bytes(x, kind, own, dialect, refused)
+    if t.is_boolean(kind):
+        digits = f"CASE WHEN {x} THEN '1' WHEN NOT {x} THEN '0' END"
+    elif t.is_integer(kind) or own.startswith(("DECIMAL", "HUGEINT")):
+        digits = f"CAST({x} AS {dialect.texts})"
+    elif t.is_null(kind):
+        digits = f"CAST(NULL AS {dialect.texts})"
+    else:
+        raise refused("neither texts nor whole numbers")
+    return dialect.bytes_of(digits)

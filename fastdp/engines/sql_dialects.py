@@ -1,0 +1,176 @@
+"""How databases spell what is not the same everywhere: a class for each, of some twenty functions.
+
+Only exact operations are used: comparisons, and arithmetic on whole numbers that fit in 63 bits. A
+dialect never writes a cast that a value could make fail.
+
+Tested on servers: DuckDB and PostgreSQL. The texts of the others are checked by a parser alone
+(`tests/engines/test_sql_dialects.py`), and no engine uses them yet."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+PRIME = (1 << 31) - 1
+"""Tie numbers are computed modulo this prime: products of two stay below 2^62."""
+
+
+def _written(ticks: int, unit: str) -> str:
+    """A time or day as ISO 8601 writes it, with a blank."""
+    return str(np.array(ticks, f"datetime64[{unit}]")).replace("T", " ")
+
+
+class Dialect:
+    """The SQL standard, as far as it goes. whole: 64 bits; wide: more than 64."""
+
+    name: ClassVar[str] = "SQL"
+    float64: ClassVar[str] = "DOUBLE PRECISION"
+    whole: ClassVar[str] = "BIGINT"
+    texts: ClassVar[str] = "VARCHAR"
+    sizes: ClassVar[tuple[tuple[str, int], ...]] = (("SMALLINT", 1 << 15), ("INTEGER", 1 << 31))
+    temporary: ClassVar[str] = "CREATE TEMPORARY TABLE"
+    quote: ClassVar[str] = '"'
+
+    def quoted(self, name: str) -> str:
+        """A column's or table's name."""
+        return self.quote + name.replace(self.quote, self.quote * 2) + self.quote
+
+    def text(self, value: str) -> str:
+        """A literal text."""
+        return "'" + value.replace("'", "''") + "'"
+
+    def integer(self, value: int) -> str:
+        """A literal whole number. The digits of -2^63 alone are beyond 64 bits."""
+        if value == -(1 << 63):
+            return f"CAST({self.text(str(value))} AS {self.whole})"
+        return f"({value})" if value < 0 else str(value)
+
+    def double(self, value: float) -> str:
+        """A literal float, as a text that is cast: `0.1` would be a decimal."""
+        return f"CAST({self.text(repr(float(value)))} AS {self.float64})"
+
+    def decimal(self, value: int, scale: int) -> str:
+        """A literal decimal, `value` times 10^-scale; at most 38 digits."""
+        digits = f"{'-' if value < 0 else ''}{abs(value):0{scale + 1}d}"
+        number = f"{digits[:-scale]}.{digits[-scale:]}" if scale else digits
+        return f"CAST({self.text(number)} AS DECIMAL(38, {scale}))"
+
+    def moment(self, ticks: int, unit: str, zoned: bool) -> str:
+        """A literal time: `ticks` of a unit since 1970."""
+        at = _written(ticks, unit)
+        kind = "TIMESTAMP WITH TIME ZONE" if zoned else "TIMESTAMP"
+        return f"CAST({self.text(at + ('+00' if zoned else ''))} AS {kind})"
+
+    def day(self, days: int) -> str:
+        """A literal date, `days` after 1970."""
+        return f"CAST({self.text(_written(days, 'D'))} AS DATE)"
+
+    def is_nan(self, x: str) -> str:
+        return f"{x} = {self.double(float('nan'))}"
+
+    def to_whole(self, x: str) -> str:
+        """A number that is known to be whole, and to fit, as 64 bits."""
+        return f"CAST({x} AS {self.whole})"
+
+    def bytes_of(self, x: str) -> str:
+        """The UTF-8 bytes of a text."""
+        raise NotImplementedError
+
+    def sha256(self, x: str) -> str:
+        """The SHA-256 of bytes, as 64 lower-case hexadecimal digits."""
+        raise NotImplementedError
+
+    def hex_number(self, x: str) -> str:
+        """The whole number that eight hexadecimal digits spell."""
+        raise NotImplementedError
+
+    def seconds(self, x: str, unit: str) -> str:
+        """Whole seconds since 1970, rounded down, of a time between the years 1 and 9999."""
+        raise NotImplementedError
+
+    def days(self, x: str) -> str:
+        """Days since 1970 of a date between the years 1 and 9999."""
+        return f"({x} - {self.day(0)})"
+
+    def civil(self, day: str, part: str) -> str:
+        """year, month or day of a day since 1970."""
+        return f"CAST(extract({part} FROM {self.day(0)} + CAST({day} AS INTEGER)) AS {self.whole})"
+
+    def divided(self, x: str, by: int) -> str:
+        """The quotient, rounded down, of a whole number that is not negative."""
+        raise NotImplementedError
+
+    def remainder(self, x: str, by: int) -> str:
+        """The remainder of a whole number that is not negative."""
+        return f"(({x}) % {by})"
+
+    def small(self, size: int) -> str:
+        """The smallest type for codes below `size`."""
+        return next((kind for kind, most in self.sizes if size <= most), self.whole)
+
+
+class DuckDb(Dialect):
+    """DuckDB. Its texts are UTF-8; `//` rounds towards zero; NaN equals itself."""
+
+    name = "DuckDB"
+    float64 = "DOUBLE"
+    sizes = (("UTINYINT", 1 << 8), ("USMALLINT", 1 << 16), ("UINTEGER", 1 << 32))
+    temporary = "CREATE TEMP TABLE"
+    moments: ClassVar[dict[str, str]] = {
+        "s": "TIMESTAMP_S",
+        "ms": "TIMESTAMP_MS",
+        "us": "TIMESTAMP",
+        "ns": "TIMESTAMP_NS",
+    }
+
+    def moment(self, ticks: int, unit: str, zoned: bool) -> str:
+        at = _written(ticks, unit)
+        kind = "TIMESTAMPTZ" if zoned else self.moments[unit]
+        return f"CAST({self.text(at + ('+00' if zoned else ''))} AS {kind})"
+
+    def is_nan(self, x: str) -> str:
+        return f"isnan({x})"
+
+    def bytes_of(self, x: str) -> str:
+        # A cast to BLOB would read `\x41` as one byte.
+        return f"encode({x})"
+
+    def sha256(self, x: str) -> str:
+        return f"sha256({x})"
+
+    def hex_number(self, x: str) -> str:
+        return f"CAST('0x' || {x} AS BIGINT)"
+
+    def seconds(self, x: str, unit: str) -> str:
+        if unit == "ns":
+            ticks, per = f"epoch_ns({x})", 10**9
+        else:
+            ticks, per = f"epoch_us({x})", 10**6
+        return f"(({ticks} - ((({ticks}) % {per}) + {per}) % {per}) // {per})"
+
+    def divided(self, x: str, by: int) -> str:
+        return f"(({x}) // {by})"
+
+
+class Postgres(Dialect):
+    """PostgreSQL: no unsigned types, `/` of whole numbers rounds towards zero, NaN equals itself."""
+
+    name = "PostgreSQL"
+    texts = "TEXT"
+
+    def bytes_of(self, x: str) -> str:
+        return f"convert_to({x}, 'UTF8')"
+
+    def sha256(self, x: str) -> str:
+        return f"encode(sha256({x}), 'hex')"
+
+    def hex_number(self, x: str) -> str:
+        return f"CAST(CAST('x' || {x} AS bit(32)) AS BIGINT) & 4294967295"
+
+    def seconds(self, x: str, unit: str) -> str:
+        return f"CAST(floor(extract(epoch FROM {x})) AS BIGINT)"  # of NUMERIC, exact
+
+    def divided(self, x: str, by: int) -> str:
+        return f"(({x}) / {by})"
