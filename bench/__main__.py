@@ -256,6 +256,11 @@ BENCHES = {
         " hindsight",
         (("--tables", "lognormal", "ties", "--rows", "10000", "--seeds", "1", "--no-save"),),
     ),
+    "on_demand": Bench(
+        "partial rows completed: seconds; a model's predictions beside boosting",
+        (("--rows", "5000"),),
+        ((),),
+    ),
     "linked": Bench(
         "households and their persons, made together and made apart",
         (("--parents", "300", "--seeds", "0", "1", "--no-save"),),

@@ -33,7 +33,7 @@ NO_MODEL = (
     "this run has no model of its rows ({name} makes rows in another way), so no row can be drawn given "
     "others; filter the run's own rows (run.data)"
 )
-SIZES_FROM = 1 << 18
+SIZES_FROM = 1 << 15
 """Synthetic rows from which numbers of rows per user are taken."""
 ROUNDS = 24
 """How often rows are drawn again in place of those whose written values miss a condition. Only
@@ -53,6 +53,8 @@ class Run(Protocol):
     def _output(self) -> Output | None: ...
     @property
     def _law(self) -> RowLaw: ...
+    @property
+    def _user_sizes(self) -> np.ndarray: ...
     def reader(self) -> pa.RecordBatchReader: ...
 
 
@@ -230,7 +232,7 @@ def _owners(run: Run, law: RowLaw, n: int, where: Mapping[str, Any], seed: int) 
     if run.schema.user is None or not n:
         return np.arange(n)
     rng = np.random.Generator(np.random.Philox(key=[seed, 9]))
-    sizes = _sizes(run)
+    sizes = run._user_sizes
     constant = set(Habits.of(run.schema, run.privacy).constant)
     fixed = {a: c for a, c in where.items() if a in constant}
     chance = probability(law, where) / probability(law, fixed) if where else 1.0
@@ -245,7 +247,7 @@ def _owners(run: Run, law: RowLaw, n: int, where: Mapping[str, Any], seed: int) 
     return owner[rng.permutation(n)]
 
 
-def _sizes(run: Run) -> np.ndarray:
+def user_sizes(run: Run) -> np.ndarray:
     """Rows of each user among the first synthetic rows of a run; 1 where these have no users."""
     found = np.zeros(0, np.int64)
     user = run.schema.user

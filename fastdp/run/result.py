@@ -24,6 +24,7 @@ from .matching_rows import stored_rows
 from .output import Output
 
 if TYPE_CHECKING:
+    import numpy as np
     import pandas as pd
     import pyarrow.dataset as pads
 
@@ -305,6 +306,12 @@ class Run:
 
         with reading_folder(self.out):
             return classifier_of(self, target, threads)
+
+    @cached_property
+    def _user_sizes(self) -> np.ndarray:
+        from .on_demand import user_sizes
+
+        return user_sizes(self)
 
     @cached_property
     def _law(self) -> RowLaw:
