@@ -239,7 +239,7 @@ class Schema:
     def without_users(self) -> Schema:
         """The same columns for a table without user ids: nothing is said of users or of the order
         of their rows."""
-        none = {"user": None, "max_rows_per_user": None, "user_dtype": None}
+        none: dict[str, Any] = {"user": None, "max_rows_per_user": None, "user_dtype": None}
         return replace(self, **none, order=(), user_amounts=())
 
     def with_constraints(self, constraints: Iterable[Constraint | Mapping[str, Any]]) -> Schema:
