@@ -105,6 +105,8 @@ def _code(column: Column, value: Any) -> int:
         return column.null_code
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, bytes):  # what rows of a column of bytes hold; a schema lists texts
+        value = value.decode(errors="surrogateescape")
     code = None if value is None else column.code_of(value)
     if isinstance(column, Numeric):
         code = None  # a bin holds many values: one of them would not be the bin
