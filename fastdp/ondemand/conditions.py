@@ -73,7 +73,7 @@ class Condition:
                 self._of_numbers(column, [float(v) for v in values])
                 self._derived(schema)
                 return
-        chosen = select(column, condition)
+        chosen = select(column, _as_texts(condition))
         self.column, self.weights = column, chosen.part
         if isinstance(column, Numeric) and isinstance(condition, tuple | range):
             limits = (
@@ -120,6 +120,15 @@ class Condition:
         code = np.arange(days.size)
         inside = (code + first >= low) & (code + first < high) & (code < days.base)
         self.column, self.weights = days, inside.astype(float)
+
+
+def _as_texts(condition: Any) -> Any:
+    """A condition whose bytes, as rows of a binary column hold them, are the schema's texts."""
+    if isinstance(condition, list | set | frozenset):
+        return [_as_texts(value) for value in condition]
+    if isinstance(condition, bytes | bytearray | memoryview):
+        return bytes(condition).decode("utf-8", "surrogateescape")
+    return condition
 
 
 def _day(value: Any, end: bool) -> float:
