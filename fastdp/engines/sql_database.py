@@ -15,7 +15,7 @@ import numpy as np
 from .._util.arrow import of_numpy
 from .._util.lazy import pa
 from ..errors import DataError
-from .sql_dialects import Dialect, DuckDb, Postgres
+from .sql_dialects import Dialect, DuckDb
 
 Result = TypeVar("Result")
 HIDDEN = "its message may quote private values and is not shown"
@@ -141,31 +141,6 @@ class DuckDbConnection(Database):
     def snapshot(self) -> str:
         (moment,) = self.ask("SELECT txid_current()")
         return f"transaction {int(moment[0])}"
-
-
-class PostgresConnection(Database):
-    """A connection of ADBC or psycopg to PostgreSQL."""
-
-    dialect = Postgres()
-
-    def _execute(self, statement: str) -> None:
-        with self.connection.cursor() as cursor:
-            cursor.execute(statement)
-
-    def _fetch(self, statement: str) -> pa.Table:
-        with self.connection.cursor() as cursor:
-            cursor.execute(statement)
-            if hasattr(cursor, "fetch_arrow_table"):
-                return cursor.fetch_arrow_table()
-            rows = cursor.fetchall()
-            width = len(cursor.description)
-        columns = list(zip(*rows, strict=True)) or [()] * width
-        return pa.table(
-            {
-                f"c{i}": pa.array(list(map(int, column)), pa.int64())
-                for i, column in enumerate(columns)
-            }
-        )
 
 
 def _int64(column: pa.ChunkedArray) -> np.ndarray:

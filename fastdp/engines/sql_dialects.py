@@ -3,8 +3,7 @@
 Only exact operations are used: comparisons, and arithmetic on whole numbers that fit in 63 bits. A
 dialect never writes a cast that a value could make fail.
 
-Tested on servers: DuckDB and PostgreSQL. The texts of the others are checked by a parser alone
-(`tests/engines/test_sql_dialects.py`), and no engine uses them yet."""
+Used and tested: DuckDB."""
 
 from __future__ import annotations
 
@@ -152,25 +151,3 @@ class DuckDb(Dialect):
 
     def divided(self, x: str, by: int) -> str:
         return f"(({x}) // {by})"
-
-
-class Postgres(Dialect):
-    """PostgreSQL: no unsigned types, `/` of whole numbers rounds towards zero, NaN equals itself."""
-
-    name = "PostgreSQL"
-    texts = "TEXT"
-
-    def bytes_of(self, x: str) -> str:
-        return f"convert_to({x}, 'UTF8')"
-
-    def sha256(self, x: str) -> str:
-        return f"encode(sha256({x}), 'hex')"
-
-    def hex_number(self, x: str) -> str:
-        return f"CAST(CAST('x' || {x} AS bit(32)) AS BIGINT) & 4294967295"
-
-    def seconds(self, x: str, unit: str) -> str:
-        return f"CAST(floor(extract(epoch FROM {x})) AS BIGINT)"  # of NUMERIC, exact
-
-    def divided(self, x: str, by: int) -> str:
-        return f"(({x}) / {by})"

@@ -21,7 +21,7 @@ def _database(source: Source) -> Database:
     if database is None:
         kind = type(source.given.connection).__module__.split(".")[0]
         raise UsageError(
-            f"engine='sql' needs a connection of DuckDB or PostgreSQL, got one of {kind}; use"
+            f"engine='sql' needs a connection of DuckDB, got one of {kind}; use"
             " engine='local' on the same query"
         )
     return database
@@ -32,7 +32,7 @@ class SqlEngine(Engine):
     """A database counts the rows of a query on it."""
 
     name = "sql"
-    counts = "fastdp.sql(connection, query) with a connection of DuckDB or PostgreSQL"
+    counts = "fastdp.sql(connection, query) with a connection of DuckDB"
     holds_rows = False
     links = False
 
