@@ -211,3 +211,29 @@ def test_damaged_files_raise_errors_of_fastdp_only(tmp_path):
             fastdp.Model.load(path)
         except fastdp.errors.FastdpError:
             pass
+
+
+def test_names_and_numbers_that_python_cannot_read_are_errors_of_fastdp(saved):
+    """A member's name that is not UTF-8, and whole numbers beyond floats in the manifest."""
+    data = bytearray(saved.read_bytes())
+    entry = data.rfind(b"PK\x01\x02")
+    data[entry + 9] |= 8  # the flag of names in UTF-8
+    data[entry + 46] = 0xFF
+    kept = saved.read_bytes()
+    saved.write_bytes(data)
+    with pytest.raises(DataError):
+        fastdp.Model.load(saved)
+    for number in (10**400, 1 << 70):
+        saved.write_bytes(kept)
+        edit_manifest(saved, lambda h, n=number: h.update(manifest=beyond(h["manifest"], n)))
+        with pytest.raises(DataError):
+            fastdp.Model.load(saved)
+
+
+def beyond(plain, number):
+    """A document whose numbers are all this one."""
+    if isinstance(plain, dict):
+        return {name: beyond(value, number) for name, value in plain.items()}
+    if isinstance(plain, list):
+        return [beyond(value, number) for value in plain]
+    return plain if isinstance(plain, str | bool | None) else number
