@@ -8,201 +8,230 @@
 #include <string.h>
 
 #define FRESH 20.0 /* see deal.h (chosen on flights and simulated trips at epsilon 10) */
-#define TRIES 6    /* rows that are looked at for one proposal (not tuned) */
+#define MISSED \
+    4 /* what a value that is not the wanted one costs, in groups of a level (3 to 8: cohorts, chosen
+                      between same values, .065, and levels, .17 to .25 of the variance lost) */
+#define PAIRED \
+    5           /* features, the first ones and all levels, of whose pairs there are lists (without: same
+                      values of cohorts .090 in place of .062, and level .38 in place of .19) */
+#define TRIES 4 /* earlier rows that are tried, until a row has all of their values that are wanted */
+#define MOST_FEATURES 64
+#define MOST_LISTS 128
 
 typedef struct {
     const fdp_deal_plan *plan;
-    uint32_t *start; /* of each feature in the table of values: size + 1 of them, then the next feature's */
     uint32_t *owner;
     int64_t *equal;
     atomic_llong next;
     atomic_int status;
 } deal_job;
 
-/* One chunk of n rows. row[i * features + f]: row i's codes, moved to start[f] + code so that all features share
- * one table of values. List f holds the rows by their value of f, the last list (f = features) all rows: order[f
- * * n + place] is a row, place[f * n + row] its place, and next[f * (n + 1) + place] the next unused place at or
- * after this one (a forest with path halving; n: none). first[v] .. first[v + 1] - 1: places of value v; left[v]:
- * how many of them are unused; mine_has[v]: how many rows of the user at work have value v. */
+/* One chunk of n rows. Rows are in several lists by value: one of each feature, then one of each pair of features
+ * of which rows may be wanted together, then one of all. Values of all lists share one table: those of list l begin
+ * at start[l], and row[i * lists + l] is row i's. The unused rows of value v are order[l * n + first[v]] and the
+ * left[v] - 1 after it; place[l * n + row] is a row's place. mine_has[v]: how many rows of the user at work have
+ * value v of a feature. */
 typedef struct {
-    int64_t n, features;
-    uint32_t *row, *order, *place, *next, *mine, *first, *left, *mine_has;
-    uint32_t unused;
+    int64_t n, features, levels, lists;
+    uint32_t *row, *order, *place, *mine, *first, *left, *mine_has, *wanted;
+    uint32_t start[MOST_LISTS + 1];
+    uint8_t one[MOST_LISTS], other[MOST_LISTS]; /* the features of a list of pairs */
+    double *share;                              /* [levels, FDP_LEVELS]: of the user at work, cumulated */
     stream random;
-    int64_t levels;
-    const uint32_t *start;
-    double *share; /* [levels, FDP_LEVELS]: of the user at work */
 } chunk;
 
-static inline uint32_t unused_place(uint32_t *next, uint32_t place) {
-    while (next[place] != place) {
-        next[place] = next[next[place]];
-        place = next[place];
+#define ANY UINT32_MAX
+
+static inline uint32_t any_of(chunk *c, int64_t list, uint32_t value) {
+    return c->order[list * c->n + c->first[value] + below(next64(&c->random), c->left[value])];
+}
+
+/* The value of a pair in list l: codes of rare combinations may share one. */
+static inline uint32_t pair_value(const chunk *c, int64_t l, uint32_t a, uint32_t b) {
+    const uint64_t room = c->start[l + 1] - c->start[l];
+    const uint64_t cell =
+        (uint64_t)(a - c->start[c->one[l]]) * (c->start[c->other[l] + 1] - c->start[c->other[l]]) +
+        (b - c->start[c->other[l]]);
+    return c->start[l] + (uint32_t)(cell < room ? cell : mix(cell) % room);
+}
+
+/* Lists of the chunk's rows by value, none used. */
+static void make_lists(const fdp_deal_plan *plan, int64_t base, chunk *c) {
+    const int64_t n = c->n, lists = c->lists;
+    const size_t values = c->start[lists];
+    memset(c->left, 0, sizeof *c->left * values);
+    memset(c->mine_has, 0, sizeof *c->mine_has * c->start[c->features]);
+    for (int64_t i = 0; i < n; i++) {
+        uint32_t *row = c->row + i * lists;
+        for (int64_t f = 0; f < c->features; f++)
+            row[f] = c->start[f] + plan->codes[f * plan->rows + base + i];
+        for (int64_t l = c->features; l < lists - 1; l++)
+            row[l] = pair_value(c, l, row[c->one[l]], row[c->other[l]]);
+        row[lists - 1] = c->start[lists - 1];
+        for (int64_t l = 0; l < lists; l++) c->left[row[l]]++;
     }
-    return place;
-}
-
-/* A random unused row of places first .. last - 1 of a list; n where there is none. */
-static inline uint32_t pick(chunk *c, int64_t list, uint32_t first, uint32_t last) {
-    uint32_t *next = c->next + list * (c->n + 1);
-    uint32_t place = unused_place(next, first + (uint32_t)below(next64(&c->random), last - first));
-    if (place >= last) place = unused_place(next, first);
-    if (place >= last) return (uint32_t)c->n;
-    return list == c->features ? place : c->order[list * c->n + place];
-}
-
-/* Lists of the chunk's rows by value, and nothing used. */
-static void make_lists(const fdp_deal_plan *plan, int64_t base, const uint32_t *start, chunk *c) {
-    const int64_t n = c->n, features = c->features;
-    memset(c->first, 0, sizeof *c->first * ((size_t)start[features] + 1));
-    for (int64_t f = 0; f < features; f++) {
-        const uint32_t *code = plan->codes + f * plan->rows + base;
-        uint32_t *count = c->first + start[f], sum = 0;
-        for (int64_t i = 0; i < n; i++) count[code[i]]++;
-        for (uint32_t v = 0; v < plan->size[f]; v++) {
-            const uint32_t here = count[v];
-            c->left[start[f] + v] = here;
-            count[v] = sum;
-            sum += here;
+    for (int64_t l = 0; l < lists; l++)
+        for (uint32_t v = c->start[l], sum = 0; v < c->start[l + 1]; v++) {
+            c->first[v] = sum;
+            sum += c->left[v];
+            c->left[v] = 0;
         }
-        for (int64_t i = 0; i < n; i++) {
-            const uint32_t at = count[code[i]]++; /* ends at the first place of the next value */
-            c->order[f * n + at] = (uint32_t)i;
-            c->place[f * n + i] = at;
-            c->row[i * features + f] = start[f] + code[i];
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t l = 0; l < lists; l++) {
+            const uint32_t v = c->row[i * lists + l], at = c->first[v] + c->left[v]++;
+            c->order[l * n + at] = (uint32_t)i;
+            c->place[l * n + i] = at;
         }
-        for (uint32_t v = 0; v < plan->size[f]; v++) count[v] -= c->left[start[f] + v];
-        count[plan->size[f]] = (uint32_t)n;
-    }
-    for (int64_t f = 0; f <= features; f++)
-        for (int64_t i = 0; i <= n; i++) c->next[f * (n + 1) + i] = (uint32_t)i;
-    memset(c->mine_has, 0, sizeof *c->mine_has * ((size_t)start[features] + 1));
-    c->unused = (uint32_t)n;
 }
 
-/* How much better the urns like a row than the proposals do; k: rows of the user so far. */
-static double liking(const chunk *c, uint32_t row, uint32_t k, const double *alpha) {
-    const uint32_t *value = c->row + (int64_t)row * c->features;
-    double urns = 1.0, proposed = k > 0 ? k : 1.0;
-    for (int64_t l = 0, f = c->features - c->levels; l < c->levels; l++, f++) {
-        const double part = c->share[l * FDP_LEVELS + (value[f] - c->start[f])];
-        const double ratio = part * c->unused / c->left[value[f]];
-        urns *= ratio;
-        proposed += ratio * (k > 0 ? k : 1);
+static void take(chunk *c, uint32_t taken, uint32_t k) {
+    const uint32_t *row = c->row + (int64_t)taken * c->lists;
+    for (int64_t l = 0; l < c->lists; l++) {
+        uint32_t *order = c->order + l * c->n, *place = c->place + l * c->n;
+        const uint32_t last = order[c->first[row[l]] + --c->left[row[l]]], at = place[taken];
+        order[at] = last;
+        place[last] = at;
     }
-    for (int64_t f = 0; f < c->features - c->levels; f++) {
-        if (alpha[f] < 0) {
-            proposed += k;
-            continue;
-        }
-        const double t = (double)c->mine_has[value[f]] * c->unused / c->left[value[f]];
-        urns *= (FRESH * (t + alpha[f]) / (k + alpha[f]) + alpha[f]) / (FRESH + alpha[f]);
-        proposed += t;
-    }
-    return urns / proposed;
+    for (int64_t f = 0; f < c->features; f++) c->mine_has[row[f]]++;
+    c->mine[k] = taken;
 }
 
-/* The part of rows with the row's values that users who avoid them take. */
-static double accepted(const chunk *c, uint32_t row, const double *alpha) {
-    const uint32_t *value = c->row + (int64_t)row * c->features;
-    double part = 1.0;
+/* Draws of which features the user wants an earlier value again: wanted[f] is then 0, else ANY; of levels, which
+ * group it wants. Returns how many features are wanted or avoided. */
+static int64_t want(chunk *c, uint32_t k, const double *alpha) {
+    const int64_t single = c->features - c->levels;
+    int64_t count = 0;
+    for (int64_t f = 0; f < single; f++) {
+        c->wanted[f] = ANY;
+        if (k == 0) continue;
+        if (alpha[f] > 0) {
+            const double again = FRESH / (FRESH + alpha[f]) * k / (k + alpha[f]);
+            if (unit(next64(&c->random)) >= again) continue;
+            c->wanted[f] = 0;
+        }
+        count++;
+    }
+    for (int64_t f = single; f < c->features; f++, count++) {
+        const double *upto = c->share + (f - single) * FDP_LEVELS, at = unit(next64(&c->random));
+        uint32_t g = 0;
+        while (g + 1 < FDP_LEVELS && at >= upto[g]) g++;
+        c->wanted[f] = c->start[f] + FDP_MIN(g, c->start[f + 1] - c->start[f] - 1);
+    }
+    return count;
+}
+
+/* The wanted values are those of one of the user's k rows. */
+static void want_like(chunk *c, uint32_t k) {
+    const uint32_t *like = c->row + (int64_t)c->mine[below(next64(&c->random), k)] * c->lists;
+    for (int64_t f = 0; f < c->features - c->levels; f++)
+        if (c->wanted[f] != ANY) c->wanted[f] = like[f];
+}
+
+/* The value of list l that a wanted row has; ANY where none is wanted. */
+static uint32_t wanted_value(const chunk *c, int64_t l) {
+    if (l < c->features) return c->wanted[l];
+    const uint32_t a = c->wanted[c->one[l]], b = c->wanted[c->other[l]];
+    return a == ANY || b == ANY ? ANY : pair_value(c, l, a, b);
+}
+
+/* The list, and its value, of fewest unused rows, of all lists by which a row is wanted; the list of all rows where
+ * there is none. With `lead` < features, lists of pairs with that feature, else of the feature alone. */
+static int64_t shortest(const chunk *c, int64_t lead, uint32_t *value) {
+    int64_t list = c->lists - 1;
+    *value = c->start[list];
+    uint32_t least = c->left[*value] + 1;
+    for (int64_t l = c->lists - 2; l >= 0; l--) {
+        if (lead < c->features) {
+            if (l < c->features && (l != lead || list < c->lists - 1)) continue;
+            if (l >= c->features && c->one[l] != lead && c->other[l] != lead) continue;
+        }
+        const uint32_t v = wanted_value(c, l);
+        if (v == ANY || c->left[v] == 0 || c->left[v] >= least) continue;
+        list = l;
+        *value = v;
+        least = c->left[v];
+    }
+    return list;
+}
+
+/* One of the wanted features at random; `features` where none is. */
+static int64_t any_wanted(chunk *c) {
+    int64_t found = c->features;
+    uint64_t count = 0;
     for (int64_t f = 0; f < c->features; f++)
-        if (alpha[f] < 0)
-            for (uint32_t has = c->mine_has[value[f]]; has > 0 && part > 1e-9; has--) part *= -alpha[f];
-    return part;
+        if (c->wanted[f] != ANY && below(next64(&c->random), ++count) == 0) found = f;
+    return found;
 }
 
-/* The same as `pick`, but that rows with avoided values are mostly passed over; how far the row is avoided. */
-static uint32_t propose(chunk *c, int64_t list, uint32_t first, uint32_t last, const double *alpha,
-                        double *part) {
-    uint32_t row = pick(c, list, first, last);
-    *part = accepted(c, row, alpha);
-    for (int i = 1; i < TRIES && *part < 1.0 && unit(next64(&c->random)) >= *part; i++) {
-        row = pick(c, list, first, last);
-        *part = accepted(c, row, alpha);
+/* How far a row is from what is wanted. */
+static uint32_t apart(chunk *c, uint32_t row, const double *alpha) {
+    const uint32_t *value = c->row + (int64_t)row * c->lists;
+    const int64_t single = c->features - c->levels;
+    uint32_t sum = 0;
+    for (int64_t f = 0; f < single; f++) {
+        if (alpha[f] < 0) {
+            double part = 1.0;
+            for (uint32_t has = c->mine_has[value[f]]; has > 0 && part > 1e-9; has--) part *= -alpha[f];
+            if (part < 1.0 && unit(next64(&c->random)) >= part) sum += 2 * MISSED;
+        } else if (c->wanted[f] != ANY && c->wanted[f] != value[f]) {
+            sum += MISSED;
+        }
     }
-    return row;
+    for (int64_t f = single; f < c->features; f++)
+        sum += value[f] > c->wanted[f] ? value[f] - c->wanted[f] : c->wanted[f] - value[f];
+    return sum;
 }
 
 static uint32_t next_row(chunk *c, uint32_t k, const double *alpha, int64_t candidates) {
-    double part;
-    uint32_t chosen = propose(c, c->features, 0, (uint32_t)c->n, alpha, &part);
-    if ((k == 0 && c->levels == 0) || c->features == 0) return chosen;
-    double sum = part * liking(c, chosen, k, alpha);
-    for (int64_t i = 1; i < candidates; i++) {
-        int64_t f = (int64_t)below(next64(&c->random), (uint64_t)c->features + 1);
-        const int64_t single = c->features - c->levels;
-        if (f < single && (k == 0 || alpha[f] < 0)) f = c->features;
-        uint32_t first = 0, last = (uint32_t)c->n;
-        if (f >= single && f < c->features) {
-            const double *share = c->share + (f - single) * FDP_LEVELS;
-            double at = unit(next64(&c->random));
-            uint32_t g = 0;
-            while (g + 1 < FDP_LEVELS && (at -= share[g]) >= 0) g++;
-            const uint32_t value = c->start[f] + g;
-            if (g >= c->start[f + 1] - c->start[f] - 1 || c->left[value] == 0) continue;
-            first = c->first[value];
-            last = c->first[value + 1];
-        } else if (f < c->features) {
-            const uint32_t like = c->mine[below(next64(&c->random), k)];
-            const uint32_t value = c->row[(int64_t)like * c->features + f];
-            if (c->left[value] == 0) continue;
-            first = c->first[value];
-            last = c->first[value + 1];
+    const int64_t count = want(c, k, alpha);
+    uint32_t best = 0, least = UINT32_MAX;
+    for (uint32_t tried = 0; tried < FDP_MIN(k + 1, (uint32_t)TRIES) && least >= MISSED; tried++) {
+        if (k > 0) want_like(c, k);
+        uint32_t value[2];
+        const int64_t list[2] = {shortest(c, any_wanted(c), value), shortest(c, c->features, value + 1)};
+        for (int64_t i = 0; i < candidates && least > 0; i++) {
+            const uint32_t row = any_of(c, list[i & 1], value[i & 1]);
+            if (count == 0) return row;
+            const uint32_t cost = apart(c, row, alpha);
+            if (cost < least) {
+                best = row;
+                least = cost;
+            }
         }
-        const uint32_t row = propose(c, f, first, last, alpha, &part);
-        const double weight = part * liking(c, row, k, alpha);
-        sum += weight;
-        if (unit(next64(&c->random)) * sum < weight) chosen = row;
     }
-    return chosen;
-}
-
-static void take(chunk *c, uint32_t row, uint32_t k) {
-    for (int64_t f = 0; f < c->features; f++) {
-        const uint32_t value = c->row[(int64_t)row * c->features + f], at = c->place[f * c->n + row];
-        c->next[f * (c->n + 1) + at] = at + 1;
-        c->left[value]--;
-        c->mine_has[value]++;
-    }
-    c->next[c->features * (c->n + 1) + row] = row + 1;
-    c->unused--;
-    c->mine[k] = row;
+    return best;
 }
 
 /* Adds the agreement of the user's k rows to `equal`, and forgets the user. */
 static void leave(chunk *c, uint32_t k, int64_t *equal) {
     for (int64_t f = 0; f < c->features; f++) {
         uint64_t pairs = 0;
-        for (uint32_t i = 0; i < k; i++)
-            pairs += c->mine_has[c->row[(int64_t)c->mine[i] * c->features + f]] - 1;
+        for (uint32_t i = 0; i < k; i++) pairs += c->mine_has[c->row[(int64_t)c->mine[i] * c->lists + f]] - 1;
         if (equal != NULL && k > 1) {
             const int64_t share = (int64_t)(((u128)pairs << 20) / ((uint64_t)k * (k - 1)));
             __atomic_fetch_add(equal + f, share, __ATOMIC_RELAXED);
         }
-        for (uint32_t i = 0; i < k; i++) c->mine_has[c->row[(int64_t)c->mine[i] * c->features + f]] = 0;
+        for (uint32_t i = 0; i < k; i++) c->mine_has[c->row[(int64_t)c->mine[i] * c->lists + f]] = 0;
     }
 }
 
-/* The part of each group of rows for a user: normal scores around its level. */
+/* The part of each group of rows for a user, cumulated: normal scores around its level. */
 static void set_levels(const fdp_deal_plan *plan, int64_t user, double *share) {
     for (int64_t l = 0; l < plan->levels; l++) {
         const double *cut = plan->cuts + l * (FDP_LEVELS + 1), mean = plan->level[l * plan->users + user];
         const double scale = sqrt(0.5 / (1.0 - plan->between[l]));
-        double before = 0.0;
         for (int g = 0; g < FDP_LEVELS; g++) {
             const double upto = g + 1 < FDP_LEVELS ? 0.5 * erfc((mean - cut[g + 1]) * scale) : 1.0;
-            share[l * FDP_LEVELS + g] = upto - before;
-            before = upto;
+            share[l * FDP_LEVELS + g] = upto;
         }
     }
 }
 
-static void deal_chunk(deal_job *job, int64_t number, const uint32_t *start, chunk *c) {
+static void deal_chunk(deal_job *job, int64_t number, chunk *c) {
     const fdp_deal_plan *plan = job->plan;
     const int64_t base = plan->row_start[number];
     c->random.state = stream_key(plan->seed, (uint64_t)number, 0, ORDER);
-    make_lists(plan, base, start, c);
+    make_lists(plan, base, c);
     for (int64_t u = plan->user_start[number]; u < plan->user_start[number + 1]; u++) {
         const int64_t of_group = plan->group[u] * plan->features;
         set_levels(plan, u, c->share);
@@ -225,6 +254,27 @@ static int fits(const fdp_deal_plan *plan, int64_t number) {
     return wanted == plan->row_start[number + 1] - plan->row_start[number] && wanted < UINT32_MAX;
 }
 
+/* Which lists there are, and how many values they have. */
+static size_t lay_out(const fdp_deal_plan *plan, chunk *c) {
+    const int64_t features = c->features, single = features - c->levels;
+    const uint64_t most = 2 * (uint64_t)c->n + 1;
+    int64_t l = features;
+    c->start[0] = 0;
+    for (int64_t f = 0; f < features; f++) c->start[f + 1] = c->start[f] + plan->size[f];
+    for (int64_t f = 0; f < features; f++)
+        for (int64_t g = f + 1; g < features && l < MOST_LISTS - 1; g++) {
+            if ((f >= PAIRED && f < single) || (g >= PAIRED && g < single)) continue;
+            c->one[l] = (uint8_t)f;
+            c->other[l] = (uint8_t)g;
+            const uint64_t cells = (uint64_t)plan->size[f] * plan->size[g];
+            c->start[l + 1] = c->start[l] + (uint32_t)FDP_MIN(cells, most);
+            l++;
+        }
+    c->start[l + 1] = c->start[l] + 1;
+    c->lists = l + 1;
+    return c->start[l + 1];
+}
+
 static void deal_work(fdp_team *team, int member, void *ctx) {
     deal_job *job = ctx;
     const fdp_deal_plan *plan = job->plan;
@@ -236,38 +286,34 @@ static void deal_work(fdp_team *team, int member, void *ctx) {
             atomic_store(&job->status, FDP_ERR_ARGUMENT);
             continue;
         }
-        const size_t values = job->start[features] + 1;
+        chunk c = {.n = (int64_t)n, .features = plan->features, .levels = plan->levels};
+        const size_t values = lay_out(plan, &c), lists = (size_t)c.lists;
         double *share = malloc(sizeof *share * (size_t)(plan->levels * FDP_LEVELS + 1));
-        uint32_t *room =
-            malloc(sizeof *room * (3 * features * n + (features + 1) * (n + 1) + n + 3 * values));
+        uint32_t *room = malloc(sizeof *room * (3 * lists * n + n + 3 * values + features + 1));
         if (room == NULL || share == NULL) {
             free(room), free(share);
             atomic_store(&job->status, FDP_ERR_MEMORY);
             continue;
         }
-        chunk c = {.n = (int64_t)n, .features = plan->features, .row = room, .order = room + features * n};
-        c.place = c.order + features * n;
-        c.next = c.place + features * n;
-        c.mine = c.next + (features + 1) * (n + 1);
+        c.row = room;
+        c.order = c.row + lists * n;
+        c.place = c.order + lists * n;
+        c.mine = c.place + lists * n;
         c.first = c.mine + n;
         c.left = c.first + values;
         c.mine_has = c.left + values;
-        c.levels = plan->levels;
-        c.start = job->start;
+        c.wanted = c.mine_has + values;
         c.share = share;
-        deal_chunk(job, number, job->start, &c);
+        deal_chunk(job, number, &c);
         free(room), free(share);
     }
 }
 
 int fdp_deal(const fdp_deal_plan *plan, int threads, uint32_t *owner, int64_t *equal) {
-    if (threads < 1 || plan->chunks < 0 || plan->features < plan->levels || plan->levels < 0)
+    if (threads < 1 || plan->chunks < 0 || plan->features < plan->levels || plan->features > MOST_FEATURES ||
+        plan->levels < 0)
         return FDP_ERR_ARGUMENT;
-    uint32_t *start = calloc((size_t)plan->features + 1, sizeof *start);
-    if (start == NULL) return FDP_ERR_MEMORY;
-    for (int64_t f = 0; f < plan->features; f++) start[f + 1] = start[f] + plan->size[f] + 1;
-    deal_job job = {.plan = plan, .start = start, .owner = owner, .equal = equal};
+    deal_job job = {.plan = plan, .owner = owner, .equal = equal};
     fdp_team_run(threads, deal_work, &job);
-    free(start);
     return atomic_load(&job.status);
 }

@@ -38,7 +38,7 @@ from ..users.constancy import (
     disagreeing_if_repeated,
     share_needed,
 )
-from ..users.dealing import TRIAL_ROWS, Dealer, dealer
+from ..users.dealing import SAMPLE_ROWS, Dealer, dealer
 from ..users.order import MOST_TIMES, Goal, Order, order_of, to_ask
 from ..users.people import (
     Histogram,
@@ -107,12 +107,15 @@ GROUP = "rows of the user"
 ROWS_LABEL, SIZES_LABEL = "number of rows", "rows per user in fine bins"
 NULLS_LABEL = "rows without a user id"
 FACTS_LABEL, FACTS_SHARE = "facts about users", 0.06
-"""The share where the schema names amounts, by which users are then chosen from a pool."""
+"""The share of the table about users, where the schema names amounts."""
 LEAST_FACTS = 60.0
 """Facts about users are released where there are this many users for each standard error of a count
 that costs all of their share: else they are noise, and the share goes to the rows."""
 MOST_HABITS = 6
 """Columns of whose values chosen users have as many as those of the pool."""
+OTHER_ROWS, OTHER_CODES = 1 << 18, 1 << 22
+"""Rows of the model, with at most so many codes, by which marginals of rows are known better than by
+a pool of fewer."""
 POOL = 3
 """Users of the pool for each user that is chosen."""
 
@@ -128,8 +131,8 @@ def users_cost(config: Config, schema: Schema, public: bool) -> float:
 def shares(schema: Schema) -> dict[str, float]:
     """What is released about users, by its share of mu^2."""
     ordered = {ORDER_LABEL: ORDER_SHARE} if schema.order else {}
-    chosen = {FACTS_LABEL: FACTS_SHARE} if schema.user_amounts else {}
-    return SHARES | ordered | chosen
+    told = {FACTS_LABEL: FACTS_SHARE} if schema.user_amounts else {}
+    return SHARES | ordered | told
 
 
 def check_users(config: Config, schema: Schema) -> None:
@@ -194,7 +197,7 @@ def run_with_users(config: Config, session: Session, job: Job) -> Outcome:
             f'ids.source = "users": {config.name} can make its rows only once; use "auto"'
         )
     if users.decided is None:
-        some = outcome.rows.some(min(outcome.rows.total, TRIAL_ROWS), job.seed)
+        some = outcome.rows.plain().some(min(outcome.rows.total, SAMPLE_ROWS), job.seed)
         users.ask(dict(zip(session.domain, chance(some, tuple(session.domain)))))
     return users.dealt(outcome)
 
@@ -212,7 +215,7 @@ class _Users:
         self.groups: RowGroups | None = None
         self.coarse: Histogram | None = None
         self.order: tuple[Order, Goal] | None = None
-        self.facts: UserFacts | None = None
+        self.told = False
         self.fine_edges: list[int] = []
         self.people_codes: dict[str, np.ndarray] = {}
         self.pairs: pa.Table | None = None
@@ -280,8 +283,8 @@ class _Users:
             unspent = SHARES["number of rows"] + SHARES["table of users"]
             return left + unspent + shares(schema).get(FACTS_LABEL, 0.0)
         self._ask_for_people(self.decided)
-        self.facts = self._facts(self.decided)
-        return left + (shares(schema).get(FACTS_LABEL, 0.0) if self.facts is None else 0.0)
+        self.told = self._worth_facts()
+        return left + (0.0 if self.told else shares(schema).get(FACTS_LABEL, 0.0))
 
     def dealt(self, outcome: Outcome) -> Outcome:
         """The outcome with the dealer of its rows and the number of rows that was counted for
@@ -293,7 +296,7 @@ class _Users:
             described["row_groups"] = list(groups[1])
         rows = model if self.groups is None else GroupedRows(model, groups[0], None)
         if self.people is not None and self.decided is not None:
-            sizes, some = self.people.sizes, model.some(TRIAL_ROWS, self.job.seed)
+            sizes, some = self.people.sizes, model.plain().some(SAMPLE_ROWS, self.job.seed)
             measured = {c for m in outcome.measurements if groups[0] in m.clique for c in m.clique}
             about = (self.session.clip, groups, self.table_error, measured)
             self.people, keep = balanced(self.people, some, *about)
@@ -305,23 +308,20 @@ class _Users:
             described["rows_up_to"] = {"most": sizes.most, "interval": list(sizes.seen_interval)}
             if self.job.rows is None and sizes.error < MOST_ERROR * sizes.rows:
                 rows = rows.again(round(sizes.rows), self.job.seed)
-            pool = rows.total * (
-                1 if self.facts is None else POOL
-            )  # trials as large as what is dealt
-            some = rows.some(min(pool, TRIAL_ROWS), self.job.seed)
-            own = (some, self.job.seed, resolve(self.job.threads), groups, self.order, rows.total)
+            # trials find as many rows as there will be
+            some = rows.plain().some(min(rows.total * POOL, SAMPLE_ROWS), self.job.seed)
+            own = (some, self.job.seed, resolve(self.job.threads), groups, self.order)
             made = dealer(self.people, self.rates, self.decided, *own, self._numbers())
             described["levels"] = {x.column: round(x.between, 3) for x in made.levels}
             described["together"] = [list(pair) for pair in made.joint]
-            if self.facts is not None:
-                described["facts"] = {
-                    name: size
-                    for name, size in self.facts.domain(self.session.domain).items()
-                    if name != self.facts.name
-                }
-                made = self._with_choice(made, rows, self.facts)
-                described["people"] = self._people_described(self.facts)
-                rows = PoolRows(rows, POOL)
+            view = self._facts(self.decided)
+            if self.told:
+                facts = view.domain(self.session.domain)
+                described["facts"] = {n: size for n, size in facts.items() if n != view.name}
+            made = self._with_choice(made, rows, view)
+            if self.told:
+                described["people"] = self._people_described(view)
+            rows = PoolRows(rows, POOL) if made.choice is not None else rows
         described["without_id"] = self._without_id(rows.total)
         details = {**outcome.details, "users": described}
         measurements = (*outcome.measurements, *self.released)
@@ -330,16 +330,20 @@ class _Users:
         return replace(outcome, measurements=measurements, details=details, **made_rows)
 
     def _numbers(self) -> tuple[str, ...]:
-        """Columns of numbers in whose level users may differ."""
-        return self.job.schema.user_amounts
+        """Columns of numbers in whose level users may differ: amounts, and the first of the order,
+        since users come at some time."""
+        schema, domain = self.job.schema, self.session.domain
+        return tuple(n for n in (*schema.user_amounts, *schema.order_columns[:1]) if n in domain)
 
-    def _facts(self, decided: Roles) -> UserFacts | None:
-        """The facts about users that are worth a release, by what is known of their number."""
+    def _worth_facts(self) -> bool:
+        """Whether facts about users are worth a release, by what is known of their number."""
         if not self.job.schema.user_amounts:
-            return None
+            return False
         mu = part_mu(self.session, FACTS_SHARE)
-        if self.coarse is not None and float(self.coarse.values.sum()) * mu < LEAST_FACTS:
-            return None
+        return self.coarse is None or float(self.coarse.values.sum()) * mu >= LEAST_FACTS
+
+    def _facts(self, decided: Roles) -> UserFacts:
+        """The facts about users by which they are chosen."""
         schema, domain = self.job.schema, self.session.domain
         amounts = {n: numbers_of(schema.columns[n]).middle for n in schema.user_amounts}
         order = [n for n in schema.order_columns[:1] if n in domain]
@@ -347,14 +351,29 @@ class _Users:
         return user_facts(domain, decided, order, amounts, bound, name)
 
     def _with_choice(self, made: Dealer, rows: ModelRows, view: UserFacts) -> Dealer:
-        """The dealer that chooses users by a release of facts about users, whose prior is what the
-        dealer makes by itself."""
-        sizes, threads = dict(self.session.domain), resolve(self.job.threads)
-        some = rows.some(min(rows.total * POOL, TRIAL_ROWS), self.job.seed)
-        codes, owner = replace(made, order=None).deal(some, self.job.seed, threads)
+        """The dealer that chooses users of a pool by all that was released about users."""
+        sizes = dict(self.session.domain)
+        marginals = self._told(made, rows, view) if self.told else []
+        gaps = None
+        if self.order is not None:
+            ends, gaps = self._ends(view), self.order[1].gaps(self.order[0].key)
+            marginals += ends
+        habits = made.roles.repeated[:MOST_HABITS]
+        if not marginals and gaps is None and not habits:
+            return made
+        count = min(OTHER_ROWS, OTHER_CODES // max(1, len(sizes)))
+        others = rows.plain().some(count, self.job.seed + 1)
+        return replace(made, choice=Choice(view, marginals, sizes, POOL, gaps, habits, others))
+
+    def _told(self, made: Dealer, rows: ModelRows, view: UserFacts) -> list[Marginal]:
+        """A release of facts about users, whose prior is what the dealer makes by itself."""
+        some = rows.plain().some(min(rows.total * POOL, SAMPLE_ROWS), self.job.seed)
+        alone = replace(made, order=None)
+        codes, owner = alone.deal(some, self.job.seed, resolve(self.job.threads))
         order = np.argsort(owner, kind="stable")
         start = np.append(0, np.cumsum(np.bincount(owner)))
-        found = pool_facts(view, sizes, {n: c[order] for n, c in codes.items()}, start)
+        in_order = {n: c[order] for n, c in codes.items()}
+        found = pool_facts(view, dict(self.session.domain), in_order, start)
         of_users = self.session.part(FACTS_SHARE, view)
         task = replace(
             self.job,
@@ -373,13 +392,7 @@ class _Users:
         names = list(of_users.domain)
         self.pairs = pairs_of_users(outcome.model, names, outcome.tables.get("distances"))
         drawn = outcome.rows.some(LEAST_DRAWN, self.job.seed)
-        marginals = released(drawn, of_users.domain, outcome.measurements)
-        gaps = None
-        if self.order is not None:
-            ends, gaps = self._ends(view), self.order[1].gaps(self.order[0].key)
-            marginals += ends
-        habits = made.roles.repeated[:MOST_HABITS]
-        return replace(made, choice=Choice(view, marginals, sizes, POOL, gaps, habits))
+        return released(drawn, of_users.domain, outcome.measurements)
 
     def _people_described(self, view: UserFacts) -> list[dict]:
         """The columns of the table about users, for answers about users."""

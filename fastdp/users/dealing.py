@@ -5,6 +5,8 @@ Every row is used once, by users who have its constants but for a few rows at th
 segment (users with the same constants), so all marginals stay those of the row model.
 """
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,45 +15,73 @@ from msgspec.structs import replace
 
 from ..errors import UsageError
 from .levels import COARSE, LEVEL_GROUPS, Level, levels_of
-from .order import TRIES, Order
+from .order import TRIES, Goal, Order
 from .people import ALL, Codes, Groups, People
 from .rates import GROUPS, Feature, Rates, Roles, chance, shrunk, urn
 from .user_choice import Choice
 
 CHUNK_ROWS = 1 << 14
 """Rows that are dealt together. Chunks are independent of each other: threads share them, and
-memory is about 16 (features + 1) bytes for each row of a chunk and thread."""
-TRIAL_ROWS = 1 << 17
-"""Rows of the trial dealings that set the urns' parameters."""
-TRIALS = 6
-CANDIDATES, MORE_CANDIDATES, MOST_LOOKED_AT = 16, 64, 1 << 25
-"""Rows that are proposed for each place (chosen on flights and Chicago trips). Where users fall
-short of their agreement by more than MOST_SHORT, MORE_CANDIDATES are proposed, but not more than
-MOST_LOOKED_AT for all rows together (chosen on panels of patients, players and counties,
-docs/research/users.md)."""
+memory is 12 bytes for each of their rows in each list of csrc/deal.c, of a thread at a time."""
+SAMPLE_ROWS, TRIAL_ROWS = 1 << 18, 1 << 16
+"""Rows of the model that are laid out as they will be dealt, and those of them, in whole chunks, that
+trial dealings deal: so trials find as many rows of each kind as the dealing itself will."""
+TRIALS, MOST_MOVED, FARTHEST = 4, 1.5, 1.5
+"""How often parts are dealt, and how far the logarithm of a parameter moves in one of them and in all
+from the urn's formula. Where rows that agree are not there, wanting them more only drives out what
+else is wanted."""
+CANDIDATES = 16
+"""Rows that are looked at for each place."""
 MOST_JOINT, MOST_NEAR, LEAST_EXCESS, SURE = 3, 4, 0.25, 3.0
 """Pairs of columns, and groups of neighbouring codes, that get urns of their own: how many at most,
 and by which part, and by how many standard errors, users repeat them more often than urns of single
 columns bring about (chosen on flights and Chicago trips; groups of codes without an order have a
 tenth at most)."""
-MOST_SHORT, MIXED_COST = 0.1, 0.05
-"""Rows of the smallest users are dealt together with those of the next group of users, where users
-of a group fall short of their agreement by more than MOST_SHORT of it for want of rows that agree,
-and if the shortfall becomes smaller by MIXED_COST (chosen on events and patients,
-docs/guide/users.md, at epsilon 10)."""
 FREE = 1e9
 """The parameter of an urn that likes all values the same."""
 DENSE = 1 << 20
 """Combinations of codes are numbered without gaps from this number on."""
 
 
+class Places(Struct, frozen=True, eq=False):
+    """Who may get which rows. `wanted`: rows of each user; `take`: the rows, chunk after chunk, whose
+    first users and places in `take` are `user_start` and `row_start`. `of_row`, `of_user`: segments of
+    rows and users; `first`: a row of each segment."""
+
+    wanted: np.ndarray
+    take: np.ndarray
+    user_start: np.ndarray
+    row_start: np.ndarray
+    of_row: np.ndarray
+    of_user: np.ndarray
+    first: np.ndarray
+
+    def part(self, rows: int) -> Places:
+        """Whole chunks with about so many rows, of users of all sizes alike."""
+        of_chunk, users = np.diff(self.row_start), np.diff(self.user_start)
+        order = np.argsort(of_chunk / np.maximum(users, 1), kind="stable")
+        upto = np.cumsum(of_chunk[order])
+        turns = np.arange(0.5, max(1, round(rows / CHUNK_ROWS * 2))) / max(
+            1, round(rows / CHUNK_ROWS * 2)
+        )
+        chosen = np.unique(order[np.searchsorted(upto, turns * upto[-1], "right")])
+        return Places(
+            np.concatenate([self.wanted[slice(*self.user_start[i : i + 2])] for i in chosen]),
+            np.concatenate([self.take[slice(*self.row_start[i : i + 2])] for i in chosen]),
+            np.append(0, np.cumsum(users[chosen])),
+            np.append(0, np.cumsum(of_chunk[chosen])),
+            self.of_row,
+            self.of_user,
+            self.first,
+        )
+
+
 class Dealer(Struct, frozen=True, eq=False):
     """`alpha` [groups of users, features]: the parameters of the urns, one for each repeated column
     and for each pair of columns in `joint`, which users repeat together. `groups`: the rows' column
     of groups of users by their number of rows, which decides as constants do which rows a user may
-    get ("": none), and the groups' lower edges. `mixed`: so many groups are not told apart from the
-    one after them, counted from the smallest users. `candidates`: rows that are proposed for each
-    place."""
+    get ("": none), and the groups' lower edges. `levels`: columns of numbers in whose mean users
+    differ."""
 
     people: People
     roles: Roles
@@ -59,8 +89,6 @@ class Dealer(Struct, frozen=True, eq=False):
     groups: Groups = ALL
     joint: tuple[Feature, ...] = ()
     order: Order | None = None
-    mixed: int = 0
-    candidates: int = CANDIDATES
     choice: Choice | None = None
     levels: tuple[Level, ...] = ()
 
@@ -76,79 +104,94 @@ class Dealer(Struct, frozen=True, eq=False):
         user's constants in place of their own; with an order, user after user and each user's in
         order. With a choice, one in `times` of the rows: those of whole users. Depends on rows and
         seed alone."""
-        tries = max(TRIES // self.times, 1)
-        made, owner = self._dealt(codes, seed, threads, tries)[:2]
+        made, owner = self._dealt(codes, seed, threads)
         if self.choice is None:
             return made, owner
-        wanted = len(owner) // self.times
-        return self.choice({n: made[n] for n in made}, owner, wanted, seed)
+        return self.choice(made, owner, len(owner) // self.times, seed)
 
-    def _dealt(self, codes, seed: int, threads: int, tries: int = TRIES):
+    def places(self, codes: Codes, seed: int) -> Places:
+        """Users for so many rows, and which of the rows each of them may get."""
         column, edges = self.groups
         names = (*self.roles.constant, *([column] if column else ()))
         generator = np.random.Generator(np.random.Philox(key=[seed, 1]))
         wanted = self.people.draw(len(next(iter(codes.values()))), generator)
-        group = np.maximum(np.searchsorted(edges, wanted, "right") - 1 - self.mixed, 0)
-        if column:
-            codes = {**codes, column: np.maximum(codes[column].astype(np.int64) - self.mixed, 0)}
+        group = np.searchsorted(edges, wanted, "right") - 1
         fixed = self.people.constants(wanted, generator) | {column: group}
         of_row, of_user, first = _segments(names, codes, fixed, len(wanted))
         groups = codes[column][first] if column else np.zeros(len(first), np.int64)
         of_user = _with_rows(np.bincount(of_row), wanted, of_user, (groups, group), generator)
-        order = np.lexsort(
-            (wanted, of_user)
-        )  # so that large users leave enough of each value to small ones
+        # small users first, so that large ones leave enough of each value to them
+        order = np.lexsort((wanted, of_user))
         wanted, of_user = wanted[order], of_user[order]
         take = _chosen(of_row, np.bincount(of_user, wanted, len(first)).astype(np.int64))
         ends = np.cumsum(np.bincount(of_user, minlength=len(first)))
-        owner, equal, sequence, sums = self._urns(codes, take, wanted, ends, seed, threads, tries)
-        moved = np.flatnonzero(of_row[take] != of_user[owner])
-        out = {
-            name: codes[name] for name in codes if name in self.roles.constant or name not in names
-        }
+        return Places(wanted, take, *_chunks(wanted, ends), of_row, of_user, first)
+
+    def _dealt(
+        self, codes: Codes, seed: int, threads: int
+    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        at = self.places(codes, seed)
+        owner, _ = self.urns(codes, at, seed, threads)
+        sequence = None
+        if self.order is not None:
+            tries = TRIES if self.choice is None else TRIES // 4
+            sequence = self._in_order(codes, at, owner, seed, threads, tries)[0]
+        names = (*self.roles.constant, self.groups[0])
+        moved = np.flatnonzero(at.of_row[at.take] != at.of_user[owner])
+        out = {n: codes[n] for n in codes if n in self.roles.constant or n not in names}
         fixed_here = [n for n in (*self.roles.constant, *self.roles.following) if n in codes]
         for name in fixed_here if len(moved) else ():
             out[name] = codes[name].copy()
-            out[name][take[moved]] = codes[name][first[of_user[owner[moved]]]]
-        owners = np.empty(len(take), np.uint32)
-        numbers = np.random.Generator(np.random.Philox(key=[seed, 2])).permutation(len(wanted))
-        owners[take] = numbers[owner]  # so that numbers of users do not follow their constants
+            out[name][at.take[moved]] = codes[name][at.first[at.of_user[owner[moved]]]]
+        owners = np.empty(len(at.take), np.uint32)
+        # numbers of users do not follow their constants
+        numbers = np.random.Generator(np.random.Philox(key=[seed, 2])).permutation(len(at.wanted))
+        owners[at.take] = numbers[owner]
         if sequence is not None:
-            rows = take[sequence]
+            rows = at.take[sequence]
             out, owners = {name: column[rows] for name, column in out.items()}, owners[rows]
-        return out, owners, (wanted, equal, sums)
+        return out, owners
 
-    def _urns(self, codes, take, wanted, ends, seed, threads, tries):
-        from .._core import deal as core
-
-        user_start, row_start = _chunks(wanted, ends)
+    def features(self, codes: Codes, take: np.ndarray) -> np.ndarray:
+        """uint32 [features, rows]: of urns, then of levels; one without values where there are none."""
         names = (*((n,) for n in self.roles.dealt), *self.joint)
-        own = [level.groups(codes[level.column]) for level in self.levels]
-        count = len(names) + len(own)
-        values = np.empty((max(count, 1), len(take)), np.uint32)
-        values[0] = 0  # without repeated columns: any row
+        values = np.zeros((max(len(names) + len(self.levels), 1), len(take)), np.uint32)
         for i, feature in enumerate(names):
             values[i] = _joined(codes, feature)[take]
-        for i, groups in enumerate(own, len(names)):
-            values[i] = groups[take]
-        size = values.max(axis=1, initial=0).astype(np.uint32) + np.uint32(1)
-        group = np.maximum(np.searchsorted(GROUPS, wanted, "right") - 1, 0).astype(np.uint32)
-        alpha = np.full((len(GROUPS), max(count, 1)), 1e4)
-        alpha[:, : len(names)] = self.alpha
-        sizes = wanted.astype(np.uint32)
-        urns = (values, size, sizes, group, alpha, self.candidates)
-        of_users = self._levels(len(wanted), seed)
-        owner, equal = core.deal(row_start, user_start, *urns, *of_users, seed, threads)
-        if self.order is None:
-            return owner, equal, None, None
-        held = values[:count]
         for i, level in enumerate(self.levels, len(names)):
-            held[i] = level.groups(codes[level.column])[take] // COARSE
-        chunks, users = (user_start, row_start), (sizes, group)
-        sequence, *sums = self.order.exchanged(
-            codes, take, chunks, held, users, owner, seed, threads, tries
+            values[i] = level.groups(codes[level.column])[take]
+        return values
+
+    def urns(
+        self, codes: Codes, at: Places, seed: int, threads: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(the user of each row of `at.take`, sums of agreement [groups, features])."""
+        from .._core import deal as core
+
+        values = self.features(codes, at.take)
+        size = values.max(axis=1, initial=0).astype(np.uint32) + np.uint32(1)
+        group = np.maximum(np.searchsorted(GROUPS, at.wanted, "right") - 1, 0).astype(np.uint32)
+        alpha = np.full((len(GROUPS), len(values)), FREE)
+        alpha[:, : self.alpha.shape[1]] = self.alpha
+        urns = (values, size, at.wanted.astype(np.uint32), group, alpha, CANDIDATES)
+        of_users = self._levels(len(at.wanted), seed)
+        return core.deal(at.row_start, at.user_start, *urns, *of_users, seed, threads)
+
+    def _in_order(
+        self, codes: Codes, at: Places, owner: np.ndarray, seed: int, threads: int, tries: int
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(rows of `at.take`, user after user, each user's in order; sums of the order before rows were
+        exchanged). Rows are exchanged between users: `owner` is changed in place."""
+        assert self.order is not None
+        values = self.features(codes, at.take)
+        if self.levels:
+            values[-len(self.levels) :] //= COARSE
+        group = np.maximum(np.searchsorted(GROUPS, at.wanted, "right") - 1, 0).astype(np.uint32)
+        chunks, users = (at.user_start, at.row_start), (at.wanted.astype(np.uint32), group)
+        sequence, before, _ = self.order.exchanged(
+            codes, at.take, chunks, values, users, owner, seed, threads, tries
         )
-        return owner, equal, sequence, sums
+        return sequence, before
 
     def _levels(self, users: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """(each user's level, parts of the variance between users, cuts of the groups)."""
@@ -166,51 +209,45 @@ def dealer(
     rates: Rates,
     roles: Roles,
     codes: Codes,
-    seed,
-    threads,
-    groups=ALL,
-    order=None,
-    rows=0,
+    seed: int,
+    threads: int,
+    groups: Groups = ALL,
+    order: tuple[Order, Goal] | None = None,
     numbers: Sequence[str] = (),
 ) -> Dealer:
-    """The dealer of `rows` rows whose users agree as the rates say, and whose rows follow each
-    other as `order`, an (Order, Goal) or None, says: parameters by the urn's formula, then
-    corrected by trial dealings of the rows `codes` (more of them than TRIAL_ROWS are not used).
-    `numbers`: columns of numbers, in whose level users may differ."""
-    some = {name: column[:TRIAL_ROWS] for name, column in codes.items()}
+    """The dealer whose users agree as the rates say, and whose rows follow each other as `order` says:
+    parameters by the urn's formula, then corrected by trial dealings of a part of the rows `codes`,
+    which are as many as will be dealt at once. `numbers`: columns of numbers, in whose level users
+    may differ."""
     made = Dealer(people, roles, np.full((len(GROUPS), len(roles.dealt)), FREE), groups)
-    if not len(next(iter(some.values()))):
+    if not len(next(iter(codes.values()))):
         return made
+    trial = _Trial(codes, made.places(codes, seed).part(TRIAL_ROWS), seed, threads)
     if roles.dealt or rates.pairs:
-        most = int(np.clip(MOST_LOOKED_AT // max(rows, 1), CANDIDATES, MORE_CANDIDATES))
-        made = _agreeing(made, rates, some, seed, threads, most, numbers)
+        made = _repeating(made, rates, trial, numbers)
     if order is None:
         return made
     made = replace(made, order=order[0])
-    wanted, _, (before, _) = made._dealt(some, seed, threads, tries=0)[2]
-    return replace(made, order=order[0].aimed(before, wanted, order[1]))
+    owner, _ = made.urns(codes, trial.places, seed, threads)
+    _, before = made._in_order(codes, trial.places, owner, seed, threads, 0)
+    return replace(made, order=order[0].aimed(before, trial.places.wanted, order[1]))
 
 
-def _agreeing(
-    made: Dealer, rates: Rates, some, seed: int, threads: int, most: int, numbers: Sequence[str]
-) -> Dealer:
-    least, found = np.inf, made
-    for mixed in range(len(made.groups[1])):
-        tried, short = _repeating(replace(made, mixed=mixed), rates, some, seed, threads, numbers)
-        if short > MOST_SHORT and most > made.candidates:
-            made, some = (
-                replace(made, candidates=most),
-                {n: c[: TRIAL_ROWS // 2] for n, c in some.items()},
-            )
-            tried, short = _repeating(
-                replace(made, mixed=mixed), rates, some, seed, threads, numbers
-            )
-        cost = max(short, MOST_SHORT) + MIXED_COST * mixed
-        if cost < least:
-            least, found = cost, tried
-        if short <= MOST_SHORT or cost > least:
-            break
-    return found
+class _Trial(Struct, frozen=True, eq=False):
+    """A part of the rows and their places, which is dealt again and again."""
+
+    codes: Codes
+    places: Places
+    seed: int
+    threads: int
+
+    def agreement(self, made: Dealer, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """(agreement [groups, features], users [groups, 1] with two rows or more)."""
+        _, equal = made.urns(self.codes, self.places, self.seed + number, self.threads)
+        wanted = self.places.wanted
+        group = np.searchsorted(GROUPS, wanted, "right") - 1
+        users = np.bincount(group[wanted > 1], minlength=len(GROUPS))[:, None]
+        return np.clip(equal / np.maximum(users, 1) / (1 << 20), 1e-3, 1 - 1e-3), users
 
 
 def _goal(roles: Roles, rates: Rates, some) -> tuple[np.ndarray, np.ndarray]:
@@ -227,41 +264,42 @@ def _goal(roles: Roles, rates: Rates, some) -> tuple[np.ndarray, np.ndarray]:
     return goal, np.where(repeats, urn(goal, by_chance), -0.5)
 
 
-def _repeating(made: Dealer, rates, some, seed, threads, numbers=()) -> tuple[Dealer, float]:
-    """The dealer with urns for the rates and for what users repeat together, levels of `numbers`,
-    and its shortfall."""
-    goal, alpha = _goal(made.roles, rates, some)
-    made, short = _tuned(replace(made, alpha=alpha), goal, some, seed, threads)
+def _repeating(made: Dealer, rates: Rates, trial: _Trial, numbers: Sequence[str]) -> Dealer:
+    """The dealer with urns for the rates and for what users repeat together, and levels of
+    `numbers`."""
+    goal, alpha = _goal(made.roles, rates, trial.codes)
+    made = _tuned(replace(made, alpha=alpha), goal, trial)
     if not rates.pairs:
-        return made, short
-    joint, aims, levels = _together(made, rates, some, seed, threads, numbers)
+        return made
+    joint, aims, starts, levels = _together(made, rates, trial, numbers)
     if not joint and not levels:
-        return made, short
+        return made
     roles, tuned = made.roles, dict(zip(made.roles.dealt, made.alpha.T))
+    # else who repeats weeks would repeat days
     beside = dict.fromkeys(f[0] for f in joint if isinstance(f[1], int) and f[0] not in tuned)
-    roles = replace(
-        roles, avoided=(*roles.avoided, *beside)
-    )  # else who repeats weeks would repeat days
-    goal, alpha = _goal(roles, rates, some)
+    roles = replace(roles, avoided=(*roles.avoided, *beside))
+    goal, alpha = _goal(roles, rates, trial.codes)
     alpha = np.stack([tuned.get(n, start) for n, start in zip(roles.dealt, alpha.T)], axis=1)
-    more = np.append(alpha, np.full(aims.shape, 100.0), axis=1)
+    more = np.append(alpha, starts, axis=1)
     made = replace(made, roles=roles, joint=joint, alpha=more, levels=levels)
-    return _tuned(made, np.append(goal, aims, axis=1), some, seed + TRIALS, threads)
+    return _tuned(made, np.append(goal, aims, axis=1), trial)
 
 
-def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> tuple[Dealer, float]:
-    """The dealer with the parameters by which trial dealings come nearest to the goal, and the part
-    of the agreement beyond chance by which columns fall short of it. An urn adds the lift 1 / (1 +
-    alpha) to the agreement of rows that are dealt at random, so a trial moves the logarithm of
-    alpha by the log-odds of the lift, at most by 1; the mean over the second half of the trials
-    counts."""
-    at_random = replace(made, alpha=np.full_like(made.alpha, FREE))
+def _tuned(made: Dealer, goal: np.ndarray, trial: _Trial) -> Dealer:
+    """The dealer with the parameters by which trial dealings come nearest to the goal. An urn adds
+    the lift 1 / (1 + alpha) to the agreement of rows that are dealt at random, so a trial moves the
+    logarithm of alpha by the log-odds of the lift, at most by MOST_MOVED; the mean over the second
+    half of the trials counts."""
+    at_random = replace(made, alpha=np.full_like(made.alpha, FREE), levels=())
     own = made.alpha.shape[1]
-    base = _agreement(at_random, some, seed, threads)[0][:, :own]
+    base = trial.agreement(at_random, 0)[0][:, :own]
     strength, strengths = _log_odds(np.array([x.between for x in made.levels])), []
-    sign, log_alpha, tried = np.sign(made.alpha), np.log(np.abs(made.alpha)), []
-    for trial in range(TRIALS):
-        every, users = _agreement(made, some, seed + trial, threads)
+    sign, start = np.sign(made.alpha), np.log(np.abs(made.alpha))
+    log_alpha, tried = start, []
+    least = np.where(sign > 0, start - FARTHEST, -5.0)
+    most = np.where(sign > 0, np.minimum(start + FARTHEST, 9.0), 0.0)
+    for number in range(TRIALS):
+        every, users = trial.agreement(made, number)
         now = every[:, :own]
         if made.levels:
             together = (every[:, own:] * users).sum(axis=0) / max(users.sum(), 1)
@@ -269,20 +307,15 @@ def _tuned(made: Dealer, goal: np.ndarray, some, seed: int, threads: int) -> tup
             strengths.append(strength)
             made = replace(made, levels=_with_strength(made.levels, strength))
         more = _log_odds((now - base) / (1 - base)) - _log_odds((goal - base) / (1 - base))
-        move = np.clip(np.where(sign > 0, more, np.log(goal / now)), -1, 1)
-        log_alpha = np.where(
-            users > 0, np.clip(log_alpha + move, -5, np.where(sign > 0, 9, 0)), log_alpha
-        )
+        move = np.clip(np.where(sign > 0, more, np.log(goal / now)), -MOST_MOVED, MOST_MOVED)
+        log_alpha = np.where(users > 0, np.clip(log_alpha + move, least, most), log_alpha)
         tried.append(log_alpha)
         made = replace(made, alpha=sign * np.exp(log_alpha))
-    single = [True] * len(made.roles.dealt) + [isinstance(f[1], int) for f in made.joint]
-    weight = users * (sign > 0) * single
-    short, wanted = ((weight * np.maximum(x, 0.0)).sum() for x in (goal - now, goal - base))
     made = replace(made, alpha=sign * np.exp(np.mean(tried[TRIALS // 2 :], axis=0)))
     if made.levels:
         strength = np.mean(strengths[TRIALS // 2 :], axis=0)
         made = replace(made, levels=_with_strength(made.levels, strength))
-    return made, float(short / max(wanted, 1e-9))
+    return made
 
 
 def _stronger(levels: Sequence[Level], now: np.ndarray) -> np.ndarray:
@@ -298,27 +331,16 @@ def _with_strength(levels: Sequence[Level], log_odds: np.ndarray) -> tuple[Level
     return tuple(replace(x, between=float(part)) for x, part in zip(levels, parts))
 
 
-def _agreement(made: Dealer, some, seed: int, threads: int) -> tuple[np.ndarray, np.ndarray]:
-    """(agreement [groups, features], users [groups, 1] with two rows or more) of a trial
-    dealing."""
-    _, _, (wanted, equal, _) = made._dealt(some, seed, threads)
-    group = np.searchsorted(GROUPS, wanted, "right") - 1
-    users = np.bincount(group[wanted > 1], minlength=len(GROUPS))[:, None]
-    return np.clip(equal / np.maximum(users, 1) / (1 << 20), 1e-3, 1 - 1e-3), users
-
-
-def _together(
-    made: Dealer, rates: Rates, some, seed: int, threads: int, numbers: Sequence[str] = ()
-):
-    """(pairs of columns and groups of neighbouring codes, goals [groups, pairs], levels): those that
-    users repeat more often than urns of single columns bring about, by more than noise. Groups of
-    `numbers` are levels."""
+def _together(made: Dealer, rates: Rates, trial: _Trial, numbers: Sequence[str]):
+    """(pairs of columns and groups of neighbouring codes, goals [groups, pairs], parameters to start
+    with, levels): those that users repeat more often than urns of single columns bring about, by
+    more than noise. Groups of `numbers` are levels."""
     free = np.full((len(GROUPS), len(rates.pairs)), FREE)
     watched = replace(made, joint=rates.pairs, alpha=np.append(made.alpha, free, axis=1))
-    now, users = _agreement(watched, some, seed, threads)
+    now, users = trial.agreement(watched, 0)
     now = now[:, made.alpha.shape[1] :]
     mean = (now * users).sum(axis=0) / max(users.sum(), 1)
-    levels = levels_of(rates, mean, numbers, some)
+    levels = levels_of(rates, mean, numbers, trial.codes)
     of_level = {level.column for level in levels}
     known = np.array([p[0] in of_level and isinstance(p[1], int) for p in rates.pairs], bool)
     excess = np.where(known, 0.0, rates.together - mean)
@@ -328,7 +350,7 @@ def _together(
     chosen = np.append(best[near][:MOST_NEAR], best[~near][:MOST_JOINT])
     odds = _log_odds(now[:, chosen]) + _log_odds(rates.together[chosen]) - _log_odds(mean[chosen])
     goals = np.clip(1 / (1 + np.exp(-odds)), 1e-3, 1 - 1e-3)
-    return tuple(rates.pairs[i] for i in chosen), goals, levels
+    return tuple(rates.pairs[i] for i in chosen), goals, urn(goals, now[:, chosen]), levels
 
 
 def _log_odds(p: np.ndarray) -> np.ndarray:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..domain import Domain
 from ..userkeys import UserFacts
@@ -50,7 +50,8 @@ class Gaps(Struct, frozen=True, eq=False):
 class Choice(Struct, frozen=True, eq=False):
     """`view` and `marginals`: the table about users; `sizes`: codes of each column of rows;
     `times`: how many times as many rows as needed the pool has; `habits`: columns of whose values
-    users have as many as in the pool."""
+    users have as many as in the pool. `others`: more rows of the same model, so that marginals of
+    rows are known better than by the pool alone."""
 
     view: UserFacts
     marginals: Sequence[Marginal]
@@ -58,6 +59,7 @@ class Choice(Struct, frozen=True, eq=False):
     times: int
     gaps: Gaps | None = None
     habits: tuple[str, ...] = ()
+    others: Codes = field(default_factory=dict)
 
     def __call__(
         self, codes: Codes, owner: np.ndarray, wanted: int, seed: int
@@ -98,8 +100,9 @@ class Choice(Struct, frozen=True, eq=False):
         of_users, of_rows, of_steps = _Tables(part), _Tables(part), _Tables(part)
         self._facts(of_users, codes, start, count)
         names = [n for n in codes if int(codes[n].max(initial=0)) < MOST_CELLS]
-        for cells in (*(codes[n] for n in names), *self._pairs(codes, names, wanted)):
-            of_rows.keep(cells)
+        for columns in (*((n,) for n in names), *self._pairs(names, wanted)):
+            more = self._cells(self.others, columns) if set(columns) <= set(self.others) else None
+            of_rows.keep(self._cells(codes, columns), more)
         of_rows.keep(np.zeros(rows, np.int64))
         step = 1 / np.maximum(size - 1.0, 1.0)
         if self.gaps is not None:
@@ -139,16 +142,21 @@ class Choice(Struct, frozen=True, eq=False):
             values = distinct(codes[name].astype(np.int64), start)
             tables.keep(np.unique(like * (1 << 32) + _like_sizes(values), return_inverse=True)[1])
 
-    def _pairs(self, codes: Codes, names: Sequence[str], wanted: int) -> list[np.ndarray]:
-        """The cells of rows over pairs of columns, those of most cells first that so many rows
-        fill."""
+    def _cells(self, codes: Codes, columns: Sequence[str]) -> np.ndarray:
+        """The cell of each row over one or two columns."""
+        if len(columns) == 1:
+            return codes[columns[0]]
+        a, b = columns
+        return codes[a].astype(np.int64) * self.sizes[b] + codes[b]
+
+    def _pairs(self, names: Sequence[str], wanted: int) -> list[tuple[str, str]]:
+        """Pairs of columns, those of most cells first that so many rows fill."""
         cells = {
             (a, b): self.sizes[a] * self.sizes[b]
             for a, b in combinations([n for n in names if n in self.sizes], 2)
         }
         likely = [p for p in cells if cells[p] <= min(wanted / LEAST_IN_CELL, MOST_CELLS)]
-        chosen = sorted(likely, key=lambda p: -cells[p])[:MOST_PAIRS]
-        return [codes[a].astype(np.int64) * self.sizes[b] + codes[b] for a, b in chosen]
+        return sorted(likely, key=lambda p: -cells[p])[:MOST_PAIRS]
 
 
 class _Tables:
@@ -161,9 +169,11 @@ class _Tables:
         self.target: list[np.ndarray] = []
         self.weight: list[np.ndarray] = []
 
-    def keep(self, cells: np.ndarray) -> None:
-        """A table that should be the pool's."""
-        self._append(cells, self.part * np.bincount(cells), 0.0)
+    def keep(self, cells: np.ndarray, more: np.ndarray | None = None) -> None:
+        """A table that should be the pool's; `more`: cells of rows of the same distribution."""
+        counts = np.bincount(cells, minlength=0 if more is None else int(more.max(initial=0)) + 1)
+        known = counts if more is None else counts + np.bincount(more, minlength=len(counts))
+        self._append(cells, self.part * len(cells) * known / max(int(known.sum()), 1), 0.0)
 
     def add(
         self,

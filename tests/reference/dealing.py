@@ -1,72 +1,119 @@
 """A slow, obvious twin of csrc/deal.c: lists and loops, the same stream of random numbers."""
 
-from tests.reference.sample import ORDER, Stream, key_of
+from itertools import combinations
 
-FRESH, TRIES = 20.0, 6
+from tests.reference.sample import ORDER, Stream, key_of, mix
+
+FRESH, PAIRED, MISSED, TRIES = 20.0, 5, 4, 4
+
+
+class Lists:
+    """The unused rows by the value of `value(row)`. What is taken out leaves its place to the last."""
+
+    def __init__(self, rows, value):
+        self.value, self.of = value, {}
+        for i, row in enumerate(rows):
+            self.of.setdefault(value(row), []).append(i)
+
+    def take(self, row, i: int) -> None:
+        rows = self.of[self.value(row)]
+        at = rows.index(i)
+        rows[at] = rows[-1]
+        rows.pop()
+
+
+def pair_of(f: int, g: int, sizes: list[int], rows: int):
+    """The value of a pair: rare combinations share one."""
+    room = min(sizes[f] * sizes[g], 2 * rows + 1)
+
+    def value(row):
+        cell = row[f] * sizes[g] + row[g]
+        return cell if cell < room else mix(cell) % room
+
+    return value
 
 
 def deal_chunk(
-    number, rows: list[tuple], wanted: list[int], alphas: list[list[float]], candidates, seed
+    number, rows: list[tuple], wanted: list[int], alphas: list[list[float]], candidates, seed, sizes
 ):
-    """The user (0, 1, ... of the chunk) of each row. rows: their features; alphas: one list per
-    user."""
+    """The user (0, 1, ... of the chunk) of each row. rows: their features, of so many values
+    (`sizes`); alphas: one list per user."""
     stream, features = Stream(key_of(seed, number, 0, ORDER)), len(rows[0])
     owner = [-1] * len(rows)
+    single = [Lists(rows, lambda row, f=f: row[f]) for f in range(features)]
+    pairs = {
+        (f, g): Lists(rows, pair_of(f, g, sizes, len(rows)))
+        for f, g in combinations(range(min(features, PAIRED)), 2)
+    }
+    every = Lists(rows, lambda row: 0)
 
-    def pick(among: list[int]) -> int:
-        """From a random place on, the next unused row; none: the first unused one of all."""
-        start = stream.below(len(among))
-        return next(r for r in (*among[start:], *among[:start]) if owner[r] < 0)
+    def shortest(wants: list, lead: int | None = None) -> list[int]:
+        both = [
+            made.of.get(made.value(wants), [])
+            for (f, g), made in reversed(pairs.items())
+            if wants[f] is not None and wants[g] is not None and lead in (None, f, g)
+        ]
+        one = [
+            single[f].of.get(wants[f], [])
+            for f in reversed(range(features))
+            if wants[f] is not None and lead in (None, f)
+        ]
+        of_two, of_one = ([x for x in lists if x] for lists in (both, one))
+        if lead is not None:
+            of_one = [] if of_two else of_one
+        return min((*of_two, *of_one), key=len, default=every.of[0])
 
-    def liking(row: int, mine: list[int], alpha: list[float]) -> float:
-        unused = [r for r in range(len(rows)) if owner[r] < 0]
-        urns, proposed, k = 1.0, float(len(mine)), len(mine)
+    def apart(row: int, wants: list, mine: list[int], alpha: list[float]) -> int:
+        cost = 0
         for f in range(features):
-            has = sum(rows[r][f] == rows[row][f] for r in mine)
             if alpha[f] < 0:
-                proposed += k
-                continue
-            t = float(has) * len(unused) / sum(rows[r][f] == rows[row][f] for r in unused)
-            urns *= (FRESH * (t + alpha[f]) / (k + alpha[f]) + alpha[f]) / (FRESH + alpha[f])
-            proposed += t
-        return urns / proposed
-
-    def propose(among: list[int], mine: list[int], alpha: list[float]) -> tuple[int, float]:
-        for i in range(TRIES):
-            row, part = pick(among), 1.0
-            for f in range(features):
-                has = sum(rows[r][f] == rows[row][f] for r in mine) if alpha[f] < 0 else 0
-                for _ in range(has):
+                part = 1.0
+                for _ in [r for r in mine if rows[r][f] == rows[row][f]]:
                     part *= -alpha[f] if part > 1e-9 else 1.0
-            if i == TRIES - 1 or part >= 1 or stream.unit() < part:
-                break
-        return row, part
+                cost += 2 * MISSED if part < 1 and stream.unit() >= part else 0
+            elif wants[f] is not None and wants[f] != rows[row][f]:
+                cost += MISSED
+        return cost
 
     def next_row(mine: list[int], alpha: list[float]) -> int:
-        chosen, part = propose(list(range(len(rows))), mine, alpha)
-        if not mine:
-            return chosen
-        total = part * liking(chosen, mine, alpha)
-        for _ in range(1, candidates):
-            f = stream.below(features + 1)
-            alike = list(range(len(rows)))
-            if f < features and alpha[f] >= 0:
-                value = rows[mine[stream.below(len(mine))]][f]
-                alike = [r for r in alike if rows[r][f] == value]
-                if all(owner[r] >= 0 for r in alike):
-                    continue
-            row, part = propose(alike, mine, alpha)
-            weight = part * liking(row, mine, alpha)
-            total += weight
-            if stream.unit() * total < weight:
-                chosen = row
-        return chosen
+        k, best, least = len(mine), -1, 1 << 32
+        again = [
+            bool(mine)
+            and alpha[f] > 0
+            and stream.unit() < FRESH / (FRESH + alpha[f]) * k / (k + alpha[f])
+            for f in range(features)
+        ]
+        count = sum(again) + sum(a < 0 for a in alpha) * bool(mine)
+        for _ in range(min(k + 1, TRIES)):
+            like = rows[mine[stream.below(k)]] if mine else ()
+            wants = [like[f] if again[f] else None for f in range(features)]
+            lead, seen = None, 0
+            for f in range(features):
+                if again[f]:
+                    seen += 1
+                    lead = f if stream.below(seen) == 0 else lead
+            lists = shortest(wants, lead), shortest(wants)
+            for i in range(candidates):
+                row = lists[i % 2][stream.below(len(lists[i % 2]))]
+                if not count:
+                    return row
+                cost = apart(row, wants, mine, alpha)
+                if cost < least:
+                    best, least = row, cost
+                if least == 0:
+                    break
+            if least < MISSED:
+                break
+        return best
 
     for user, (many, alpha) in enumerate(zip(wanted, alphas, strict=True)):
         mine: list[int] = []
         for _ in range(many):
-            mine.append(next_row(mine, alpha))
-            owner[mine[-1]] = user
+            row = next_row(mine, alpha)
+            for lists in (*single, *pairs.values(), every):
+                lists.take(rows[row], row)
+            mine.append(row)
+            owner[row] = user
     return owner
 
 

@@ -183,6 +183,11 @@ class ExpandedRows(ModelRows):
         made = self._expansion.reseeded(seed)(drawn, 0, known)
         return {name: made[name] for name in drawn}
 
+    def plain(self) -> Self:
+        other = super().plain()
+        other._halving_of = None
+        return other
+
     @property
     def halving(self) -> Halving | None:
         return None if self._halving_of is None else self._halving_of(self.total)

@@ -49,6 +49,10 @@ class ModelRows:
         other.total, other._seed = total, seed
         return other
 
+    def plain(self) -> Self:
+        """The same rows drawn once each: none is left out by halving."""
+        return copy(self)
+
     def some(self, count: int, seed: int) -> dict[str, np.ndarray]:
         """The codes of `count` other rows of the same model."""
         other = self.again(count, seed)
@@ -85,6 +89,11 @@ class GroupedRows(ModelRows):
     def again(self, total: int, seed: int) -> Self:
         other = super().again(total, seed)
         other.rows = self.rows.again(total, seed)
+        return other
+
+    def plain(self) -> Self:
+        other = super().plain()
+        other.rows = self.rows.plain()
         return other
 
     def shard(self, i: int) -> dict[str, np.ndarray]:
@@ -130,7 +139,8 @@ class GroupedRows(ModelRows):
 
 class PoolRows(ModelRows):
     """Shards with `times` times as many rows as `total` says, of which a dealer keeps one in
-    `times` (`users.user_choice`)."""
+    `times` (`users.user_choice`). It keeps counts of rows as they are in the pool, so these are drawn
+    without halving."""
 
     def __init__(self, rows: ModelRows, times: int):
         self.rows, self.times = rows, times
@@ -156,11 +166,9 @@ class PoolRows(ModelRows):
         return self.rows.some(count, seed)
 
     def shard(self, i: int) -> dict[str, np.ndarray]:
-        seeds = np.random.SeedSequence(self._seed, spawn_key=(1,)).generate_state(
-            self.times, np.uint64
-        )
-        drawn = [self.rows.again(self.total, int(seed >> np.uint64(1))).shard(i) for seed in seeds]
-        return {name: np.concatenate([part[name] for part in drawn]) for name in drawn[0]}
+        size = min(self.shard_rows, self.total - i * self.shard_rows)
+        stream = np.random.SeedSequence(self._seed, spawn_key=(1, i)).generate_state(1, np.uint64)
+        return self.rows.plain().some(self.times * size, int(stream[0] >> np.uint64(1)))
 
 
 def _first_of_each(group: np.ndarray, wanted: np.ndarray) -> np.ndarray:
