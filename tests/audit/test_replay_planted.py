@@ -182,9 +182,9 @@ def file_with_a_private_count():
         seen.append(rows_of(sessions[0]))
         return measure(spec, sessions, *arguments)
 
-    def planted(spec, i, outcome, reserved, output, folder):
+    def planted(spec, i, outcome, reserved, output, folder, *engine):
         (folder.staging() / "rows.txt").write_text(str(seen[-1]))
-        return real(spec, i, outcome, reserved, output, folder)
+        return real(spec, i, outcome, reserved, output, folder, *engine)
 
     return [
         patch.object(execute, "_measure", measured),

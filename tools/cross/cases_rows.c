@@ -96,14 +96,22 @@ static void hash_words(cross_case *c) {
     ONE_OUTPUT(uint64_t, 1, fdp_ids_hash_words(COUNT(0), AT(uint64_t, 0), out));
 }
 
-/* offsets, bytes, secret -> keys, hashes */
+/* offsets, bytes, secret -> keys */
 static void hash_strings(cross_case *c) {
-    uint64_t *key = cross_room(c, 3), *hash = cross_room(c, 4);
-    cross_code(c, fdp_ids_hash_strings(COUNT(4), AT(int64_t, 0), AT(uint8_t, 1), AT(uint64_t, 2), key, hash));
-    cross_same(c, 3, key);
-    cross_same(c, 4, hash);
-    free(key);
-    free(hash);
+    ONE_OUTPUT(uint64_t, 3,
+               fdp_ids_hash_strings(COUNT(0) - 1, AT(int64_t, 0), AT(uint8_t, 1), AT(uint64_t, 2), out));
+}
+
+/* offsets, bytes -> public hashes of strings */
+static void string_hashes(cross_case *c) {
+    ONE_OUTPUT(uint64_t, 2,
+               fdp_ids_value_hashes(COUNT(0) - 1, NULL, 0, AT(int64_t, 0), AT(uint8_t, 1), out));
+}
+
+/* words, whether they are signed -> public hashes of words */
+static void word_hashes(cross_case *c) {
+    ONE_OUTPUT(uint64_t, 2,
+               fdp_ids_value_hashes(COUNT(0), AT(uint64_t, 0), (int)WHOLE(1), NULL, NULL, out));
 }
 
 /* words, secret, keys, hashes, valid or nothing -> numbers, hashes of users */
@@ -113,7 +121,11 @@ static void number_ids(cross_case *c) {
     int code = fdp_ids_new((int)WHOLE(0), AT(uint64_t, 1)[0], c->threads, &ids);
     cross_code(c, code);
     if (code == FDP_OK) {
-        const fdp_ids_batch batch = {COUNT(3), AT(uint64_t, 2), AT(uint64_t, 3), MAYBE(uint8_t, 4), number};
+        const fdp_ids_batch batch = {.n = COUNT(3),
+                                     .key = AT(uint64_t, 2),
+                                     .hash = WHOLE(0) == 2 ? AT(uint64_t, 3) : NULL,
+                                     .valid = MAYBE(uint8_t, 4),
+                                     .place = number};
         const uint64_t from = 1ULL << 32;
         uint32_t *fresh = NULL;
         int64_t found = 0;
@@ -124,7 +136,7 @@ static void number_ids(cross_case *c) {
         if (fdp_ids_count(ids) != COUNT(6)) cross_code(c, FDP_ERR_ARGUMENT);
         cross_same(c, 5, number);
         uint64_t *hash = cross_room(c, 6);
-        cross_code(c, fdp_ids_hashes(ids, hash, NULL));
+        cross_code(c, fdp_ids_hashes(ids, 1, hash, NULL));
         cross_same(c, 6, hash);
         free(hash);
         fdp_ids_free(ids);
@@ -375,6 +387,8 @@ const cross_kernel cross_rows[] = {
     {"user_groups", user_groups},
     {"hash_words", hash_words},
     {"hash_strings", hash_strings},
+    {"string_hashes", string_hashes},
+    {"word_hashes", word_hashes},
     {"number_ids", number_ids},
     {"count", count},
     {"cells_and_sparse", cells_and_sparse},

@@ -91,8 +91,12 @@ def user_cases(out: File, rng: np.random.Generator) -> None:
     offset = np.cumsum([0, *map(len, texts)]).astype(np.int64)
     data = np.frombuffer(b"".join(texts), np.uint8)
     secret = numbers[:2].copy()
-    keys, hashes = bound.hash_strings(offset, data, secret)
-    out.case("hash_strings", [offset, data, secret], [keys, hashes])
+    keys = bound.hash_strings(offset, data, secret)
+    out.case("hash_strings", [offset, data, secret], [keys])
+    hashes = bound.string_hashes(offset, data)
+    out.case("string_hashes", [offset, data], [hashes])
+    for is_signed in (False, True):
+        out.case("word_hashes", [numbers, is_signed], [bound.word_hashes(numbers, is_signed)])
     for width, key, valid in (
         (1, hashes, None),
         (2, keys, (rng.random(500) < 0.9).astype(np.uint8)),
@@ -102,7 +106,7 @@ def user_cases(out: File, rng: np.random.Generator) -> None:
 
 def number_ids(out: File, width: int, secret: int, keys, hashes, valid=None) -> None:
     many = bound.Ids(width, secret)
-    place, fresh = many.find(keys, hashes, valid, 1 << 32)
+    place, fresh = many.find(keys, None, hashes, valid, 1 << 32)
     many.settle(place, fresh, 1 << 32)
     many.number(place)
     given = [width, np.array([secret], np.uint64), keys, hashes, valid]
