@@ -291,7 +291,7 @@ def following(rows=40_000, values=600, kept=1.0, seed=1):
 
 
 @pytest.mark.parametrize(
-    "mu", [0.2, 0.1]
+    "mu", [0.2, pytest.param(0.1, marks=pytest.mark.slow)]
 )  # 0.1: a third of the values seem rare, in each column others
 def test_a_column_that_follows_is_drawn_given_the_other(mu):
     """About 67 rows a value and noise of 1.6 / mu rows: nearly every value's largest cell is the

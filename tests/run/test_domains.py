@@ -313,11 +313,11 @@ CONSTANTS = {
 
 @pytest.mark.parametrize("name", CONSTANTS)
 def test_decimals_beyond_floats_have_private_domains(name):
-    """Bins that are finer than floats stay whole; five draws of noise each."""
+    """Bins that are finer than floats stay whole; two draws of noise each."""
     digits, places, values = CONSTANTS[name]
     column = pa.array(values * (300 // len(values)), pa.decimal128(digits, places))
     rows = pa.table({"u": np.arange(len(column)), "x": column})
-    for seed in range(5):
+    for seed in range(2):
         run = fastdp.synthesize(
             rows, "mst", 0.9, 1e-6, domain="private", user="u", progress=False, seed=seed
         )

@@ -134,7 +134,7 @@ def _mechanism(name: str) -> Callable[[np.random.Generator], Scene]:
 
 
 for _name in registry.names():
-    world(f"mechanism {_name}", pairs=12)(_mechanism(_name))
+    world(f"mechanism {_name}", pairs=8)(_mechanism(_name))
 
 
 @world("clip given", pairs=8)
