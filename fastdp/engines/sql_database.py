@@ -50,10 +50,6 @@ class Database:
         """Names and Arrow types of a query's columns, and the database's types; no row is read."""
         raise NotImplementedError
 
-    def snapshot(self) -> str:
-        """What the statement says of the moment at which the rows were read."""
-        raise NotImplementedError
-
     # --- what all have
 
     def _guarded(self, ask: Callable[[], Result]) -> Result:
@@ -137,10 +133,6 @@ class DuckDbConnection(Database):
             return relation.limit(0).to_arrow_table().schema, own
 
         return self._guarded(ask)
-
-    def snapshot(self) -> str:
-        (moment,) = self.ask("SELECT txid_current()")
-        return f"transaction {int(moment[0])}"
 
 
 def _int64(column: pa.ChunkedArray) -> np.ndarray:

@@ -69,7 +69,6 @@ class SqlRows(CodedTable):
         inner = self.codes.select(self.query, more)
         made = f"SELECT {', '.join([*small, *more, kept])} FROM ({inner}) AS coded"
         coded_rows = db.make("coded", made)
-        self.snapshot = db.snapshot()
         ids = "count(*) - count(who)" if self.who is not None else "0"
         found = db.ask(f"SELECT count(*), sum(kept), {ids} FROM {coded_rows}")
         every, self.rows, self.null_ids = (int(column[0] if len(column) else 0) for column in found)

@@ -76,9 +76,12 @@ def known():
     middle = {1: 1.0, 3: 3.0, 6: 6.0}
     frame["middle"] = frame["paid"].map(middle)
     people = frame.groupby("who").agg(
-        rows=("month", "size"), first=("month", "min"), sum=("middle", "sum"), land=("land", "first"),
+        rows=("month", "size"),
+        first=("month", "min"),
+        sum=("middle", "sum"),
+        land=("land", "first"),
         active=("month", "nunique"),
-    )  # fmt: skip
+    )
     return people, people_facts(*released(table)[:1], SCHEMA, released(table)[1], {})
 
 

@@ -146,7 +146,8 @@ SIZES = {"a": 3, "b": 8, "c": 5}
 
 @pytest.mark.parametrize("mechanism", ["mst", "adagrid"])
 def test_whole_runs_write_the_same_bytes(tmp_path, mechanism):
-    """Every released file but the statement, which names the engine and the snapshot."""
+    """Every released file but the statement, which names the engine and its database, and not the
+    number of the transaction: where each row was inserted by itself, that number counts rows."""
     schema = schema_with_users(SIZES, "who", max_rows=60)
     with duckdb.connect() as database:
         source = trips(database, 3000)
@@ -157,8 +158,7 @@ def test_whole_runs_write_the_same_bytes(tmp_path, mechanism):
                 source, mechanism, 2.0, 1e-6, schema=schema, out=out, progress=False, **options
             )
         about = run.privacy["mechanism"]["engine"]
-        assert about["name"] == "sql" and about["database"] == "DuckDB"
-        assert about["snapshot"].startswith("transaction ")
+        assert about == {"name": "sql", "database": "DuckDB"}
         assert not left_over(database)
     written = {path.relative_to(tmp_path / "sql") for path in (tmp_path / "sql").rglob("*")}
     assert written == {p.relative_to(tmp_path / "local") for p in (tmp_path / "local").rglob("*")}
