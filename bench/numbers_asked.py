@@ -34,9 +34,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fastdp.numbers import group_estimates, measure_numbers as measuring, tail_posterior, typed
+from fastdp.numbers import asked_sums, group_estimates, tail_posterior, typed
+from fastdp.numbers.asking import NumberResult
 from fastdp.numbers.declared import Declared
-from fastdp.numbers.measure_numbers import NumberResult, measure_numbers
+from fastdp.numbers.measure_numbers import measure_numbers
 from fastdp.numbers.stand_in import Simulated
 from fastdp.numbers.user_values import UserValues
 from fastdp.privacy.gdp import mu_from
@@ -356,7 +357,7 @@ def lines_of(options: argparse.Namespace) -> list[Line]:
 @contextmanager
 def constants(**changed: float) -> Iterator[None]:
     """Other values of constants, for a while."""
-    places = {name: m for m in (tail_posterior, group_estimates, measuring) for name in vars(m)}
+    places = {name: m for m in (tail_posterior, group_estimates, asked_sums) for name in vars(m)}
     before = {name: getattr(places[name], name) for name in changed}
     try:
         for name, value in changed.items():

@@ -7,7 +7,9 @@ these to integer vectors that are added up (`encodings`: with proved norms); `su
 question with an encoding. Nothing here adds noise or releases anything: only `release` sees the
 sums.
 
-`measure_numbers` asks a session for noisy sums and turns them into estimates with intervals:
-`allocation` divides mu^2, `sum_estimates`, `group_estimates`, `tail_posterior` and `quantile_zoom`
-estimate, `stand_in` says what to expect before a run.
+`measure_numbers` asks a session for noisy sums and turns them into estimates with intervals.
+`allocation` divides mu^2. `asked_people`, `asked_sums`, `asked_means` and `asked_quantile` each ask
+(`asking`) for the vectors of one kind of number. `sum_estimates`, `group_estimates`,
+`tail_posterior` and `quantile_zoom` estimate; `adding_up` makes totals and groups agree. `stand_in`
+says what to expect before a run.
 """

@@ -15,8 +15,9 @@ import numpy as np
 from msgspec import Struct
 
 from . import allocation
+from .asking import NumberResult
 from .declared import Declared
-from .measure_numbers import NumberResult, measure_numbers
+from .measure_numbers import measure_numbers
 from .sums_plan import SumsPlan
 from .typed import TypedNumber
 from .user_values import UserValues

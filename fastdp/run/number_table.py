@@ -11,8 +11,9 @@ import numpy as np
 
 from .._util.lazy import pa
 from ..errors import RunError
+from ..numbers.asking import NumberResult
 from ..numbers.encodings import UserEncoding
-from ..numbers.measure_numbers import NumberResult, measure_numbers
+from ..numbers.measure_numbers import measure_numbers
 from ..numbers.sums_plan import SumsPlan
 from ..numbers.typed import TypedNumber
 from ..release.gateway import Session

@@ -15,9 +15,10 @@ from fastdp.numbers import (
     sum_estimates as sums,
     typed,
 )
+from fastdp.numbers.asking import NumberResult
 from fastdp.numbers.declared import Declared
 from fastdp.numbers.encodings import Hats, octaves
-from fastdp.numbers.measure_numbers import NumberResult, measure_numbers
+from fastdp.numbers.measure_numbers import measure_numbers
 from fastdp.numbers.stand_in import Simulated, expected_widths
 from fastdp.numbers.user_values import UserValues
 from fastdp.schema import Schema

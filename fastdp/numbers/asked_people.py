@@ -1,0 +1,98 @@
+"""Numbers of users: how many there are, for how many a condition holds, and by group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from . import group_estimates as groups, sum_estimates as sums
+from .asking import Asking, Line, at_least
+from .encodings import CappedGroups, Centred, CentredGroups, GroupCounts, GroupsPerUser, octaves
+from .sum_estimates import Interval, normal
+from .typed import TypedNumber
+
+FEW_GROUPS = 4
+"""Users of up to so many groups are counted directly, with noise sqrt(groups) / mu, at most 2 / mu."""
+PILOT = 0.2
+"""Part of mu^2 for the number of groups per user."""
+
+
+def people(ask: Asking, number: TypedNumber, users: tuple[float, float]) -> Line:
+    """Users for whom a predicate holds: y + n / 2 of them, a share of 1/2 + y / n."""
+    n, noise = users
+    if number.number.where is None:
+        return None, at_least(normal(n, noise), 0.0), None, "measured once for all numbers"
+    (y,), s = ask(Centred(), 1.0, "users")
+    if number.aggregate == "count":
+        found = normal(float(y) + n / 2, math.hypot(s, noise / 2))
+        return None, at_least(found, 0.0), None, ""
+    n = max(n, 1.0)
+    share = 0.5 + float(y) / n
+    away = min(abs(share - 0.5), 0.5)
+    return None, normal(share, math.hypot(s, away * noise) / n), None, ""
+
+
+def people_by_group(ask: Asking, number: TypedNumber) -> list[Line]:
+    """Users by group: directly where a user is in one group or groups are few."""
+    size = number.groups
+    most = 1 if number.one_group else size
+    if number.aggregate == "share":
+        values, s = ask(CentredGroups(groups=size, most=most), 1.0, "users by group")
+        return [_share_of_group(g, values[g], 2 * values[size + g], s) for g in range(size)]
+    if number.one_group or size <= FEW_GROUPS:
+        values, s = ask(GroupCounts(groups=size, most=most), 1.0, "users by group")
+        return [(g, at_least(normal(float(v), s), 0.0), None, "") for g, v in enumerate(values)]
+    return _people_in_many_groups(ask, size)
+
+
+def _people_in_many_groups(ask: Asking, size: int) -> list[Line]:
+    """Users by group where each may be in many: a user in k groups adds min(1, cap / sqrt(k)) to
+    each, so the noise is that of the cap. What is missing is known in all from the released number
+    of groups per user; a group's part of it is modelled as between none and twice its share."""
+    edges = (1, *(2**i + 1 for i in range(size.bit_length())))
+    counts, noise = ask(GroupsPerUser(edges=edges), PILOT, "groups per user")
+    cap, missing = _groups_cap(counts, noise, edges, size, noise * math.sqrt(PILOT))
+    capped, s = ask(CappedGroups(cap=cap, groups=size), 1 - PILOT, "users by group")
+    part = missing / max(float(capped.sum()), 1.0)
+    note = f"each user counted in full in up to {cap * cap} groups, in part in more"
+    lines: list[Line] = []
+    for g, value in enumerate(capped.tolist()):
+        seen = max(value, 0.0)
+        found = Interval(
+            value + part * seen,
+            value - sums.Z * s,
+            value + 2 * part * seen + sums.Z * s * (1 + part),
+        )
+        lines.append((g, at_least(found, 0.0), None, note))
+    return lines
+
+
+def _groups_cap(
+    counts: np.ndarray, noise: float, edges: Sequence[int], size: int, whole: float
+) -> tuple[int, float]:
+    """(cap, entries that it leaves out): the noise of a group plus the entries that a group misses
+    on average are least. A bin that noise hides holds at most a quarter of the bin before."""
+    most = [*(min(edge - 1, size) for edge in edges[1:]), size]
+    users: list[float] = []
+    for count in counts[1:].tolist():
+        before = users[-1] if users else 0.0
+        users.append(count if count > 2 * noise else min(noise, before / 4))
+    best: tuple[float, int, float] | None = None
+    for cap in octaves(math.isqrt(size - 1) + 1):
+        missing = sum(n * max(0.0, k - cap * math.sqrt(k)) for n, k in zip(users, most))
+        cost = cap * whole + missing / size
+        if best is None or cost < best[0]:
+            best = (cost, cap, missing)
+    assert best is not None
+    return best[1], best[2]
+
+
+def _share_of_group(group: int, y: float, n: float, s: float) -> Line:
+    """1/2 + y / n, where n has twice the noise of y."""
+    if n < groups.NEED * s:
+        return group, None, None, "withheld: too few users for a share"
+    share = 0.5 + y / n
+    away = min(abs(share - 0.5), 0.5)
+    return group, normal(share, s * math.hypot(1, 2 * away) / n), None, ""

@@ -1,0 +1,32 @@
+"""A quantile of users' values: three histograms, each inside the one before."""
+
+from __future__ import annotations
+
+import math
+
+from . import quantile_zoom as quantiles
+from .asking import Asking, Line, top_of
+from .declared import Declared
+from .encodings import Histogram
+from .typed import TypedNumber
+
+
+def quantile(ask: Asking, number: TypedNumber, facts: Declared) -> Line:
+    top = top_of(facts)
+    least = -top if facts.signed else 0
+    edges = quantiles.first_edges(top, facts.signed)
+    found: list[quantiles.Ranks] = []
+    low, high = least, top + 1
+    q = float(number.q or 0.5)
+    for i, share in enumerate(quantiles.SHARES):
+        if found:
+            a, b = found[-1].bracket(quantiles.SURE, low, high)
+            low, high = max(a, low), min(b, high)
+            if low >= high:
+                low, high = a, b
+            inside = found[-1].between(low, high)
+            parts = quantiles.parts(inside, 1 / (ask.mu * math.sqrt(share)))
+            edges = quantiles.zoomed(low, high, parts)
+        counts, s = ask(Histogram(edges=edges), share, f"histogram {i + 1}")
+        found.append(quantiles.ranks(counts, s, edges, q))
+    return None, quantiles.interval(found, least, top + 1), None, ""

@@ -1,0 +1,105 @@
+"""How a number asks a session for vectors of users, and what its lines are made of."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+from msgspec import Struct
+
+from .declared import Declared
+from .encodings import UserEncoding, rounded_cap
+from .sum_estimates import Interval
+from .sums_plan import SumsPlan
+from .typed import TypedNumber
+
+TOP = 1 << 40
+"""Users' values saturate here; the last corner where no maximum is declared."""
+
+
+class Released(Protocol):
+    """Answers of an encoding and the standard deviation of their noise."""
+
+    @property
+    def values(self) -> np.ndarray: ...
+    @property
+    def sigma(self) -> float: ...
+
+
+class Releases(Protocol):
+    """What is asked of a session (`release.gateway.Session`)."""
+
+    def user_vector(self, plan: SumsPlan, *, mu: float, label: str) -> Released: ...
+
+
+class Ask(Protocol):
+    """`Asking`, or a part of it."""
+
+    def __call__(
+        self, encoding: UserEncoding, part: float, what: str
+    ) -> tuple[np.ndarray, float]: ...
+
+
+class NumberResult(Struct, frozen=True):
+    """One line: `number` of those asked, `group` of its groups (None without `by`). Amounts, not
+    units. estimate, low, high: None where the group is withheld; cap, capped: each user counted up
+    to the cap, with an exact interval; mu: what the number cost in all."""
+
+    number: int
+    group: int | None
+    estimate: float | None
+    low: float | None
+    high: float | None
+    cap: float | None = None
+    capped: float | None = None
+    capped_low: float | None = None
+    capped_high: float | None = None
+    mu: float = 0.0
+    note: str = ""
+
+
+class Asking:
+    """Asks for vectors of one number: each request takes a part of the number's mu^2."""
+
+    def __init__(self, session: Releases, number: TypedNumber, mu: float, seed: int, index: int):
+        self.session = session
+        self.number = number
+        self.mu = mu
+        self.name = f"number {index + 1}"
+        self.rng = np.random.Generator(np.random.Philox(key=[seed, 1000 + index]))
+
+    def __call__(self, encoding: UserEncoding, part: float, what: str) -> tuple[np.ndarray, float]:
+        mu = self.mu * math.sqrt(part) * (1 - 1e-12)
+        label = f"{self.name} ({what}): {self.number.text}"
+        found = self.session.user_vector(SumsPlan(self.number, encoding), mu=mu, label=label)
+        return found.values, float(found.sigma)
+
+
+class PartOf:
+    """`Asking` with every part multiplied by a factor."""
+
+    def __init__(self, ask: Asking, factor: float):
+        self.ask, self.factor = ask, factor
+
+    def __call__(self, encoding: UserEncoding, part: float, what: str) -> tuple[np.ndarray, float]:
+        return self.ask(encoding, part * self.factor, what)
+
+
+Line = tuple[int | None, Interval | None, tuple[float, Interval] | None, str]
+"""(group, estimate, (cap, capped sum), note), in units."""
+
+
+def top_of(facts: Declared) -> int:
+    return rounded_cap(min(facts.maximum or TOP, TOP))
+
+
+def note_above(facts: Declared) -> str:
+    if facts.maximum is None:
+        return "upper end: from a model of users above the cap"
+    return "each user counted up to the declared maximum"
+
+
+def at_least(found: Interval, least: float) -> Interval:
+    """What is known in public of the number cuts its interval."""
+    return Interval(max(found.estimate, least), max(found.low, least), max(found.high, least))
