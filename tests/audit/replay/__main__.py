@@ -1,10 +1,12 @@
-"""`python -m tests.audit.replay [WORLD ...] [--pairs N] [--seed K]`: figures of the replay audit."""
+"""`python -m tests.audit.replay [WORLD ...] [--pairs N] [--seed K] [--seeds M] [--jobs J]`: figures
+of the replay audit. `--seed 1 --seeds 25` goes through the pairs of `make test-slow`."""
 
 import argparse
+import multiprocessing
 import sys
-import time
+from concurrent.futures import ProcessPoolExecutor
 
-from .audit import audit_world
+from .audit import timed
 from .compare import Figures
 from .worlds import WORLDS
 
@@ -12,22 +14,36 @@ from .worlds import WORLDS
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.audit.replay", description=__doc__)
     parser.add_argument("world", nargs="*", help=f"of {', '.join(WORLDS)}; all if none is named")
-    parser.add_argument("--pairs", type=int, help="of each world; as many as in `make test`")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--pairs", type=int, help="of each world and seed; as many as in `make test`"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=1, help="so many seeds one after another")
+    parser.add_argument("--jobs", type=int, default=1, help="processes at a time")
     asked = parser.parse_args()
+    names = asked.world or list(WORLDS)
+    seeds = range(asked.seed, asked.seed + asked.seeds)
     figures, problems = Figures(), []
-    for name in asked.world or WORLDS:
-        begun, own = time.process_time(), Figures()
-        found, _ = audit_world(name, asked.pairs or WORLDS[name].pairs, asked.seed, own)
-        seconds = time.process_time() - begun
-        done = f"{own.pairs} pairs, {own.finished} finished, {own.steps} steps, {seconds:.1f} s"
-        print(f"{name}: {done}, {len(found)} found", flush=True)
-        for text, count in own.errors.items():
-            print(f"    {count} ended with: {text[:200]}")
-        for text in found[:8]:
-            print(f"    {text}")
-        problems += found
-        figures.add(own)
+    fresh = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(asked.jobs, mp_context=fresh) as pool:
+        parts = {
+            name: [pool.submit(timed, name, asked.pairs, seed) for seed in seeds] for name in names
+        }
+        for name, asked_for in parts.items():
+            own, found, seconds = Figures(), [], 0.0
+            for one in asked_for:
+                texts, of_part, spent = one.result()
+                own.add(of_part)
+                found += texts
+                seconds += spent
+            done = f"{own.pairs} pairs, {own.finished} finished, {own.steps} steps, {seconds:.1f} s"
+            print(f"{name}: {done}, {len(found)} found", flush=True)
+            for text, count in own.errors.items():
+                print(f"    {count} ended with: {text[:200]}")
+            for text in found[:8]:
+                print(f"    {text}")
+            problems += found
+            figures.add(own)
     print("\n".join(figures.lines()))
     return 1 if problems else 0
 
