@@ -124,7 +124,7 @@ def sample(
     run: str,
     out: Path,
     rows: int | None = None,
-    given: Path | None = None,
+    given: list[str] | None = None,
     where: str | None = None,
     balance: list[str] | None = None,
     nulls: str = "fill",
@@ -136,26 +136,62 @@ def sample(
 
     Conditions are COLUMN = VALUE, COLUMN in A, B, C or COLUMN in LOW..HIGH (LOW <= value < HIGH),
     joined by and. Rows are drawn from the run's model given the conditions, however rare they are;
-    no budget is spent. With --given, every row of a file comes back with all columns. The result is
-    then about these rows: if they are private, so is it.
+    no budget is spent. With --given, every row of a file comes back with all columns. Of linked
+    tables, give the parents as TABLE=FILE; --out is then a folder with a file for each table. The
+    result is about the given rows: if they are private, so is it.
     """
     from ..answers.question import conditions
     from ..errors import UsageError
-    from ..run.result import load_run, write_rows
+    from ..run.result import LinkedRun, load_run, write_rows
 
-    if (given is None) == (rows is None):
+    if bool(given) == (rows is not None):
         raise UsageError("give either --rows, or --given with a file of partial rows")
-    if given is not None and (where or balance):
+    if given and (where or balance):
         raise UsageError("--given completes the rows of a file; leave out --where and --balance")
     loaded = load_run(run)
-    if given is not None:
-        made = loaded.complete(given, seed, nulls=nulls)
+    if isinstance(loaded, LinkedRun):
+        _complete_linked(loaded, given, out, nulls, seed, as_json)
+        return
+    if given:
+        if len(given) > 1:
+            raise UsageError(f"--given: expected one file, got {len(given)}")
+        made = loaded.complete(Path(given[0]), seed, nulls=nulls)
     else:
         weights = dict.fromkeys(balance or (), "equal")
         made = loaded.sample(rows, seed, conditions(where), weights=weights or None)
     write_rows(made.to_reader(), out)
     facts = {"rows": made.num_rows, "out": str(out)}
     emit(facts) if as_json else say(f"{out}: {plural(made.num_rows, 'synthetic row')}")
+
+
+def _complete_linked(
+    run: Any,
+    given: list[str] | None,
+    out: Path,
+    nulls: str,
+    seed: int | None,
+    as_json: bool,
+) -> None:
+    """Complete the tables of a `LinkedRun`, and write each to its file in a new folder."""
+    from ..errors import UsageError
+    from ..run.result import write_rows
+
+    parts = [item.partition("=") for item in given or ()]
+    if not parts or not all(equals for _, equals, _ in parts):
+        first = next(iter(run.runs))
+        raise UsageError(
+            f"this run holds the tables {', '.join(run.runs)}: give the parents as TABLE=FILE, such "
+            f"as --given {first}={first}.parquet"
+        )
+    if out.exists():
+        raise UsageError(f"{out} exists already; --out of linked tables is a new folder")
+    made = run.complete({name: Path(path) for name, _, path in parts}, seed, nulls=nulls)
+    out.mkdir(parents=True)
+    for name, rows in made.items():
+        write_rows(rows.to_reader(), out / f"{name}.parquet")
+    facts = {"rows": {name: rows.num_rows for name, rows in made.items()}, "out": str(out)}
+    listed = ", ".join(f"{rows.num_rows:,} of {name}" for name, rows in made.items())
+    emit(facts) if as_json else say(f"{out}: {listed}")
 
 
 @command("predict")

@@ -35,6 +35,18 @@ def complete_rows(
 ) -> pa.Table:
     """Whole rows as values, without users. `draw`: how codes are drawn (known, stream), if not from
     the law row by row. DataError names the first row that no constraint-abiding row can have."""
+    codes = complete_codes(law, given, seed, draw, threads)
+    return completed_values(law.schema, given, codes, seed, outputs=outputs, threads=threads)
+
+
+def complete_codes(
+    law: RowLaw,
+    given: Given,
+    seed: int,
+    draw: Draw | None = None,
+    threads: int | None = None,
+) -> Codes:
+    """The codes of whole rows; see `complete_rows`."""
     schema = law.schema
 
     def plain(known: Known, stream: str) -> tuple[Codes, np.ndarray]:
@@ -50,7 +62,19 @@ def complete_rows(
         lost = lost[~np.isfinite(found)]
     if len(lost):
         raise DataError(_impossible(schema, given, int(lost[0]), len(lost)))
-    codes = _agreeing(schema, given, codes, plain)
+    return _agreeing(schema, given, codes, plain)
+
+
+def completed_values(
+    schema: Schema,
+    given: Given,
+    codes: Codes,
+    seed: int,
+    *,
+    outputs: bool = False,
+    threads: int | None = None,
+) -> pa.Table:
+    """The values of completed rows; DataError if given numbers break a constraint."""
     place_numbers(schema, given, codes, seed)
     whole = compiled_constraints(schema).complete(codes) if schema.constraints else codes
     rows = decode(schema, whole, seed, outputs=outputs, threads=threads, pinned=given.pinned)

@@ -33,17 +33,24 @@ LEAST_WITHIN = 0.02
 """The least variance of a row's deviation from its parent's level."""
 
 
+def clear_levels(measurements: Sequence[Measurement], column: str) -> np.ndarray | None:
+    """bool [LEVELS + 1]: the levels whose parents stand out of the noise; None: not measured."""
+    own = [m for m in measurements if m.clique == (column,) and m.query is None]
+    ones = [m for m in own if m.values.size == LEVELS + 1]
+    if not ones:
+        return None
+    precision = sum(1 / m.variances for m in ones)
+    return sum(m.values / m.variances for m in ones) > SURE * np.sqrt(precision)
+
+
 def standing(
     levels: np.ndarray, measurements: Sequence[Measurement], column: str, seed: int
 ) -> np.ndarray:
     """The parents' levels, where those in parts that do not stand out of the noise get the level of
     another parent: a few at the ends would make parents differ more than they do."""
-    own = [m for m in measurements if m.clique == (column,) and m.query is None]
-    ones = [m for m in own if m.values.size == LEVELS + 1]
-    if not ones:
+    clear = clear_levels(measurements, column)
+    if clear is None:
         return levels
-    precision = sum(1 / m.variances for m in ones)
-    clear = sum(m.values / m.variances for m in ones) > SURE * np.sqrt(precision)
     kept = np.flatnonzero(clear[levels])
     if not len(kept):
         return levels

@@ -6,7 +6,8 @@ parent, number of rows, level) of each child's model: child rows depend on their
 and every child row has a parent. Everything after the measurements is post-processing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,10 @@ from msgspec.structs import replace
 
 from ..codec.possible import compiled_constraints
 from ..errors import UsageError
-from ..measurement import Measurement
 from ..mechanisms.base import Outcome
 from ..mechanisms.shared.model_rows import ModelRows
 from ..model.sampler import rows_of_shard
 from ..release.reserve import Reserved
-from ..rows_per_user import last_bin, places
 from ..schema.linked_schema import LinkedSchema
 from ..tables.linked_tables import Links
 from ..tables.table import Table
@@ -27,14 +26,13 @@ from .counter import open_linked
 from .execute import completed, job_of, was_charged
 from .finalize import finalize, write_json
 from .folder import RunFolder
-from .linked_levels import levelled, possible_rows, standing
+from .linked_children import Codes, child_codes, rows_of, without_noise
+from .linked_levels import standing
 from .linked_spec import LinkedSpec
 from .output import Output, spawned_seeds
 from .owner_files import Comparison
 from .result import Run
 from .source_pins import check_unchanged, with_source_facts
-
-Codes = dict[str, np.ndarray]
 
 
 class CodeRows:
@@ -151,64 +149,25 @@ def draw(links: Links, outcomes: list[Outcome], seeds: list[int]) -> list[tuple[
     empty = {a: np.empty(0, np.uint32) for a in links.schemas[0].modelled}
     parents = {a: np.concatenate([s[a] for s in shards] or [empty[a]]) for a in empty}
     out = [(parents, np.arange(rows.total, dtype=np.int64))]
+    measured = outcomes[0].measurements
     for i, name in enumerate(links.linked.children, 1):
-        count = links.counts[name]
-        parents[count] = without_noise(
-            parents[count], outcomes[0].measurements, count, len(links.edges(name)), seeds[i]
-        )
-        wanted = rows_of(parents[count], links, name, seeds[i])
-        given = {column: parents[a] for column, a in links.joined[name].items()}
-        given[count] = parents[count]
-        owner = np.repeat(out[0][1], wanted)
-        given = {column: values[owner] for column, values in given.items()}
-        if name in links.places:
-            place = np.arange(len(owner)) - np.repeat(np.cumsum(wanted) - wanted, wanted) + 1
-            given[links.places[name]] = links.place_codes(place, name)
         child = outcomes[i].rows
-        schema = links.linked.tables[name]
         if not isinstance(child, ModelRows):  # refused above
             raise UsageError("linked tables need a mechanism that draws its rows from a model")
-        codes = child.given(given, seeds[i]) | given
-        columns = {}
-        for level, a in links.levels[name].items():
-            shown = standing(parents[level], outcomes[0].measurements, level, seeds[i])
-            columns[a] = (shown, schema.columns[a].base)
-        fixed = levelled(codes, owner, wanted, columns, seeds[i])
-        if fixed:  # all else again, given these columns
-            codes = child.given(given | fixed, seeds[i]) | given | fixed
-        codes = possible_rows(codes, links.schemas[i], frozenset(given))
+        count = links.counts[name]
+        parents[count] = without_noise(
+            parents[count], measured, count, len(links.edges(name)), seeds[i]
+        )
+        wanted = rows_of(parents[count], links, name, seeds[i])
+        shown = dict(parents)
+        for level in links.levels[name]:
+            shown[level] = standing(parents[level], measured, level, seeds[i])
+        owner = np.repeat(out[0][1], wanted)
+        draw_child = partial(child.given, seed=seeds[i])
+        codes = child_codes(links, name, shown, owner, draw_child, seeds[i])
         if name in links.places:
+            given = links.given(name)
             order = np.lexsort((codes[links.linked.order[name]], owner))
             codes = {column: c if column in given else c[order] for column, c in codes.items()}
         out.append((codes, owner))
     return out
-
-
-def without_noise(
-    codes: np.ndarray, measurements: Sequence[Measurement], column: str, bins: int, seed: int
-) -> np.ndarray:
-    """The bins of numbers of rows, where parents in bins beyond the last that stands out of noise
-    get the bin of another parent: a few of them would have more rows than all others together."""
-    ones = [
-        m
-        for m in measurements
-        if m.clique == (column,) and m.query is None and m.values.size == bins
-    ]
-    weights = [1 / m.variances for m in ones]
-    if not ones or not len(codes):
-        return codes
-    values = sum(w * m.values for w, m in zip(weights, ones)) / sum(weights)
-    last = max(last_bin(values, 1 / np.sqrt(sum(weights))), int(np.argmax(values)))
-    kept, out = np.flatnonzero(codes <= last), codes.copy()
-    beyond = np.flatnonzero(codes > last)
-    generator = np.random.Generator(np.random.Philox(key=[seed, 6]))
-    out[beyond] = codes[generator.choice(kept, len(beyond))] if len(kept) else 0
-    return out
-
-
-def rows_of(codes: np.ndarray, links: Links, child: str, seed: int) -> np.ndarray:
-    """A number of child rows for each code of their bins; inside a bin as `rows_per_user` says."""
-    edges = links.edges(child)
-    ends = np.append(edges[1:], links.most_rows(child) + 1)
-    uniform = np.random.Generator(np.random.Philox(key=[seed, 5])).random(len(codes))
-    return places(codes, edges, ends, uniform)

@@ -115,7 +115,7 @@ def completed_frame(
         made = _completed(run, law, given, owner, seed_of(seed), threads)
         return _with_users(run, made, user_values(schema, owner) if schema.user else None)
     ids = table.column(schema.user).combine_chunks()
-    owner, values = _users(schema, ids)
+    owner, values = users_of(schema, ids)
     made = _completed(run, law, given, owner, seed_of(seed), threads)
     return _with_users(run, made, values)
 
@@ -148,7 +148,7 @@ def _with_users(run: Run, rows: pa.Table, values: pa.Array | None) -> pa.Table:
     return rows if values is None else rows.add_column(0, run.schema.user, values)
 
 
-def _users(schema: Schema, ids: pa.Array) -> tuple[np.ndarray, pa.Array]:
+def users_of(schema: Schema, ids: pa.Array) -> tuple[np.ndarray, pa.Array]:
     """(number of each row's user, ids to write). A row without an id is a user of its own, with a
     new id."""
     if isinstance(ids, pa.ChunkedArray):

@@ -419,6 +419,41 @@ class LinkedRun:
         """Seconds of each stage, by table; not for release."""
         return {name: run.timings for name, run in self.runs.items()}
 
+    def complete(
+        self,
+        frames: Mapping[str, Any],
+        seed: int | None = None,
+        *,
+        nulls: str = "fill",
+        threads: int | None = None,
+    ) -> dict[str, pa.Table]:
+        """Whole tables from given parents, by table name: post-processing, it costs no budget.
+
+        Parameters
+        ----------
+        frames : mapping of str to frame, path or anything that `fastdp.read` takes
+            The parents' table, with some of its columns or with nulls. A column `rows of CHILD`
+            gives the number of child rows. Without the key column, parents get keys 1, 2, ... The
+            frame of a child table has the key and some of the other columns; its rows are then
+            completed in place of new ones.
+        seed : int, optional
+            Fixes what is drawn; None: other rows each time.
+        nulls : {"fill", "draw", "keep"}
+            As in `Run.complete`.
+        threads : int, optional
+            The result does not depend on it.
+
+        Returns
+        -------
+        dict of str to pyarrow.Table
+            All tables. Row i of a given table has the values of row i of its frame. Child rows are
+            drawn given the columns of their parent, and follow it in the order of the parents.
+        """
+        from .linked_complete import complete_linked
+
+        with reading_folder(self.out):
+            return complete_linked(self.runs, self.schema, frames, seed, nulls, threads)
+
     def answer(self, *_: Any, **__: Any) -> None:
         """Answers come from one table: `runs[NAME].answer(...)`."""
         one = "runs[NAME].answer(...)" if self.out is None else f"{self.out / 'table-NAME'}"

@@ -17,7 +17,7 @@ import fastdp
 from fastdp.errors import BudgetError, Cancelled, RunError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.privacy.statement import write as write_statement
-from fastdp.run import linked_check, linked_run
+from fastdp.run import linked_check, linked_children
 from tests.cli.test_app import fastdp_cli
 
 HOUSEHOLDS = 1500
@@ -299,7 +299,7 @@ def test_numbers_of_child_rows_lie_evenly_in_the_logarithm_of_their_bins():
         edges=lambda child: np.array([0, 1, 2, 5, 20]), most_rows=lambda child: 50
     )
     codes = np.arange(5).repeat(4000)
-    rows, ends = linked_run.rows_of(codes, links, "x", 3), np.array([1, 2, 5, 20, 51])
+    rows, ends = linked_children.rows_of(codes, links, "x", 3), np.array([1, 2, 5, 20, 51])
     assert (rows < ends[codes]).all() and (rows >= links.edges("x")[codes]).all()
     for code, low in ((2, 2), (3, 5), (4, 20)):
         drawn = rows[codes == code]
@@ -308,12 +308,12 @@ def test_numbers_of_child_rows_lie_evenly_in_the_logarithm_of_their_bins():
             assert abs(np.mean(drawn == n) - share) < 5 * math.sqrt(share / 4000)
     counts = Measurement(("n",), np.array([900.0, 300, 0, 1, 0]), 2.0)
     worse = Measurement(("n",), np.array([0.0, 0, 0, 0, 9000]), 1e5)
-    out = linked_run.without_noise(codes, [worse, counts, counts], "n", 5, 1)
+    out = linked_children.without_noise(codes, [worse, counts, counts], "n", 5, 1)
     assert (out[codes < 2] == codes[codes < 2]).all() and abs(
         np.mean(out[codes > 1]) - 0.5
     ) < 5 * 0.5 / 109
     for none in ([], [Measurement(("m",), counts.values, 2.0)]):
-        assert (linked_run.without_noise(codes, none, "n", 5, 1) == codes).all()
+        assert (linked_children.without_noise(codes, none, "n", 5, 1) == codes).all()
 
 
 OPTIMISED = """
