@@ -451,8 +451,8 @@ def one(name: str, path: str | None, epsilon: float, seed: int, source: str, con
         sample_seed=seed,
         threads=1,
     )
+    made = {n: np.asarray(run.data[n]) for n in truth}  # rows are made when they are asked for
     seconds = time.process_time() - started
-    made = {n: np.asarray(run.data[n]) for n in truth}
     if "amount" in truth:
         made["amount"] = np.searchsorted(AMOUNTS, made["amount"], "right") - 1
     made = {n: codes.astype(np.int64) for n, codes in made.items()}

@@ -1,79 +1,64 @@
+/* Users of a pool are exchanged until counts are as wanted; see choose.h.
+ *
+ * With d = count - target, a user whose rows are in cells c, m_c times, adds the sum of w_c (2 d_c m_c + m_c^2) to the
+ * error: twice the sum of pull_c = w_c d_c over its cells, each as often as it is in it, and a constant of the user,
+ * which is computed once. So to look at a user is to add up numbers. */
 #include "choose.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "sample_random.h"
+#include "team.h"
 
 typedef struct {
     const fdp_choice_plan *plan;
-    int64_t tables;
-    double *count, *error, *change;
-} state;
+    uint8_t *chosen;
+    double *count; /* [cells], of all parts */
+    int64_t all;   /* chosen users of all parts */
+    atomic_llong next;
+    atomic_int status;
+} choice_job;
 
-/* Adds `sign` times the user to the counts, and what that changes to the tables' errors. */
-static void add(state *s, int64_t user, double sign) {
-    const fdp_choice_plan *p = s->plan;
-    for (int64_t t = 0; t < p->facts; t++) {
-        const int64_t cell = p->first[t] + p->facts_of[t * p->users + user];
-        const double apart = s->count[cell] - p->target[cell];
-        s->change[t] += p->weight[cell] * (1.0 + 2.0 * sign * apart);
-        s->count[cell] += sign;
+/* Users 0 .. users - 1 of a part. Those of user u are cells[start[u]] on: `units[u]` that count 1, then others that
+ * count step[u]. own[u]: the user's constant, over 2. chosen[list[i]]: 1. */
+typedef struct {
+    int64_t users, many, number;
+    size_t *start;
+    uint32_t *cells, *units, *list;
+    double *own, *step;
+    double *pull, *weight;
+    uint8_t *chosen;
+} part;
+
+/* Half of what user u would add to the error. */
+static inline double costs(const part *p, int64_t u) {
+    const uint32_t *cell = p->cells + p->start[u], *end = p->cells + p->start[u + 1];
+    const uint32_t *mid = cell + p->units[u];
+    const double *pull = p->pull;
+    double a = p->own[u], b = 0.0, c = 0.0, d = 0.0, e = 0.0;
+    for (; cell + 4 <= mid; cell += 4) {
+        a += pull[cell[0]];
+        b += pull[cell[1]];
+        c += pull[cell[2]];
+        d += pull[cell[3]];
     }
-    for (int64_t c = 0; c < p->columns; c++) {
-        const int64_t t = p->facts + c, base = p->first[t];
-        const uint32_t *codes = p->codes + c * p->rows;
-        const double one = sign * (c < p->columns - p->steps ? 1.0 : p->step[user]);
-        double change = 0.0;
-        for (int64_t r = p->row_start[user]; r < p->row_start[user + 1]; r++) {
-            const int64_t cell = base + codes[r];
-            const double apart = s->count[cell] - p->target[cell];
-            change += p->weight[cell] * one * (one + 2.0 * apart);
-            s->count[cell] += one;
-        }
-        s->change[t] += change;
-    }
+    for (; cell < mid; cell++) a += pull[*cell];
+    for (; cell < end; cell++) e += pull[*cell];
+    return (a + b) + (c + d) + p->step[u] * e;
 }
 
-/* Takes a user out of the counts, or back into them, where errors are known. */
-static void undo(state *s, int64_t user, double sign) {
-    const fdp_choice_plan *p = s->plan;
-    for (int64_t t = 0; t < p->facts; t++) s->count[p->first[t] + p->facts_of[t * p->users + user]] += sign;
-    for (int64_t c = 0; c < p->columns; c++) {
-        const double one = sign * (c < p->columns - p->steps ? 1.0 : p->step[user]);
-        for (int64_t r = p->row_start[user]; r < p->row_start[user + 1]; r++)
-            s->count[p->first[p->facts + c] + p->codes[c * p->rows + r]] += one;
-    }
+/* Puts user u in, or takes it out. */
+static inline void put(part *p, int64_t u, double sign) {
+    const uint32_t *cell = p->cells + p->start[u], *end = p->cells + p->start[u + 1];
+    const uint32_t *mid = cell + p->units[u];
+    const double step = sign * p->step[u];
+    for (; cell < mid; cell++) p->pull[*cell] += sign * p->weight[*cell];
+    for (; cell < end; cell++) p->pull[*cell] += step * p->weight[*cell];
 }
 
-static void measure(state *s) {
-    const fdp_choice_plan *p = s->plan;
-    for (int64_t t = 0; t < s->tables; t++) {
-        s->error[t] = 0.0;
-        for (int64_t cell = p->first[t]; cell < p->first[t + 1]; cell++) {
-            const double apart = s->count[cell] - p->target[cell];
-            s->error[t] += p->weight[cell] * apart * apart;
-        }
-    }
-}
-
-/* Exchanges one chosen user for another if that lowers the sum; 1 if it did. */
-static int exchange(state *s, int64_t out, int64_t in) {
-    memset(s->change, 0, sizeof *s->change * (size_t)s->tables);
-    add(s, out, -1.0);
-    add(s, in, 1.0);
-    double more = 0.0;
-    for (int64_t t = 0; t < s->tables; t++) more += s->change[t];
-    if (more < -1e-9) {
-        for (int64_t t = 0; t < s->tables; t++) s->error[t] += s->change[t];
-        return 1;
-    }
-    undo(s, out, 1.0);
-    undo(s, in, -1.0);
-    return 0;
-}
-
-static int64_t candidate(const fdp_choice_plan *p, int64_t out, stream *random) {
+/* Where offers for `out` begin: near it in three of four cases. */
+static int64_t place(const part *p, int64_t out, stream *random) {
     const int64_t near = p->users / 64 + 2;
     if ((next64(random) & 3) == 0) return (int64_t)below(next64(random), (uint64_t)p->users);
     const int64_t low = out - near < 0 ? 0 : out - near;
@@ -81,51 +66,196 @@ static int64_t candidate(const fdp_choice_plan *p, int64_t out, stream *random) 
     return low + (int64_t)below(next64(random), (uint64_t)(high - low + 1));
 }
 
-static int valid(const fdp_choice_plan *p) {
-    for (int64_t t = 0; t < p->facts + p->columns; t++) {
-        const uint64_t size = (uint64_t)(p->first[t + 1] - p->first[t]);
-        const uint32_t *codes =
-            t < p->facts ? p->facts_of + t * p->users : p->codes + (t - p->facts) * p->rows;
-        const int64_t n = t < p->facts ? p->users : p->rows;
-        for (int64_t i = 0; i < n; i++)
-            if (codes[i] >= size) return 0;
+/* Takes out the user list[i], and puts in the best of it and of some others; by how much that lowers the error. */
+static double exchange(part *p, int64_t i, stream *random) {
+    const int64_t out = p->list[i];
+    put(p, out, -1.0);
+    const double now = costs(p, out);
+    double least = now - 1e-9;
+    int64_t best = out;
+    int64_t at = place(p, out, random);
+    for (int offers = 0, seen = 0; offers < FDP_OFFERS && seen < 4 * FDP_OFFERS; seen++, at++) {
+        if (at == p->users) at = 0;
+        if (p->chosen[at]) continue;
+        offers++;
+        const double other = costs(p, at);
+        if (other < least) {
+            least = other;
+            best = at;
+        }
     }
-    return 1;
+    put(p, best, 1.0);
+    if (best == out) return 0.0;
+    p->chosen[out] = 0;
+    p->chosen[best] = 1;
+    p->list[i] = (uint32_t)best;
+    return 2.0 * (now - least);
 }
 
-int fdp_choose(const fdp_choice_plan *p, uint8_t *chosen, double *error) {
-    if (p->users < 1 || p->facts < 0 || p->steps < 0 || p->columns < p->steps || !valid(p))
+static void sweep(part *p, const fdp_choice_plan *plan) {
+    const int64_t cells = plan->first[plan->facts + plan->columns];
+    stream random = {.state = stream_key(plan->seed, (uint64_t)p->number, 0, ORDER)};
+    shuffle(p->list, (uint64_t)p->many, &random);
+    for (int64_t k = 0; k < plan->sweeps && p->many > 0 && p->many < p->users; k++) {
+        double lower = 0.0;
+        for (int64_t i = 0; i < p->many; i++) lower += exchange(p, i, &random);
+        if (lower < plan->least * (double)cells) break;
+    }
+}
+
+/* The cells of the part's users, and their constants; 0 where a cell is outside its table. */
+static int lay_out(const choice_job *job, part *p) {
+    const fdp_choice_plan *plan = job->plan;
+    const int64_t plain = plan->columns - plan->steps;
+    uint32_t *at = p->cells;
+    int valid = 1;
+    for (int64_t u = 0; u < p->users; u++) {
+        const int64_t user = u * plan->parts + p->number;
+        const int64_t low = plan->row_start[user], high = plan->row_start[user + 1];
+        p->start[u] = (size_t)(at - p->cells);
+        p->units[u] = (uint32_t)(plan->facts + plain * (high - low));
+        p->step[u] = plan->step[user];
+        p->chosen[u] = job->chosen[user];
+        if (p->chosen[u]) p->list[p->many++] = (uint32_t)u;
+        for (int64_t t = 0; t < plan->facts; t++) {
+            const int64_t cell = plan->first[t] + plan->facts_of[t * plan->users + user];
+            valid &= cell < plan->first[t + 1];
+            *at++ = (uint32_t)cell;
+        }
+        for (int side = 0; side < 2; side++)
+            for (int64_t r = low; r < high; r++)
+                for (int64_t c = side ? plain : 0; c < (side ? plan->columns : plain); c++) {
+                    const int64_t t = plan->facts + c,
+                                  cell = plan->first[t] + plan->codes[c * plan->rows + r];
+                    valid &= cell < plan->first[t + 1];
+                    *at++ = (uint32_t)cell;
+                }
+    }
+    p->start[p->users] = (size_t)(at - p->cells);
+    return valid;
+}
+
+/* The users' constants; `often` is room for a number of each cell. */
+static void set_own(part *p, double *often) {
+    for (int64_t u = 0; u < p->users; u++) {
+        const uint32_t *mine = p->cells + p->start[u];
+        const size_t n = p->start[u + 1] - p->start[u];
+        double sum = 0.0;
+        for (size_t i = 0; i < n; i++) {
+            const double one = i < p->units[u] ? 1.0 : p->step[u];
+            sum += p->weight[mine[i]] * one * (2.0 * often[mine[i]] + one);
+            often[mine[i]] += one;
+        }
+        for (size_t i = 0; i < n; i++) often[mine[i]] = 0.0;
+        p->own[u] = sum / 2.0;
+    }
+}
+
+static void choose_part(choice_job *job, part *p, double *often) {
+    const fdp_choice_plan *plan = job->plan;
+    const int64_t cells = plan->first[plan->facts + plan->columns];
+    const double share = (double)p->many / (double)job->all;
+    for (int64_t c = 0; c < cells; c++) {
+        p->weight[c] = plan->weight[c] / share;
+        p->pull[c] = -plan->weight[c] * plan->target[c];
+    }
+    set_own(p, often);
+    for (int64_t i = 0; i < p->many; i++) put(p, p->list[i], 1.0);
+    sweep(p, plan);
+    for (int64_t u = 0; u < p->users; u++) job->chosen[u * plan->parts + p->number] = p->chosen[u];
+}
+
+static int choose_from(choice_job *job, int64_t number) {
+    const fdp_choice_plan *plan = job->plan;
+    const size_t users = (size_t)((plan->users - number + plan->parts - 1) / plan->parts);
+    const size_t cells = (size_t)plan->first[plan->facts + plan->columns];
+    size_t rows = 0;
+    for (int64_t u = number; u < plan->users; u += plan->parts)
+        rows += (size_t)(plan->row_start[u + 1] - plan->row_start[u]);
+    part p = {.users = (int64_t)users, .number = number};
+    double *numbers = calloc(2 * users + 3 * cells + 1, sizeof *numbers);
+    uint32_t *whole =
+        malloc(sizeof *whole * (2 * users + users * (size_t)plan->facts + rows * (size_t)plan->columns + 1));
+    p.start = malloc(sizeof *p.start * (users + 1));
+    p.chosen = malloc(users + 1);
+    int code = FDP_ERR_MEMORY;
+    if (numbers != NULL && whole != NULL && p.start != NULL && p.chosen != NULL) {
+        p.own = numbers;
+        p.step = p.own + users;
+        p.pull = p.step + users;
+        p.weight = p.pull + cells;
+        p.units = whole;
+        p.list = p.units + users;
+        p.cells = p.list + users;
+        code = lay_out(job, &p) ? FDP_OK : FDP_ERR_ARGUMENT;
+        if (code == FDP_OK && p.many > 0) choose_part(job, &p, p.weight + cells);
+    }
+    free(numbers), free(whole), free(p.start), free(p.chosen);
+    return code;
+}
+
+static void choose_work(fdp_team *team, int member, void *ctx) {
+    choice_job *job = ctx;
+    (void)team, (void)member;
+    for (int64_t number; (number = fdp_team_next(&job->next)) < job->plan->parts;) {
+        const int code = choose_from(job, number);
+        if (code != FDP_OK) atomic_store(&job->status, code);
+    }
+}
+
+/* The errors of all tables. */
+static int measure(const choice_job *job, double *error) {
+    const fdp_choice_plan *p = job->plan;
+    const int64_t tables = p->facts + p->columns;
+    double *count = calloc((size_t)p->first[tables] + 1, sizeof *count);
+    if (count == NULL) return FDP_ERR_MEMORY;
+    for (int64_t t = 0; t < tables; t++) {
+        double *of = count + p->first[t];
+        for (int64_t u = 0; u < p->users; u++) {
+            if (!job->chosen[u]) continue;
+            if (t < p->facts) {
+                of[p->facts_of[t * p->users + u]] += 1.0;
+                continue;
+            }
+            const uint32_t *codes = p->codes + (t - p->facts) * p->rows;
+            const double one = t < tables - p->steps ? 1.0 : p->step[u];
+            for (int64_t r = p->row_start[u]; r < p->row_start[u + 1]; r++) of[codes[r]] += one;
+        }
+        error[t] = 0.0;
+        for (int64_t cell = p->first[t]; cell < p->first[t + 1]; cell++) {
+            const double apart = count[cell] - p->target[cell];
+            error[t] += p->weight[cell] * apart * apart;
+        }
+    }
+    free(count);
+    return FDP_OK;
+}
+
+int fdp_choose(const fdp_choice_plan *p, int threads, uint8_t *chosen, double *error) {
+    if (threads < 1 || p->users < 1 || p->users >= UINT32_MAX || p->facts < 0 || p->steps < 0 ||
+        p->columns < p->steps || p->parts < 1 || p->first[p->facts + p->columns] >= UINT32_MAX)
         return FDP_ERR_ARGUMENT;
-    const size_t tables = (size_t)(p->facts + p->columns), cells = (size_t)p->first[tables];
-    double *room = calloc(cells + tables + 1, sizeof *room);
-    int64_t *list = malloc(sizeof *list * (size_t)p->users);
-    if (room == NULL || list == NULL) {
-        free(room), free(list);
-        return FDP_ERR_MEMORY;
-    }
-    state s = {.plan = p, .tables = (int64_t)tables, .count = room, .error = error, .change = room + cells};
-    int64_t n = 0;
-    for (int64_t u = 0; u < p->users; u++)
-        if (chosen[u]) {
-            list[n++] = u;
-            undo(&s, u, 1.0);
+    choice_job job = {.plan = p, .chosen = chosen};
+    for (int64_t u = 0; u < p->users; u++) job.all += chosen[u];
+    fdp_team_run(threads, choose_work, &job);
+    const int code = atomic_load(&job.status);
+    return code == FDP_OK ? measure(&job, error) : code;
+}
+
+int fdp_distinct(int64_t users, const int64_t *row_start, const uint32_t *codes, int64_t size, int64_t *out) {
+    int64_t *last = calloc((size_t)size + 1, sizeof *last); /* the last user, from 1, who has a code */
+    if (last == NULL) return FDP_ERR_MEMORY;
+    for (int64_t u = 0; u < users; u++) {
+        out[u] = 0;
+        for (int64_t r = row_start[u]; r < row_start[u + 1]; r++) {
+            if (codes[r] >= size) {
+                free(last);
+                return FDP_ERR_ARGUMENT;
+            }
+            out[u] += last[codes[r]] != u + 1;
+            last[codes[r]] = u + 1;
         }
-    measure(&s);
-    stream random = {.state = stream_key(p->seed, 0, 0, ORDER)};
-    for (int64_t sweep = 0; sweep < p->sweeps && n > 0 && n < p->users; sweep++) {
-        int64_t changed = 0;
-        for (int64_t k = 0; k < n; k++) {
-            const int64_t at = (int64_t)below(next64(&random), (uint64_t)n), out = list[at];
-            const int64_t in = candidate(p, out, &random);
-            if (chosen[in] || !exchange(&s, out, in)) continue;
-            chosen[out] = 0;
-            chosen[in] = 1;
-            list[at] = in;
-            changed++;
-        }
-        measure(&s); /* so that rounding does not add up */
-        if (changed * 1024 < n) break;
     }
-    free(room), free(list);
+    free(last);
     return FDP_OK;
 }

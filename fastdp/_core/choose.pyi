@@ -13,4 +13,10 @@ def choose(
     sweeps: int,
     seed: int,
     chosen: NDArray[np.uint8],
+    least: float = 0.0,
+    parts: int = 1,
+    threads: int = 1,
 ) -> NDArray[np.float64]: ...
+def distinct(
+    codes: NDArray[np.uint32], row_start: NDArray[np.int64], size: int
+) -> NDArray[np.int64]: ...

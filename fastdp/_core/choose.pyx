@@ -9,7 +9,7 @@ from fastdp._core.status cimport check
 
 cdef extern from "choose.h" nogil:
     ctypedef struct fdp_choice_plan:
-        int64_t users, rows, facts, columns, steps
+        int64_t users, rows, facts, columns, steps, parts
         const uint32_t *facts_of
         const uint32_t *codes
         const double *step
@@ -18,8 +18,10 @@ cdef extern from "choose.h" nogil:
         const double *target
         const double *weight
         int64_t sweeps
+        double least
         uint64_t seed
-    int fdp_choose(const fdp_choice_plan *, uint8_t *, double *)
+    int fdp_choose(const fdp_choice_plan *, int, uint8_t *, double *)
+    int fdp_distinct(int64_t, const int64_t *, const uint32_t *, int64_t, int64_t *)
 
 
 def choose(
@@ -34,6 +36,9 @@ def choose(
     int64_t sweeps,
     uint64_t seed,
     uint8_t[::1] chosen,
+    double least=0.0,
+    int64_t parts=1,
+    int threads=1,
 ):
     """The error of each table, facts before columns; `chosen` is changed in place."""
     error = np.zeros(facts.shape[0] + codes.shape[0], np.float64)
@@ -49,8 +54,21 @@ def choose(
     plan.row_start, plan.first = &row_start[0], &first[0]
     plan.target, plan.weight = &target[0], &weight[0]
     plan.step, plan.steps = &step[0], steps
-    plan.sweeps, plan.seed = sweeps, seed
+    plan.sweeps, plan.least, plan.seed, plan.parts = sweeps, least, seed, parts
     with nogil:
-        code = fdp_choose(&plan, &chosen[0], &error_view[0])
+        code = fdp_choose(&plan, threads, &chosen[0], &error_view[0])
     check(code, "choosing users")
     return error
+
+
+def distinct(const uint32_t[::1] codes, const int64_t[::1] row_start, int64_t size):
+    """int64: how many different codes, below `size`, the rows of each user have."""
+    out = np.zeros(row_start.shape[0] - 1, np.int64)
+    cdef int64_t[::1] out_view = out
+    cdef int code
+    if out.size == 0 or codes.shape[0] == 0:
+        return out
+    with nogil:
+        code = fdp_distinct(out_view.shape[0], &row_start[0], &codes[0], size, &out_view[0])
+    check(code, "counting different codes of users")
+    return out

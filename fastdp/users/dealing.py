@@ -107,7 +107,7 @@ class Dealer(Struct, frozen=True, eq=False):
         made, owner = self._dealt(codes, seed, threads)
         if self.choice is None:
             return made, owner
-        return self.choice(made, owner, len(owner) // self.times, seed)
+        return self.choice(made, owner, len(owner) // self.times, seed, threads)
 
     def places(self, codes: Codes, seed: int) -> Places:
         """Users for so many rows, and which of the rows each of them may get."""

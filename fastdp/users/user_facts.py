@@ -46,6 +46,7 @@ def _number(kind: str, codes: np.ndarray, numbers, start: np.ndarray) -> np.ndar
 
 def distinct(codes: np.ndarray, start: np.ndarray) -> np.ndarray:
     """How many different codes each user has."""
+    from .._core import choose as core
+
     size = int(codes.max(initial=0)) + 1
-    users = np.repeat(np.arange(len(start) - 1), np.diff(start))
-    return np.bincount(np.unique(users * size + codes) // size, minlength=len(start) - 1)
+    return core.distinct(codes.astype(np.uint32), start.astype(np.int64), size)

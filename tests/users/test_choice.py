@@ -1,6 +1,7 @@
 """The choice of whole users from a pool: the kernel, exact numbers of rows, planted cohorts, and a
 pool that is left alone where targets are noise."""
 
+from collections import Counter
 from itertools import pairwise
 
 import numpy as np
@@ -9,7 +10,9 @@ import pytest
 from fastdp._core import choose as core
 from fastdp.userkeys import UserFacts
 from fastdp.users.user_choice import Choice, Gaps, _exact
+from fastdp.users.user_facts import distinct
 from fastdp.users.user_table import Marginal, octaves, pool_facts, whole_numbers
+from tests.reference import choosing
 
 SIZES = {"month": 6, "shop": 5}
 VIEW = UserFacts(
@@ -79,6 +82,43 @@ def test_the_kernel_lowers_what_it_says(seed):
     again = chosen.copy()
     core.choose(*about, again)
     assert (again == made).all()
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+def test_the_kernel_chooses_as_its_slow_twin_with_any_number_of_threads(parts):
+    """Weights, targets and steps are parts of powers of 2, so that all sums are exact."""
+    rng = np.random.default_rng(parts)
+    users = 80
+    rows = np.sort(rng.choice([1, 2, 3, 5, 9], users))
+    start = np.append(0, np.cumsum(rows))
+    facts = rng.integers(0, 4, (2, users)).astype(np.uint32)
+    codes = rng.integers(0, 3, (3, start[-1])).astype(np.uint32)
+    first = np.array([0, 4, 8, 11, 14, 17])
+    target, weight = rng.integers(0, 64, 17) / 4, rng.integers(1, 64, 17) / 16
+    step = 1 / np.maximum(rows - 1.0, 1)
+    chosen = (np.arange(users) % 10 < 4).astype(np.uint8)
+    of_users: list[Counter] = [Counter() for _ in range(users)]
+    for u, count in enumerate(of_users):
+        count.update(first[:2] + facts[:, u])
+        for r in range(start[u], start[u + 1]):
+            count.update({first[2] + codes[0, r]: 1.0, first[3] + codes[1, r]: 1.0})
+            count.update({first[4] + codes[2, r]: step[u]})
+    for least in (0.0, 0.5):
+        slow = choosing.choose(of_users, target, weight, chosen, 6, least, 11, parts)
+        assert slow != chosen.tolist()
+        for threads in (1, 3):
+            made = chosen.copy()
+            tables = (facts, codes, start, first, target, weight, step)
+            core.choose(*tables, 1, 6, 11, made, least, parts, threads)
+            assert made.tolist() == slow
+
+
+def test_distinct_codes_are_those_of_sets():
+    rng = np.random.default_rng(5)
+    start = np.append(0, np.cumsum(rng.integers(0, 6, 40)))
+    codes = rng.integers(0, 4, start[-1])
+    each = [len(set(codes[a:b].tolist())) for a, b in pairwise(start)]
+    assert distinct(codes, start).tolist() == each
 
 
 def test_cells_outside_their_table_are_refused():

@@ -1,0 +1,54 @@
+"""A slow, obvious twin of csrc/choose.c: every offer by the whole sum, the same random numbers."""
+
+from collections import Counter
+
+from tests.reference.sample import ORDER, Stream, key_of, shuffle
+
+OFFERS = 4
+
+
+def choose_part(number, users, target, weight, chosen, sweeps, least, seed):
+    """Which of a part's users are chosen. users: of each, what it adds to the cells that it is
+    in."""
+    stream = Stream(key_of(seed, number, 0, ORDER))
+    chosen = list(chosen)
+    order = [u for u, one in enumerate(chosen) if one]
+    shuffle(order, stream)
+
+    def error(of) -> float:
+        count: Counter = Counter()
+        for u in of:
+            count.update(users[u])
+        return sum(w * (count[c] - t) ** 2 for c, (t, w) in enumerate(zip(target, weight)))
+
+    def offers(out: int) -> list[int]:
+        near = len(users) // 64 + 2
+        low, high = max(0, out - near), min(len(users) - 1, out + near)
+        anywhere = stream.bits() & 3 == 0
+        at = stream.below(len(users)) if anywhere else low + stream.below(high - low + 1)
+        places = [(at + i) % len(users) for i in range(4 * OFFERS)]
+        return [u for u in places if not chosen[u] and u != out][:OFFERS]
+
+    for _ in range(sweeps if 0 < len(order) < len(users) else 0):
+        before = error(order)
+        for i, out in enumerate(order):
+            others = order[:i] + order[i + 1 :]
+            best = min([out, *offers(out)], key=lambda u: error([*others, u]))
+            chosen[out] = 0
+            chosen[best] = 1
+            order[i] = best
+        if before - error(order) < least * len(target):
+            break
+    return chosen
+
+
+def choose(users, target, weight, chosen, sweeps, least, seed, parts):
+    """Which users are chosen; user u is in part u mod parts."""
+    chosen, out = list(chosen), list(chosen)
+    for number in range(parts):
+        own = chosen[number::parts]
+        share = sum(own) / sum(chosen)
+        goal, weights = [t * share for t in target], [w / share for w in weight]
+        about = (goal, weights, own, sweeps, least, seed)
+        out[number::parts] = choose_part(number, users[number::parts], *about)
+    return out
