@@ -1,155 +1,231 @@
-"""What a budget can show, in words: before a run from public facts, after it from released numbers.
+"""The verdict on a table: what it is good for, what it is not for, and the figures behind it.
 
-A count with standard error s is known within 1.96 s at 95 %. A value *stands out* where it has more
-rows than that. A column *drowns* where an average value would not stand out (before a run), or
-where values that do not hold half of its rows, once what noise alone would show is taken off (after
-it): what it says about single values is mostly noise.
+There is one judge. A plan hands it what it expects, a finished run what it released
+(`precision`), and every place that shows a verdict shows these sentences: `plan`, `synth`,
+`run.verdict`, the notebook, the page and the JSON.
 """
 
+from __future__ import annotations
+
 import math
-from collections.abc import Mapping, Sequence
-from itertools import combinations
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
-from .best_linear import estimate
-from .clipping import Z95
-from .facts import Facts
+from .._util.texttable import plural
+from .precision import Amount, Precision
 
-BY_CHANCE = math.exp(-(Z95**2) / 2) / math.sqrt(2 * math.pi)
-"""Expected noise of a value without rows, where it exceeds 1.96 standard errors, in standard
-errors."""
-CHANCE_SPREAD = math.sqrt(Z95 * BY_CHANCE + 0.025 - BY_CHANCE**2)
-"""The standard deviation of that noise, in standard errors."""
-ADVICE = "most columns show little; use fewer or coarser columns, more rows, or a larger epsilon"
+ADVICE = "use fewer or coarser columns, more rows, or a larger epsilon"
 NAMED = 8
 """Columns that one sentence names."""
+SINGLE_PEOPLE = "anything about one single person: no synthetic row belongs to a real one"
 
 
 class Verdict(Struct, frozen=True):
-    """Sentences for people; `warn`: most columns drown."""
+    """What a table can show, in sentences for people.
 
-    lines: tuple[str, ...]
+    `headline` says it in one line; `good_for` and `not_for` are kinds of questions with the columns
+    they hold for; `figures` are what both follow from. `warn`: most columns show little.
+    """
+
+    headline: str
+    good_for: tuple[str, ...] = ()
+    not_for: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
     warn: bool = False
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """All of it as lines of text."""
+        if not self.headline:
+            return ()
+        good = [f"good for: {text}" for text in self.good_for]
+        bad = [f"not for: {text}" for text in self.not_for]
+        advice = [f"warning: most columns show little; {ADVICE}"] if self.warn else []
+        return (self.headline, *good, *bad, *advice, *self.figures)
 
-def expected(
-    ones: Mapping[str, tuple[int, float]], pairs: Sequence[float], rows: int, at: str = ""
-) -> Verdict:
-    """What a run on about `rows` rows can show. `ones`: values and standard error of a count, by
-    column; `pairs`: standard errors of counts of the pairs to be measured; `at`: which clip."""
-    if not ones or rows < 1:
-        return Verdict(())
-    half = {a: Z95 * s for a, (_, s) in ones.items()}
-    drowned = [a for a, (n, _) in ones.items() if rows / n < half[a]]
-    typical = float(np.median(list(half.values())))
-    known = f"a count is known within {typical:,.0f} rows or less (95 %){at}"
-    lines = [f"single columns: {known}, so values with fewer rows do not stand out"]
-    lines.append(_drowning(drowned, len(ones)))
-    if pairs:
-        wide = Z95 * float(np.median(pairs))
-        cells = [n * m for (n, _), (m, _) in combinations(ones.values(), 2)]
-        many = sum(rows / n >= wide for n in cells)
-        large = f"in {many:,} of {len(cells):,} pairs an average cell has them"
-        stand = (
-            f"pairs that are measured: groups of at least about {wide:,.0f} rows stand out; {large}"
-        )
-        lines += [stand, _effect(wide, rows)]
-    warn = 2 * len(drowned) > len(ones)
-    return Verdict((*lines, f"warning: {ADVICE}") if warn else tuple(lines), warn)
+    def __str__(self) -> str:
+        return "\n".join(self.lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "headline": self.headline,
+            "good_for": list(self.good_for),
+            "not_for": list(self.not_for),
+            "figures": list(self.figures),
+            "warn": self.warn,
+        }
 
 
-def found(facts: Facts) -> Verdict:
-    """What a finished run can show, from its own released numbers."""
-    total = estimate(facts.marginals, ())
-    rows = None if total is None else float(total.x[0])
-    shown, drowned, lost = _columns(facts, rows)
-    if not shown:
-        return Verdict(())
-    noise = facts.clipping.factor * float(np.median(shown))
-    lines = [f"single columns: noise of about {noise:,.0f} rows on each count (95 %)"]
-    lines.append(_drowning(drowned, len(shown)))
+NONE = Verdict("")
+"""Of a run that measured no column."""
+
+
+def judge(known: Precision) -> Verdict:
+    """The verdict on what is known."""
+    columns = known.columns
+    if not columns:
+        return NONE
+    noise = [one.names[0] for one in columns if one.noise]
+    lost = [name for name in known.lost if name not in noise]
+    clear = [one.names[0] for one in columns if one.clear and one.names[0] not in lost]
+    rough = [c.names[0] for c in columns if c.names[0] not in {*noise, *lost, *clear}]
+    good: list[str] = []
+    bad: list[str] = []
+
+    typical = float(np.median([one.half for one in columns]))
+    if clear:
+        own = [one.half for one in columns if one.names[0] in set(clear)]
+        good.append(f"shares of single columns, to {_points(own)}: {listed(clear)}")
+    if rough:
+        own = [one.half for one in columns if one.names[0] in set(rough)]
+        good.append(f"rough shares of the most frequent values, to {_points(own)}: {listed(rough)}")
+    if noise:
+        bad.append(f"values of {listed(noise)}: mostly noise")
     if lost:
-        of = f"{len(lost)} of {len(shown)} columns"
-        lines.append(f"values lost, {of}: most rows lie outside the domain of {listed(lost)}")
-    lines += _pairs(facts, rows)
-    if facts.clipping.text:
-        lines.append(("" if facts.clipping.known else "warning: ") + facts.clipping.text)
-    return Verdict(tuple(lines), 2 * len(drowned + lost) > len(shown))
+        bad.append(f"values of {listed(lost)}: most rows lie outside the domain")
+    for side, text in (*_pairs(known), *_amounts(known), *_people(known), *_more(known)):
+        (good if side else bad).append(text)
+    bad.append(SINGLE_PEOPLE)
 
-
-def _columns(facts: Facts, rows: float | None) -> tuple[list[float], list[str], list[str]]:
-    """Of the columns that were measured: the half-widths at 95 % of a typical count of each, in
-    rows that count; those that drown; and those most of whose rows lie outside the domain."""
-    half, drowned, lost = list[float](), list[str](), list[str]()
-    single = [m for m in facts.marginals if len(m.axes) == 1]
-    for name in facts.schema.modelled:
-        table = estimate(single, (name,))
-        if table is None or table.known is not None:
-            continue
-        errors = np.sqrt(table.cell_variances())
-        half.append(Z95 * float(np.median(errors)))
-        by_chance = BY_CHANCE * errors.sum() + Z95 * CHANCE_SPREAD * math.sqrt(
-            np.square(errors).sum()
-        )
-        clear = float(table.x[table.x > Z95 * errors].sum()) - by_chance
-        column = facts.schema.columns.get(name)
-        outside = None if column is None else column.overflow_target
-        beyond = (
-            facts.missing.get(name, (0.0,))[0] > 0.5
-        )  # numbers beyond the bounds count as the nearest one
-        if rows is None or not clear > rows / 2:
-            drowned.append(name)
-        elif beyond or (outside is not None and table.x[outside] > rows / 2):
-            lost.append(name)
-    return half, drowned, lost
-
-
-def _pairs(facts: Facts, rows: float | None) -> list[str]:
-    """Which pairs were measured, and what stands out in them."""
-    lines = []
-    if pairs := math.comb(len(facts.schema.modelled), 2):
-        measured = facts.measured_pairs()
-        names = [" with ".join(sorted(p)) for p in sorted(measured, key=sorted)]
-        named = f" ({listed(names)})" if names else ""
-        known = (
-            "approximate: rows may miss or invent effects"
-            if facts.distances
-            else "of unknown error"
-        )
-        lines.append(
-            f"pairs: {len(measured):,} of {pairs:,} were measured{named}; others are {known}"
-        )
-    precision: dict[frozenset[str], float] = {}  # what is measured several times is known better
-    for m in facts.marginals:
-        if len(m.axes) > 1 and m.complete:
-            own = frozenset(m.axes)
-            precision[own] = precision.get(own, 0.0) + 1 / float(np.median(m.variances))
-    if precision and rows is not None:
-        factor = facts.clipping.factor
-        wide = Z95 * factor * float(np.median(list(precision.values()))) ** -0.5
-        lines.append(f"in measured pairs groups of at least {wide:,.0f} rows stand out")
-        lines.append(_effect(wide, factor * rows))
-    return lines
-
-
-def _effect(wide: float, rows: float) -> str:
-    """The difference of two shares, each of rows / 2 with an error of `wide` at 95 %, that would be
-    seen."""
-    share = math.sqrt(2) * wide / max(rows / 2, 1.0)
-    some = (
-        f"a share that differs by {share:.1%} between two halves of the table, in a pair that is"
-        " measured"
+    warn = 2 * len(noise + lost) > len(columns)
+    word = "Mostly noise" if warn else "Usable" if 2 * len(clear) >= len(columns) else "Rough"
+    headline = (
+        f"{word}: a share of a single column is known to {_points([typical])} (95 %),"
+        f" {len(clear)} of {plural(len(columns), 'column')} clearly"
     )
-    none = "none; not even a share of 0 in one half of the table and 1 in the other"
-    return f"smallest effect: {some if share < 1 else none}"
+    return Verdict(headline, tuple(good), tuple(bad), tuple(_figures(known, noise, lost)), warn)
 
 
-def _drowning(names: Sequence[str], columns: int) -> str:
-    if not names:
-        return "no column is mostly noise"
-    return f"mostly noise, {len(names)} of {columns} columns: {listed(names)}"
+Sided = tuple[bool, str]
+"""Whether the table is good for it, and the sentence."""
+
+
+def _pairs(known: Precision) -> Iterable[Sided]:
+    if not known.of_pairs:
+        return
+    seen = [pair for pair in known.pairs if not pair.noise]
+    named = [" with ".join(pair.names) for pair in seen if pair.names]
+    which = f": {listed(named)}" if named else ""
+    if seen:
+        count = f"{len(seen)} of {plural(known.of_pairs, 'pair')} of columns"
+        yield True, f"how columns go together, {count}, to {_points([p.half for p in seen])}{which}"
+    elif known.pairs:
+        yield False, "how columns go together: the measured pairs are mostly noise"
+    rest = known.of_pairs - known.measured_pairs
+    if rest <= 0:
+        return
+    if known.others is not None:
+        yield (
+            known.others <= 0.05,
+            f"{plural(rest, 'other pair')} of columns follow a model that has about"
+            f" {known.others:.1%} of the rows in a wrong cell",
+        )
+    elif known.measured_pairs:
+        yield False, f"{plural(rest, 'other pair')} of columns: of unknown error"
+    else:
+        yield False, "how columns go together: no pair is measured"
+
+
+def _amounts(known: Precision) -> Iterable[Sided]:
+    """Sums and means: numbers asked for beforehand first, then what the columns' bins tell."""
+    told = [f"{one.name} ({_width(one)})" for one in known.asked if one.clear]
+    if told:
+        yield True, f"numbers asked for: {listed(told)}"
+    if wide := [one.name for one in known.asked if not one.clear]:
+        yield False, f"numbers asked for, too wide to print: {listed(wide)}"
+    if means := [f"{one.name} ({_width(one)})" for one in known.amounts if one.clear]:
+        yield True, f"means of numbers: {listed(means)}"
+    wide = [one.name for one in known.amounts if not one.clear]
+    if wide:
+        yield (
+            False,
+            f"sums and means of {listed(wide)}: ask for them before the run (`numbers`)",
+        )
+
+
+def _people(known: Precision) -> Iterable[Sided]:
+    people = known.people
+    if people is None:
+        return
+    if people.facts and people.half <= 0.25:
+        half = _points([people.half])
+        yield True, f"questions about people, shares to {half}: {listed(people.facts)}"
+    elif people.facts:
+        yield False, "questions about people: what was released of users is mostly noise"
+    elif people.kept:
+        yield False, "questions about people beyond rows per user and what they repeat"
+    else:
+        yield False, "questions about people: which rows are of one user means little"
+    if known.order:
+        yield True, f"the order of a user's rows by {listed(known.order)}"
+    else:
+        yield False, "the order of a user's rows: no `order` is declared"
+
+
+def _more(known: Precision) -> Iterable[Sided]:
+    if known.target:
+        yield True, f"models that predict {known.target}"
+
+
+def _figures(known: Precision, noise: Sequence[str], lost: Sequence[str]) -> Iterable[str]:
+    """The figures behind the sentences, in rows."""
+    if known.rows is not None:
+        rows = known.rows * float(np.median([one.half for one in known.columns]))
+        at = f" {known.clip}" if known.clip.startswith("at ") else ""
+        if math.isfinite(rows):
+            yield f"single columns: a count is known within about {rows:,.0f} rows (95 %){at}"
+    if noise:
+        yield f"mostly noise, {len(noise)} of {len(known.columns)} columns: {listed(noise)}"
+    if lost:
+        of = f"{len(lost)} of {len(known.columns)} columns"
+        yield f"values lost, {of}: most rows lie outside the domain of {listed(lost)}"
+    wide = [pair.half for pair in known.pairs if math.isfinite(pair.half)]
+    if known.of_pairs:
+        yield f"pairs: {known.measured_pairs:,} of {known.of_pairs:,} are measured"
+    if wide and known.rows is not None:
+        half = float(np.median(wide))
+        yield f"in measured pairs groups of at least {half * known.rows:,.0f} rows stand out"
+        yield _effect(half)
+    if known.clip and not known.clip.startswith("at "):
+        yield ("warning: " if known.clip_warns else "") + known.clip
+
+
+def _effect(half: float) -> str:
+    """The difference of two shares, each of half of the rows with an error of `half` of all of them,
+    that would be seen."""
+    share = 2 * math.sqrt(2) * half
+    if share >= 1:
+        return (
+            "smallest effect: none; not even a share of 0 in one half of the table and 1 in the"
+            " other"
+        )
+    return f"smallest effect: a share that differs by {share:.1%} between two halves of the table"
+
+
+def _points(halves: Sequence[float]) -> str:
+    """Half-widths of shares in percentage points, from the least to the most."""
+    ends = sorted({_two_digits(100 * min(halves)), _two_digits(100 * max(halves))}, key=float)
+    if ends[-1] == "inf":
+        return "an unknown error"
+    return f"±{' to '.join(ends)} points"
+
+
+def _width(amount: Amount) -> str:
+    shown = _two_digits(100 * amount.half)
+    return f"±{shown} points" if amount.points else f"±{shown} %"
+
+
+def _two_digits(value: float) -> str:
+    """Two digits, rounded up, so that no width is shown smaller than it is."""
+    if not math.isfinite(value):
+        return "inf"
+    if value <= 0:
+        return "0"
+    step = 10.0 ** (math.floor(math.log10(value)) - 1)
+    return f"{math.ceil(value / step - 1e-9) * step:.6g}"
 
 
 def listed(names: Sequence[str]) -> str:

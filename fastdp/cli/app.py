@@ -28,6 +28,7 @@ from .parser import FLAGS, call, command
 
 if TYPE_CHECKING:
     from ..run.owner_files import Failed
+    from ..run.result import Run
 
 REGISTERED = (
     catalog_commands,
@@ -141,10 +142,16 @@ def synth(
     if progress == "json":
         events.done(out, runs, time.monotonic() - begun)
     if as_json:
-        emit({"out": str(out), "runs": [{"out": str(r.out), "privacy": r.privacy} for r in runs]})
+        emit({"out": str(out), "runs": [_run_facts(run) for run in runs]})
     elif not quiet:
         private = private_dir or Path(f"{out}.private")
         run_summary(out, private, runs, report=report)
+
+
+def _run_facts(run: "Run") -> dict[str, Any]:
+    """What `--json` says of a run."""
+    verdict = run.verdict.to_dict()
+    return {"out": str(run.out), "privacy": run.privacy, "verdict": verdict, "notes": [*run.notes]}
 
 
 def owner_command(tables: dict[str, str] | None, data: list[str], failed: "Failed") -> str:

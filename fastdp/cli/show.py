@@ -122,20 +122,15 @@ def run_summary(out: Path, private: Path, runs: Sequence[Run], report: bool) -> 
 
 
 def _verdict(run: Run, several: bool) -> Iterator[str]:
-    """What the run can show, from its released numbers; a warning where most columns show
-    little."""
-    from ..answers.verdict import ADVICE, found
-
-    verdict = found(run._facts)
-    if not verdict.lines:
+    """The run's verdict, from its released numbers."""
+    lines = run.verdict.lines
+    if not lines:
         return
     yield (
         f"What {_from_here(run.out) if several else 'it'} can show (numbers with intervals: fastdp"
         " answer):"
     )
-    yield from (f"  {line}" for line in verdict.lines)
-    if verdict.warn:
-        yield f"Warning: {ADVICE}. The synthetic rows show little, too."
+    yield from (f"  {line}" for line in lines)
 
 
 def scores_table(results: Mapping[str, Any], out: Path | None) -> None:

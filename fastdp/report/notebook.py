@@ -7,23 +7,18 @@ drawn for it.
 from html import escape
 from typing import Any
 
-import numpy as np
-
 from . import runs, sections
 from .blocks import page_file
-from .quotes import Intervals, facts_of
 
 
 def run_html(run: Any, rows: int | None) -> str:
     """The cards of `run` (a result of `synthesize`). `rows`: its number of synthetic rows."""
     sizes = dict(run.schema.domain)
-    spans = Intervals(facts_of(run, run.schema))
     data = {
         "with_truth": False,
         "tables": [{"name": "synthetic", "rows": rows or 0, "users": None}],
-        "columns": [
-            {"tables": [{"span": spans.bars(a, np.arange(n), n)}]} for a, n in sizes.items()
-        ],
+        "columns": sizes,
+        "verdict": [run.verdict.to_dict()],
         "runs": [runs.facts(run, sizes)],
     }
     style = f'<!doctype html><meta charset="utf-8"><style>{page_file("report.css")}</style>'

@@ -50,10 +50,10 @@ def collect(
     results of `fastdp.evaluate`, one dict or one per table. run: one or one per table, each a run
     or a dict of its facts (`privacy`, `measurements`, `model`, all optional).
 
-    Keys: `title, with_truth, truth, tables, scores, columns, pairs, worst, users, people, limits, quotes,
-    numbers, original, runs, workload`. Lists named `tables`, `runs` and `workload` follow the order of the
-    synthetic tables. Without the truth no key holds anything that depends on it. Seconds are never
-    shown: they depend on the data.
+    Keys: `title, with_truth, truth, tables, scores, columns, pairs, worst, users, people, verdict,
+    limits, quotes, numbers, original, of_users, runs, workload`. Lists named `tables`, `runs` and
+    `workload` follow the order of the synthetic tables. Without the truth no key holds anything
+    that depends on it. Seconds are never shown: they depend on the data.
     """
     # The tables in codes, and the columns that all of them have.
     named = _named(synthetic)
@@ -72,7 +72,8 @@ def collect(
     runs = _aligned(run, len(tables), "run")
     sizes = {n: len(names) for n, (names, _) in labels.items()}
     scores = _aligned(None if real is None else scores, len(tables), "scores")
-    known = [None if real is not None else quotes.facts_of(r, schema) for r in runs]
+    found = [quotes.facts_of(r, schema) for r in runs]
+    known = [None if real is not None else facts for facts in found]
     spans = [quotes.Intervals(k) for k in known] if real is None else []
     habits = _habits(runs) if spans else None
     pairs, worst = collecting.pairs(real, tables, labels) if real is not None else (None, [])
@@ -89,6 +90,7 @@ def collect(
             real, tables, labels, schema.user, habits, _roles(runs)[0].get("order")
         ),
         "people": people_section.collect(real, tables, schema, runs),
+        "verdict": [quotes.verdict_of(r, k).to_dict() for r, k in zip(runs, found)],
         "limits": [quotes.limits(r, k, schema.user) if spans else [] for r, k in zip(runs, known)],
         "quotes": [quotes.quotes(k, labels) for k in known],
         "numbers": [_numbers(r) for r in runs],

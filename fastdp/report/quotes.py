@@ -10,6 +10,8 @@ from ..answers.answer import answer
 from ..answers.clipping import Z95
 from ..answers.facts import Facts
 from ..answers.losses import kept_of_users, losses
+from ..answers.precision import released
+from ..answers.verdict import NONE, Verdict, judge
 from ..errors import UsageError
 from ..measurement import Measurement
 from ..mechanisms.registry import names_where
@@ -114,6 +116,15 @@ def _pair(
     cells = [[*name, *(found[i][k] for k in ENDS)] for name, i in zip(named, order)]
     clear = sum((r["low"] or 0.0) > 0 for r in found)
     return {"columns": list(names), "cells": cells, "clear": clear, "of": len(found)}
+
+
+def verdict_of(run: Any, facts: Facts | None) -> Verdict:
+    """The run's verdict, the same that `run.verdict` gives; an empty one if it holds no numbers."""
+    statement = statement_of(run)
+    if facts is None or statement is None:
+        return NONE
+    tables = get(run, "tables") or {}
+    return judge(released(facts, statement, tables, get(run, "measurements")))
 
 
 def limits(run: Any, facts: Facts | None, user: str | None) -> list[list[str]]:

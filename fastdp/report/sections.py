@@ -25,7 +25,7 @@ def summary(data: dict) -> str:
 
 
 def _trust(data: dict, i: int) -> str:
-    headline, why = words.verdict(data, i)
+    headline, why = words.distance(data, i)
     found = words.original(data, i)
     others = sorted(found["kinds"].values(), key=lambda one: -one["wrong"])[1:4] if found else []
     more = f"<p>After that:</p>{listed(one['what'] + '.' for one in others)}" if others else ""
@@ -36,7 +36,21 @@ def _trust(data: dict, i: int) -> str:
     else:
         rows = ""
     rows += ("few." if made < true else "many.") if rows else ""
-    return f'<p class="verdict">{text(headline)}</p><p>{text(why)}</p><p>{text(rows)}</p>{more}'
+    about = f'<p class="verdict">{text(headline)}</p><p>{text(why)}</p><p>{text(rows)}</p>{more}'
+    return about + _verdict(data, i)
+
+
+def _verdict(data: dict, i: int) -> str:
+    """The run's verdict, word for word as `run.verdict` and `synth` give it."""
+    found = data["verdict"][i]
+    if not found["headline"]:
+        return "<p>Read with care: nothing says how far its numbers are from the truth.</p>"
+    alarm = ' class="alarm"' if found["warn"] else ""
+    out = f"<p{alarm}><b>{text(found['headline'])}</b></p>"
+    for title, key in (("Good for", "good_for"), ("Not for", "not_for")):
+        if found[key]:
+            out += f"<h3>{title}</h3>{listed(found[key])}"
+    return out
 
 
 def _table_facts(data: dict, i: int) -> str:
@@ -47,7 +61,7 @@ def _table_facts(data: dict, i: int) -> str:
         out += (
             f'<p class="figure"><b>{big(table["users"])}</b> synthetic users, none of them real</p>'
         )
-    return out + words.MADE + listed(words.advice(data, i))
+    return f'{out}{_verdict(data, i)}<p class="note">{text(words.QUOTE)}</p>{words.MADE}'
 
 
 def _promise(data: dict, i: int) -> str:

@@ -4,7 +4,7 @@ import math
 import tomllib
 
 from .blocks import page_file
-from .svg import big, percent, points
+from .svg import big, percent
 
 
 def attacker(promise: dict) -> float | None:
@@ -49,7 +49,7 @@ def promise_words(promise: dict) -> list[str]:
         " data."
     ]
     if rate is not None:
-        shown = f"{100 * rate:.0f}" if rate < 0.995 else f"{100 * rate:.2f}"
+        shown = math.ceil(100 * rate) if rate <= 0.99 else f"{math.ceil(10_000 * rate) / 100:.2f}"
         out.append(
             "Even someone who knows everything else and is told that the odds are even would guess"
             f" right at most {shown} times in 100; a coin is right 50 times."
@@ -83,8 +83,8 @@ def strength(promise: dict) -> str:
 
 
 SAID = tomllib.loads(page_file("words.toml"))
-MADE, NO_STATEMENT, QUOTE, NOT_FOR, TABLE_KINDS = (
-    SAID[key] for key in ("made", "no_statement", "quote", "not_for", "kinds")
+MADE, NO_STATEMENT, QUOTE, TABLE_KINDS = (
+    SAID[key] for key in ("made", "no_statement", "quote", "kinds")
 )
 CLOSE = {
     0.03: "close to the truth",
@@ -115,8 +115,9 @@ def original(data: dict, i: int) -> dict | None:
     return (data.get("original") or [None] * (i + 1))[i]
 
 
-def verdict(data: dict, table: int = 0) -> tuple[str, str]:
-    """`(headline, explanation)` for one table: the worst of all that was compared, not the best."""
+def distance(data: dict, table: int = 0) -> tuple[str, str]:
+    """`(headline, explanation)` on how far one table is from the truth: the worst of all that was
+    compared, not the best."""
     if data["truth"]["rows"] == 0 or data["tables"][table]["rows"] == 0:
         return "Nothing to compare", "One of the tables has no rows."
     found = original(data, table)
@@ -150,25 +151,3 @@ def pair_list(data: dict, table: int) -> list[tuple[float, str, str]]:
     return sorted(
         (tv, names[j], names[i]) for i, row in enumerate(rows) for j, tv in enumerate(row)
     )
-
-
-def advice(data: dict, table: int = 0) -> list[str]:
-    """Sentences on what a released table can be used for, from released numbers alone."""
-    out = ["Good for: shares, counts and comparisons of large groups, and for trying out code."]
-    widths = sorted(
-        (high - low) / 2
-        for c in data["columns"]
-        for low, high in zip(*(c["tables"][table]["span"] or ([], [])))
-        if low is not None and high is not None
-    )
-    if widths:
-        usual = widths[len(widths) // 2]
-        most = widths[-1]
-        out.append(
-            f"Read with care: a share of one column is known within {points(usual)[1:] or '0'}"
-            f" percentage points (the median; at most {points(most)[1:] or '0'}). Combinations are"
-            " known less well."
-        )
-    else:
-        out.append("Read with care: nothing says how far its numbers are from the truth.")
-    return [*out, QUOTE, NOT_FOR]

@@ -11,7 +11,10 @@ import numpy as np
 from msgspec import Struct
 
 from .._util.threads import resolve
+from ..answers.precision import Amount, People, expected
+from ..answers.verdict import Verdict, judge
 from ..errors import ModelTooLargeError, UsageError
+from ..measurement import Clique
 from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config, Outline
 from ..mechanisms.limits.model_size import LargestModel, check_size, tree_size
@@ -224,7 +227,7 @@ def plan(
         domain=domain_lines(asked, whole, costs, domaincosts.clip_of(config.clip, asked) or 1),
         domain_share=costs.share,
         domain_delta=costs.keys_delta,
-        verdict=_verdict(config, schema, outline, mu, bound, rows, users),
+        verdict=_verdict(config, schema, outline, mu, bound, rows, users, wanted),
         numbers=() if wanted is None else wanted.lines,
         numbers_share=0.0 if wanted is None else wanted.share,
     )
@@ -324,20 +327,20 @@ def _verdict(
     bound: int,
     rows: int,
     users: int | None,
-) -> tuple[str, ...]:
-    """What this budget can show (`answers.verdict`). A run that chooses its clip is judged at the
+    wanted: _NumberPlan | None,
+) -> Verdict:
+    """The verdict on this budget (`answers.verdict`). A run that chooses its clip is judged at the
     rows of an average user, or at clip 1 if nobody says how many users there are. If rows per user
     are spread as chance would (geometric), a clip at their mean counts 1 - 1/e of the rows."""
-    from ..answers.verdict import expected
 
     clip, guess = bound, ""
     if schema.user is not None and config.clip == PRIVATE:
         clip = 1 if not users else min(bound, max(1, round(rows / users)))
         guess = (
-            f" at clip {clip}" if users else " at clip 1, more at the clip that the run will choose"
+            f"at clip {clip}" if users else "at clip 1, more at the clip that the run will choose"
         )
     ones: dict[str, tuple[int, float]] = {}
-    pairs = []
+    pairs: list[tuple[Clique, float]] = []
     for p in outline.measurements:
         if p.cap is not None:
             continue
@@ -346,8 +349,36 @@ def _verdict(
             cells, before = ones.get(p.clique[0], (p.cells, math.inf))
             ones[p.clique[0]] = (cells, 1 / math.hypot(1 / before, 1 / error))
         elif len(p.clique) == 2:
-            pairs.append(error)
-    return expected(ones, pairs, rows, guess).lines
+            named = p.clique if set(p.clique) <= set(schema.modelled) else ()
+            pairs += [(named, error)] * (1 if named else p.times)
+    if config.traits.repeats_noisy_columns and _mostly_noise(ones, rows):
+        whole = math.fsum(p.weight * p.times for p in outline.measurements if p.cap is None)
+        scale = clip / (mu * math.sqrt(whole / len(ones)))
+        error = scale / (1 - math.exp(-1) if guess and users else 1)
+        ones = {name: (cells, error) for name, (cells, _) in ones.items()}
+        pairs = []
+    lines = () if wanted is None else wanted.lines
+    people = None
+    if schema.user is not None:
+        people = People(kept=config.traits.makes_users or bool(users_cost(config, schema, False)))
+    known = expected(
+        ones,
+        pairs,
+        rows,
+        amounts=[n for n, c in schema.columns.items() if c.kind == "numeric"],
+        asked=[Amount(n.number, n.capped or max(n.low, n.high), n.unit == "points") for n in lines],
+        people=people,
+        target=str(getattr(config, "target", None) or ""),
+        order=schema.order_columns,
+        clip=guess,
+    )
+    return judge(known)
+
+
+def _mostly_noise(ones: Mapping[str, tuple[int, float]], rows: int) -> bool:
+    """Whether most columns would be noise if they were measured only once."""
+    noise = [one.noise for one in expected(ones, (), rows).columns]
+    return 2 * sum(noise) > len(noise)
 
 
 def _clip(

@@ -8,6 +8,7 @@ from typing import Any
 
 from .._util.html import text_html
 from .._util.texttable import table
+from ..answers.verdict import NONE, Verdict
 from ..measurement import Clique
 
 
@@ -105,7 +106,7 @@ class Plan:
     domain: tuple[DomainLine, ...] = ()
     domain_share: float = 0.0
     domain_delta: float = 0.0
-    verdict: tuple[str, ...] = ()
+    verdict: Verdict = NONE
     numbers: tuple[NumberLine, ...] = ()
     numbers_share: float = 0.0
     table: str = ""
@@ -123,7 +124,13 @@ class Plan:
         return sum(line.times for line in self.lines)
 
     def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "measurements": self.measurements}
+        """Plain data for JSON."""
+        return {
+            **asdict(self),
+            "verdict": self.verdict.to_dict(),
+            "children": [child.to_dict() for child in self.children],
+            "measurements": self.measurements,
+        }
 
 
 def plan_text(plan: Plan) -> str:
@@ -137,8 +144,14 @@ def _text(plan: Plan) -> str:
         f"{plan.mechanism}, epsilon {plan.epsilon:g}, delta {plan.delta:g} ({plan.calibration}): "
         f"mu {plan.mu:.4f}, clip {clip}, unit {plan.unit}"
     ]
+    if plan.verdict.lines:
+        lines += [
+            f"What this budget can show on {plan.rows:,} rows:",
+            *(f"  {text}" for text in plan.verdict.lines),
+        ]
     lines += _domain(plan)
-    heads = ("marginal", "cells", "times", "noise per cell (rows)", "detectable count", "")
+    at = f" at clip {plan.clip}" if plan.clip_options else ""
+    heads = ("marginal", "cells", "times", f"noise per cell (rows{at})", "detectable count", "")
     rows = []
     for p in plan.lines:
         numbers = (f"{p.cells:,}", str(p.times), f"{p.sigma:,.1f}", f"{p.detectable:,.0f}")
@@ -160,11 +173,6 @@ def _text(plan: Plan) -> str:
     elif plan.clip_bias is not None:
         better = f"; least error at clip {plan.clip_suggested}" if plan.clip_suggested else ""
         lines.append(f"clip {plan.clip} loses {plan.clip_bias:.2%} of the public rows{better}")
-    if plan.verdict:
-        lines += [
-            f"What this budget can show on {plan.rows:,} rows:",
-            *(f"  {text}" for text in plan.verdict),
-        ]
     lines += [f"Note: {note}." for note in plan.notes]
     return "\n".join(lines)
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as pads
 
     from ..answers.facts import Facts
+    from ..answers.verdict import Verdict
     from ..ondemand.classifier import ModelClassifier
     from ..ondemand.row_law import RowLaw
 
@@ -100,6 +101,28 @@ class Run:
         capped_high; mu (what the number cost) and note. See docs/guide/press-numbers.md.
         """
         return self.tables.get("numbers")
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """What the run is good for and what it is not for, from what it released. `print` shows it;
+        `good_for`, `not_for` and `figures` are its sentences, `warn` says that most columns show
+        little."""
+        from ..answers.precision import released
+        from ..answers.verdict import judge
+
+        with reading_folder(self.out):
+            known = released(self._facts, self.privacy, self.tables, self.measurements)
+            return judge(known)
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """Notes of the statement, then what was left out, lost or not measured."""
+        from ..answers.losses import losses
+
+        with reading_folder(self.out):
+            makes = self.privacy.get("mechanism", {}).get("name") in _makers_of_users()
+            said = [sentence for _, sentence in losses(self._facts, self.privacy, makes)]
+        return (*self.privacy.get("notes", ()), *said)
 
     @property
     def dataset(self) -> pads.Dataset:
@@ -382,7 +405,12 @@ class Run:
     def __repr__(self) -> str:
         where = f", out={str(self.out)!r}" if self.out else ""
         epsilon, delta = self.privacy.get("epsilon", 0.0), self.privacy.get("delta", 0.0)
-        return f"<fastdp.Run epsilon={epsilon:.6g} delta={delta:.6g}{where}>"
+        promise = f"epsilon={epsilon:.6g} delta={delta:.6g}{where}"
+        try:
+            headline = self.verdict.headline
+        except FastdpError:  # of a damaged folder; `verify` says what is wrong
+            headline = ""
+        return f"<fastdp.Run {promise}>" + (f"\n{headline}" if headline else "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -467,6 +495,13 @@ class LinkedRun:
             f"<fastdp.LinkedRun {', '.join(self.runs)}"
             f" epsilon={self.privacy['epsilon']:.6g}{where}>"
         )
+
+
+def _makers_of_users() -> tuple[str, ...]:
+    """Mechanisms that make whole users instead of dealing rows to them."""
+    from ..mechanisms.registry import names_where
+
+    return tuple(names_where(lambda traits: traits.makes_users))
 
 
 def write_rows(reader: pa.RecordBatchReader, path: str | os.PathLike[str]) -> None:

@@ -1,5 +1,7 @@
 """Verdicts: what drowns by construction is named, what stands out is not."""
 
+import html
+import json
 import math
 
 import numpy as np
@@ -9,24 +11,43 @@ import pytest
 import fastdp
 from fastdp.answers.facts import Facts
 from fastdp.answers.losses import losses
-from fastdp.answers.verdict import expected, found
+from fastdp.answers.precision import expected, released, zipf
+from fastdp.answers.verdict import judge
 from fastdp.measurement import Measurement
 from fastdp.privacy.clip import size_edges
+from fastdp.report import page
 from tests.builders import schema_with_users
 from tests.cli.test_app import fastdp_cli
 
 
 def test_before_a_run_columns_drown_by_their_size_and_effects_by_their_noise():
-    ones = {"few": (2, 10.0), "many": (1000, 10.0)}
-    verdict = expected(ones, [10.0], 1000)
-    assert any("many" in line and "few" not in line for line in verdict.lines) and not verdict.warn
-    assert any("5.5%" in line for line in verdict.lines), "sqrt(2) * 1.96 * 10 rows of 500"
-    assert any("0 of 1 pairs" in line for line in verdict.lines), "half a row in an average cell"
-    drowned = expected({"a": (1000, 10.0)}, [9999.0], 1000)
-    assert (
-        drowned.warn and drowned.lines[-1].startswith("warning") and "not even" in drowned.lines[-2]
+    ones = {"few": (2, 10.0), "many": (10**6, 100.0)}
+    verdict = judge(expected(ones, [((), 10.0)], 1000))
+    assert any("many: mostly noise" in text for text in verdict.not_for) and not verdict.warn
+    assert any("few" in text for text in verdict.good_for)
+    effect = 2 * math.sqrt(2) * 1.96 * 10 / 1000
+    assert any(f"{effect:.1%}" in line for line in verdict.figures)
+    drowned = judge(expected({"a": (1000, 100.0)}, [((), 9999.0)], 1000))
+    assert drowned.warn and drowned.headline.startswith("Mostly noise")
+    assert any("not even" in line for line in drowned.figures)
+    assert judge(expected({}, [], 1000)).lines == ()
+
+
+def test_a_typical_share_is_that_of_zipf_before_and_the_sum_of_squares_after():
+    """The slow twin: the chance that two rows drawn at random have the same value."""
+    shares = np.array([1 / k for k in range(1, 8)])
+    shares /= shares.sum()
+    assert zipf(7) == pytest.approx(sum(p * p for p in shares))
+    counts = 1e6 * shares
+    known = released(
+        Facts.of(
+            {}, fastdp.Schema.from_domain({"a": 7}), [Measurement(("a",), counts, 1.0)], {}, None
+        ),
+        {},
+        {},
     )
-    assert expected({}, [], 1000).lines == ()
+    assert known.columns[0].typical == pytest.approx(zipf(7), rel=1e-4)
+    assert known.columns[0].half == pytest.approx(1.96 / 1e6, rel=1e-2)
 
 
 @pytest.mark.parametrize(("rows", "drowns"), [(100_000, False), (0, True)])
@@ -34,22 +55,21 @@ def test_after_a_run_noise_alone_drowns(rows, drowns):
     rng = np.random.default_rng(rows)
     sizes = {a: 40 for a in "abc"}
     ones = [Measurement((a,), rows / 40 + 50 * rng.normal(size=40), 50.0) for a in sizes]
-    verdict = found(Facts.of({}, fastdp.Schema.from_domain(sizes), ones, {}, None))
+    verdict = judged({}, fastdp.Schema.from_domain(sizes), ones)
     assert verdict.warn is drowns
-    assert any("0 of 3 were measured" in line for line in verdict.lines)
+    assert any("0 of 3 are measured" in line for line in verdict.figures)
     listed = {"kind": "categorical", "dtype": "string", "values": ["x", "y"], "null": "drop"}
-    outside = [
-        Measurement(("a",), np.array([9.0, 1.0, 990.0]), 2.0)
-    ]  # few rows have a listed value
-    lost = found(
-        Facts.of({}, fastdp.Schema.from_dict({"columns": {"a": listed}}), outside, {}, None)
-    )
-    assert lost.warn and any("values lost, 1 of 1 columns" in line for line in lost.lines)
-    beyond = {
-        "schema": {"found": {"missing": {"a": [0.8, 0.1]}}}
-    }  # clamped, so that no code says it
-    lost = found(Facts.of(beyond, fastdp.Schema.from_domain({"a": 40}), ones[:1], {}, None))
-    assert lost.warn and drowns != any("values lost, 1 of 1 columns" in line for line in lost.lines)
+    few_have_a_listed_value = [Measurement(("a",), np.array([9.0, 1.0, 990.0]), 2.0)]
+    schema = fastdp.Schema.from_dict({"columns": {"a": listed}})
+    lost = judged({}, schema, few_have_a_listed_value)
+    assert lost.warn and any("outside the domain" in text for text in lost.not_for)
+    clamped_so_that_no_code_says_it = {"schema": {"found": {"missing": {"a": [0.8, 0.1]}}}}
+    lost = judged(clamped_so_that_no_code_says_it, fastdp.Schema.from_domain({"a": 40}), ones[:1])
+    assert lost.warn and drowns != any("outside the domain" in text for text in lost.not_for)
+
+
+def judged(statement, schema, measurements):
+    return judge(released(Facts.of(statement, schema, measurements, {}, None), statement, {}))
 
 
 def test_a_plan_says_what_its_budget_can_show():
@@ -58,16 +78,59 @@ def test_a_plan_says_what_its_budget_can_show():
     plans = [fastdp.plan(schema, *ask, users=u, **facts).verdict for u in (None, 100, 10_000)]
     alone = fastdp.plan(fastdp.Schema.from_domain({"a": 2}), *ask, users=9, **facts)
     assert "the schema has no user column" in alone.notes[-1], "rows would be protected, not people"
-    assert (
-        "at clip 1," in plans[0][0]
-        and "at clip 100" in plans[1][0]
-        and "at clip 1," not in plans[1][0]
-    )
-    assert "b" in plans[1][1] and plans[2] != plans[1]
+    assert "at clip 1," in plans[0].figures[0]
+    assert plans[1].figures[0].endswith("at clip 100")
+    assert any("b: mostly noise" in text for text in plans[1].not_for) and plans[2] != plans[1]
     small, large = (fastdp.plan(schema, "cliquetree", e, 1e-6, rows=10_000) for e in (0.1, 10.0))
-    assert small.verdict != large.verdict and "What this budget can show on 10,000 rows" in str(
-        large
-    )
+    assert small.verdict != large.verdict
+    text = str(large)
+    assert text.index("What this budget can show on 10,000 rows") < text.index("marginal")
+    assert json.loads(json.dumps(large.to_dict()))["verdict"] == large.verdict.to_dict()
+
+
+def test_plan_and_run_agree_where_the_plan_knows_the_noise():
+    """Columns by Zipf's law, no users: the plan's guess is true, so both use the same words. The
+    plan knows the number of rows, the run has it with noise; the widths agree to a tenth."""
+    rng = np.random.default_rng(5)
+    sizes = {"a": 4, "b": 6, "c": 3}
+    for rows in (300, 30_000):
+        law = {n: 1 / np.arange(1, size + 1) for n, size in sizes.items()}
+        table = pa.table(
+            {n: rng.choice(sizes[n], rows, p=p / p.sum()).astype("int64") for n, p in law.items()}
+        )
+        schema = fastdp.Schema.from_domain(sizes)
+        ask = {"mechanism": "mst", "epsilon": 1.0, "delta": 1e-9}
+        before = fastdp.plan(schema, rows=rows, **ask).verdict
+        after = fastdp.synthesize(table, schema=schema, **ask).verdict
+        word = before.headline.split(":")[0]
+        assert after.headline.startswith(word), (before.headline, after.headline)
+
+
+def test_every_place_shows_the_same_verdict(tmp_path):
+    """The command line, Python, the notebook, both pages and the JSON: word for word."""
+    rng = np.random.default_rng(3)
+    lines = ["a,b", *(f"{x},{y}" for x, y in rng.integers(0, 50, (300, 2)))]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    fastdp.Schema.from_domain({"a": 50, "b": 50}).save(tmp_path / "t.toml")
+    ask = ("synth", "t.csv", "-e", "0.1", "--memory", "1G")
+    printed = fastdp_cli(*ask, "--report", cwd=tmp_path).stdout
+    run = fastdp.load_run(tmp_path / "t.synthetic")
+    verdict = run.verdict
+    assert verdict.warn and verdict.headline.startswith("Mostly noise")
+    assert verdict.headline in repr(run) and str(verdict) == "\n".join(verdict.lines)
+    assert all(line in printed for line in verdict.lines)
+    as_json = json.loads(fastdp_cli(*ask, "--json", "--out", "other", cwd=tmp_path).stdout)
+    other = fastdp.load_run(tmp_path / "other")
+    assert as_json["runs"][0]["verdict"] == other.verdict.to_dict()
+    assert as_json["runs"][0]["notes"] == list(other.notes)
+    page.write_public(tmp_path / "page.html", run.out)
+    shown = [
+        (tmp_path / "page.html").read_text(),
+        (tmp_path / "t.synthetic.private" / "report.html").read_text(),
+        html.unescape(run._repr_html_()),
+    ]
+    for said in (verdict.headline, *verdict.good_for, *verdict.not_for):
+        assert all(html.escape(said) in one for one in shown), said
 
 
 def test_a_plan_expects_wide_tables_to_take_longer():
@@ -86,28 +149,18 @@ def test_a_plan_judges_the_clip_of_an_average_user(monkeypatch):
     C, 1 - 1/e of the rows count. The clip is at most the schema's bound, and without a guess of
     users it is 1."""
     judged = []
-    watched = lambda *given: judged.append(given) or expected(*given)  # noqa: E731
-    monkeypatch.setattr("fastdp.answers.verdict.expected", watched)
+    watched = lambda *given, **more: judged.append(given) or expected(*given, **more)  # noqa: E731
+    monkeypatch.setattr("fastdp.run.plan.expected", watched)
     schema = schema_with_users({"a": 2, "b": 50}, max_rows=40)
-    for users in (None, 10_000, 3000, 1000, 250, 1):
-        fastdp.plan(schema, "cliquetree", 1.0, 1e-6, rows=10_000, users=users, clip="private")
+    for users in (None, 10**7, 3 * 10**6, 10**6, 250_000, 1):
+        fastdp.plan(schema, "mst", 1.0, 1e-6, rows=10**7, users=users, clip="private")
     (first, pairs, *_), *others = judged
     for (ones, wider, *_), clip in zip(others, (1, 3, 10, 40, 40), strict=True):
         for name, (cells, error) in ones.items():
             assert cells == first[name][0]
             assert error == pytest.approx(first[name][1] * clip / (1 - math.exp(-1)))
-        assert wider == pytest.approx([error * clip / (1 - math.exp(-1)) for error in pairs])
-
-
-def test_synth_ends_with_a_verdict_and_a_warning_where_all_is_noise(tmp_path):
-    rng = np.random.default_rng(3)
-    lines = ["a,b", *(f"{x},{y}" for x, y in rng.integers(0, 50, (300, 2)))]
-    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
-    fastdp.Schema.from_domain({"a": 50, "b": 50}).save(tmp_path / "t.toml")
-    result = fastdp_cli("synth", "t.csv", "-e", "0.1", "--memory", "1G", cwd=tmp_path)
-    run = fastdp.load_run(tmp_path / "t.synthetic")
-    assert run.privacy["mechanism"]["name"] == "cliquetree" and run.privacy["delta"] == 1e-9
-    assert "can show" in result.stdout and "Warning:" in result.stdout
+        for (names, error), (same, least) in zip(wider, pairs, strict=True):
+            assert names == same and error == pytest.approx(least * clip / (1 - math.exp(-1)))
 
 
 def test_what_was_lost_is_named_with_its_share():

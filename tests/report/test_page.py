@@ -219,7 +219,7 @@ def verdict(wrong):
     data = report.collect(
         pages.table(200), pages.table(200, 1), None, pages.scores() | {"original": found}
     )
-    return words.verdict(data), report.render(data)
+    return words.distance(data), report.render(data)
 
 
 def test_the_headline_is_the_worst_and_not_the_best():

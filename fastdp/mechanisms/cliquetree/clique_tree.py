@@ -84,6 +84,7 @@ class SingleColumns(Struct, frozen=True):
     ones_first=True,
     may_choose_clip=True,
     users_by_default=True,
+    repeats_noisy_columns=True,
 )
 class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`max_cells`: the most cells of the model's junction tree. `screening_rounds`: their number;

@@ -1,0 +1,296 @@
+"""How well a table can be known: the evidence from which a verdict is made.
+
+Before a run it follows from the plan's noise and a public guess of the rows, after a run from its
+released numbers. Both fill one structure, so that one judge words both (`verdict`).
+
+The precision of a column is the half-width at 95 % of the share of one of its values. It is
+compared with the column's *typical share*: the expected share of the value that a random row has,
+the sum of squared shares. Before a run nobody knows the shares; they are taken as those of Zipf's
+law, where the k-th most frequent value is k times rarer than the first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from .._util.lazy import pa
+from ..errors import UsageError
+from .answer import answer
+from .best_linear import Table, estimate
+from .clipping import Z95
+from .facts import Facts
+from .people_facts import ROWS, PeopleFacts, people_facts
+
+CLEAR = 0.25
+"""A share is quotable where its half-width is at most so large a part of it. This chooses a word."""
+MOST_MEANS = 12
+"""Columns of numbers whose mean is looked at: each takes some milliseconds."""
+
+
+MOST_PAIRS = 200
+"""Measured pairs that are looked at, for the same reason."""
+
+
+class Known(Struct, frozen=True):
+    """How well the shares of a column or of a pair are known: the half-width at 95 % of a share,
+    and the share of the value of a typical row, both as parts of all rows."""
+
+    names: tuple[str, ...]
+    half: float
+    typical: float
+
+    @property
+    def noise(self) -> bool:
+        """Whether a typical value does not stand out of the noise."""
+        return not self.half < self.typical
+
+    @property
+    def clear(self) -> bool:
+        return self.half <= CLEAR * self.typical
+
+
+class Amount(Struct, frozen=True):
+    """A sum, mean or other number: its half-width as a part of it, or in points of a share."""
+
+    name: str
+    half: float
+    points: bool = False
+
+    @property
+    def clear(self) -> bool:
+        return self.half <= CLEAR
+
+
+class People(Struct, frozen=True):
+    """What is known of users. `facts`: what was released about each user's rows together; `half`:
+    the half-width of a share of users; `kept`: whether users' rows are dealt by released habits."""
+
+    facts: tuple[str, ...] = ()
+    half: float = math.inf
+    kept: bool = False
+
+
+class Precision(Struct, frozen=True):
+    """What one can know of a table. `rows`: how many rows it has, as far as known. `lost`: columns
+    most of whose rows lie outside the domain. `pairs`: those that are measured, with names where
+    they are known. `others`: the part of the rows in a wrong cell of an unmeasured pair, if it was
+    released. `people`: None for a table without users. `order`: columns that order a user's rows."""
+
+    rows: float | None
+    columns: tuple[Known, ...]
+    lost: tuple[str, ...] = ()
+    pairs: tuple[Known, ...] = ()
+    measured_pairs: int = 0
+    of_pairs: int = 0
+    others: float | None = None
+    amounts: tuple[Amount, ...] = ()
+    asked: tuple[Amount, ...] = ()
+    people: People | None = None
+    target: str = ""
+    order: tuple[str, ...] = ()
+    clip: str = ""
+    clip_warns: bool = False
+
+
+def zipf(values: int) -> float:
+    """The typical share of a column of so many values by Zipf's law."""
+    ranks = 1.0 / np.arange(1, min(values, 1_000_000) + 1)
+    return float(np.square(ranks).sum() / ranks.sum() ** 2)
+
+
+def expected(
+    ones: Mapping[str, tuple[int, float]],
+    pairs: Sequence[tuple[tuple[str, ...], float]],
+    rows: int,
+    *,
+    amounts: Sequence[str] = (),
+    asked: Sequence[Amount] = (),
+    people: People | None = None,
+    target: str = "",
+    order: Sequence[str] = (),
+    clip: str = "",
+) -> Precision:
+    """The precision of a run on about `rows` rows. `ones`: values and standard error of a count, by
+    column; `pairs`: names, or none where the run chooses them, and standard error of a count.
+    `amounts`: columns of numbers, whose sums nothing measures by themselves."""
+    whole = max(rows, 1)
+    typical = {name: zipf(size) for name, (size, _) in ones.items()}
+    columns = [Known((name,), Z95 * s / whole, typical[name]) for name, (_, s) in ones.items()]
+    usual = float(np.median([*typical.values()])) if typical else 1.0
+    measured = []
+    for names, error in pairs:
+        shares = [typical.get(name, usual) for name in names] or [usual, usual]
+        measured.append(Known(tuple(names), Z95 * error / whole, math.prod(shares)))
+    return Precision(
+        rows=float(rows),
+        columns=tuple(columns),
+        pairs=tuple(measured),
+        measured_pairs=len(measured),
+        of_pairs=math.comb(len(ones), 2),
+        amounts=tuple(Amount(name, math.inf) for name in amounts),
+        asked=tuple(asked),
+        people=people,
+        target=target,
+        order=tuple(order),
+        clip=clip,
+    )
+
+
+def released(
+    facts: Facts,
+    statement: Mapping[str, Any],
+    tables: Mapping[str, pa.Table],
+    measurements: Sequence[Any] = (),
+) -> Precision:
+    """The precision of a finished run, from what it released alone."""
+    total = estimate(facts.marginals, ())
+    rows = None if total is None else max(float(total.x[0]), 1.0)
+    single = [m for m in facts.marginals if len(m.axes) == 1]
+    columns: list[Known] = []
+    lost: list[str] = []
+    for name in facts.schema.modelled:
+        table = estimate(single, (name,))
+        if table is None or table.known is not None:
+            continue
+        known = _known(facts, table, rows)
+        columns.append(known)
+        if not known.noise and _outside(facts, name, table, rows):
+            lost.append(name)
+    measured = facts.measured_pairs()
+    named = sorted(tuple(sorted(pair)) for pair in measured)
+    mechanism = statement.get("mechanism")
+    mechanism = mechanism if isinstance(mechanism, Mapping) else {}
+    config = mechanism.get("config") if isinstance(mechanism.get("config"), Mapping) else {}
+    return Precision(
+        rows=None if rows is None else rows * facts.clipping.factor,
+        columns=tuple(columns),
+        lost=tuple(lost),
+        pairs=tuple(_known_pair(facts, pair, rows) for pair in named[:MOST_PAIRS]),
+        measured_pairs=len(named),
+        of_pairs=math.comb(len(facts.schema.modelled), 2),
+        others=_others(facts, measured, rows),
+        amounts=tuple(_means(facts)),
+        asked=tuple(_asked(tables.get("numbers"))),
+        people=_people(facts, statement, mechanism, measurements, tables),
+        target=str((config or {}).get("target") or ""),
+        order=tuple(facts.schema.order_columns),
+        clip=facts.clipping.text,
+        clip_warns=bool(facts.clipping.text) and not facts.clipping.known,
+    )
+
+
+def _known(facts: Facts, table: Table, rows: float | None) -> Known:
+    """Noise and clipping of the table's cells as shares, against the cell of a typical row."""
+    cells = table.x.size
+    if rows is None:
+        return Known(table.axes, math.inf, 1 / cells)
+    variances = table.cell_variances()
+    down, up = facts.clipping.divided(table.x, rows, table.axes)
+    half = Z95 * (np.sqrt(variances) + np.maximum(down, up))
+    squares = float((np.square(table.x) - variances).sum()) / rows**2
+    typical = min(1.0, max(1 / cells, squares))
+    return Known(table.axes, float(np.median(half)) / rows, typical)
+
+
+def _known_pair(facts: Facts, names: tuple[str, ...], rows: float | None) -> Known:
+    table = estimate([m for m in facts.marginals if m.complete], names) if rows else None
+    if table is None or table.known is not None:
+        return Known(names, math.inf, 0.0)
+    return _known(facts, table, rows)
+
+
+def _outside(facts: Facts, name: str, table: Table, rows: float | None) -> bool:
+    """Whether most rows of the column lie outside its domain. Numbers beyond the bounds may count
+    as the nearest one; then no code says it, but the drafted domain does."""
+    column = facts.schema.columns.get(name)
+    code = None if column is None else column.overflow_target
+    if facts.missing.get(name, (0.0,))[0] > 0.5:
+        return True
+    if code is None or rows is None:
+        return False
+    (codes,) = table.maps
+    alone = int(np.count_nonzero(codes == codes[code])) == 1
+    return alone and float(table.x[codes[code]]) > rows / 2
+
+
+def _others(facts: Facts, measured: set[frozenset[str]], rows: float | None) -> float | None:
+    """The mean part of the rows in a wrong cell, over the pairs that were not measured."""
+    rest = [d for s, d in facts.distances.items() if len(s) == 2 and s not in measured]
+    if not rest or rows is None:
+        return None
+    return min(1.0, float(np.mean(rest)) / 2 / rows)
+
+
+def _means(facts: Facts) -> list[Amount]:
+    """Means of columns of numbers. A mean is as wide as its sum, but for the number of rows."""
+    out = []
+    for name in facts.schema.modelled:
+        column = facts.schema.columns[name]
+        if column.kind not in ("numeric", "integer") or column.overflow.action == "clamp":
+            continue
+        try:
+            (found,) = answer(facts, f"mean({name})").to_pylist()
+        except UsageError:
+            continue
+        out.append(Amount(name, _relative(found)))
+        if len(out) == MOST_MEANS:
+            break
+    return out
+
+
+def _asked(numbers: pa.Table | None) -> list[Amount]:
+    """Numbers that were asked for beforehand; of one with groups the middle one."""
+    widths: dict[str, list[float]] = {}
+    for line in [] if numbers is None else numbers.to_pylist():
+        points = line["number"].lstrip().startswith("share")
+        half = _half(line) if points else _relative(line)
+        capped = {"estimate": "capped", "low": "capped_low", "high": "capped_high"}
+        if line.get("capped") is not None:
+            half = min(half, _relative({k: line[v] for k, v in capped.items()}))
+        widths.setdefault(line["number"], []).append(half)
+    return [
+        Amount(number, float(np.median(halves)), number.lstrip().startswith("share"))
+        for number, halves in widths.items()
+    ]
+
+
+def _half(line: Mapping[str, Any]) -> float:
+    low, high = line.get("low"), line.get("high")
+    return math.inf if low is None or high is None else (high - low) / 2
+
+
+def _relative(line: Mapping[str, Any]) -> float:
+    middle = line.get("estimate")
+    return _half(line) / abs(middle) if middle else math.inf
+
+
+def _people(
+    facts: Facts,
+    statement: Mapping[str, Any],
+    mechanism: Mapping[str, Any],
+    measurements: Sequence[Any],
+    tables: Mapping[str, pa.Table],
+) -> People | None:
+    if facts.schema.user is None:
+        return None
+    kept = isinstance(mechanism.get("users"), Mapping)
+    try:
+        known = people_facts(statement, facts.schema, measurements, tables)
+    except UsageError:
+        return People(kept=kept)
+    return People(tuple(known.schema.modelled), _half_of_users(known), kept)
+
+
+def _half_of_users(known: PeopleFacts) -> float:
+    """The half-width of a share of users, by their number of rows or by the first fact."""
+    names = tuple(known.schema.modelled)
+    table = known.table((ROWS if ROWS in names else names[0],)) if names else None
+    total = 0.0 if table is None else float(table.x.sum())
+    if table is None or table.known is not None or not total > 0:
+        return math.inf
+    return Z95 * float(np.median(np.sqrt(table.cell_variances()))) / total
