@@ -72,7 +72,7 @@ test-spark: build $(VENV)/.has-test $(VENV)/.has-spark
 test-sql: build $(VENV)/.has-test $(VENV)/.has-test-sql
 	@ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 || command -v initdb > /dev/null || apt-get install -y -q postgresql || \
 	  { echo "test-sql: there is no PostgreSQL server, and it could not be installed (Debian: postgresql)"; exit 1; }
-	FASTDP_TEST_SQL=1 $(BIN)/python -m pytest tests/tables/test_sql.py tests/tables/test_postgresql.py
+	FASTDP_TEST_SQL=1 $(BIN)/python -m pytest tests/tables/test_sql.py tests/tables/test_postgresql.py tests/engines/test_sql.py tests/engines/test_sql_postgres.py
 
 # Property tests and damaged input with fresh seeds: make fuzz MINUTES=60 SEED=3
 MINUTES ?= 5

@@ -81,6 +81,12 @@ def coded_query(
     """The codes of all columns of a schema, under the names c0, c1, ... in the domain's order.
     types: Arrow's, own_types: the database's. DataError where a type cannot be read at all, or not
     by a database."""
+    for name in {item.source for item in schema.fields.values()} & set(types.names):
+        if pa.types.is_struct(types.field(name).type) and name in own_types:
+            raise DataError(
+                f"column {name!r}: engine='sql' does not read {own_types[name]}; cast the column in the"
+                " query, or use engine='local' on the same query"
+            )
     if problems := encode.type_problems(schema.fields.values(), types):
         raise DataError("<sql>: " + "; ".join(problems))
     alias = {name: f"c{i}" for i, name in enumerate(schema.domain)}
@@ -171,7 +177,9 @@ class _Writer:
         if t.is_boolean(self.kind):
             return f"CASE WHEN {x} THEN 1 WHEN NOT {x} THEN 0 END"
         if self.source.form == "float":
-            return f"CAST({x} AS {d.float64})"
+            if self.own == "NUMERIC" and self.source.target != "float":
+                raise self.refused(f"{self.source.dtype}")
+            return d.to_float(x, self.own)
         if t.is_decimal(self.kind) and not self.own.startswith(("DECIMAL", "HUGEINT", "NUMERIC(")):
             raise self.refused(f"{self.source.dtype}")
         if t.is_uint64(self.kind):
@@ -190,6 +198,8 @@ class _Writer:
     def _whole(self, rule: Rule) -> str:
         """Of whole numbers and decimals."""
         null = f"WHEN {self.x} IS NULL THEN {_plain(rule.null)}"
+        if pa.types.is_decimal(self.kind) and (is_nan := self.dialect.decimal_nan(self.x)):
+            null += f" WHEN {is_nan} THEN {_plain(rule.nan)}"
         if rule.way == "bins":
             codes = [_plain(code) for code in rule.codes]
             return f"CASE {null} ELSE {search(self._at_least, rule.keys, codes)} END"
@@ -351,8 +361,7 @@ def text_bytes(
         return x
     if not (t.is_string(inner) or t.is_large_string(inner)):
         raise refused(f"texts of {inner}")
-    plain = own.startswith(("VARCHAR", "TEXT", "CHARACTER VARYING", "BPCHAR", "CHARACTER"))
-    return dialect.bytes_of(x if plain else f"CAST({x} AS {dialect.texts})")
+    return dialect.bytes_of(dialect.text_of(x, own))
 
 
 def _plain(code: int) -> int:
@@ -422,8 +431,10 @@ def id_value(schema: Schema, types: pa.Schema, own_types: dict[str, str], dialec
         return text_bytes(x, kind, own, dialect, refused)
     if t.is_boolean(kind):
         digits = f"CASE WHEN {x} THEN '1' WHEN NOT {x} THEN '0' END"
-    elif t.is_integer(kind) or own.startswith(("DECIMAL", "HUGEINT")):
+    elif t.is_integer(kind) or own.startswith(("DECIMAL", "HUGEINT")) or own.endswith(",0)"):
         digits = f"CAST({x} AS {dialect.texts})"
+        if t.is_decimal(kind) and (is_nan := dialect.decimal_nan(x)):
+            digits = f"CASE WHEN NOT ({is_nan}) THEN {digits} END"
     elif t.is_null(kind):
         digits = f"CAST(NULL AS {dialect.texts})"
     else:

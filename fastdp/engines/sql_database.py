@@ -50,6 +50,11 @@ class Database:
         """Names and Arrow types of a query's columns, and the database's types; no row is read."""
         raise NotImplementedError
 
+    def moment(self) -> int | None:
+        """PRIVATE: the database's number of the present moment, for the data's owner; None if it
+        tells none. Such numbers grow with every write, also of one row, so they can count rows."""
+        return None
+
     # --- what all have
 
     def _guarded(self, ask: Callable[[], Result]) -> Result:
@@ -134,6 +139,10 @@ class DuckDbConnection(Database):
 
         return self._guarded(ask)
 
+    def moment(self) -> int | None:
+        (number,) = self.ask("SELECT txid_current()")
+        return int(number[0])
+
 
 def _int64(column: pa.ChunkedArray) -> np.ndarray:
     """Whole numbers of a result; `np.asarray` of an Arrow array would import pandas."""
@@ -142,11 +151,3 @@ def _int64(column: pa.ChunkedArray) -> np.ndarray:
         whole = whole.chunk(0) if whole.num_chunks else pa.array([], whole.type)
     whole = whole if pa.types.is_int64(whole.type) else whole.cast(pa.int64())
     return np.frombuffer(whole.buffers()[1] or b"", np.int64, len(whole), whole.offset * 8)
-
-
-def database_of(connection: Any) -> Database | None:
-    """The database behind a connection; None if no engine counts there."""
-    module = type(connection).__module__.split(".")[0]
-    if module in ("duckdb", "_duckdb"):
-        return DuckDbConnection(connection)
-    return None

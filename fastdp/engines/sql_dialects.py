@@ -3,7 +3,7 @@
 Only exact operations are used: comparisons, and arithmetic on whole numbers that fit in 63 bits. A
 dialect never writes a cast that a value could make fail.
 
-Used and tested: DuckDB."""
+Tested on servers: DuckDB and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 PRIME = (1 << 31) - 1
 """Tie numbers are computed modulo this prime: products of two stay below 2^62."""
+PLAIN_TEXTS = ("VARCHAR", "TEXT", "CHARACTER VARYING")
 
 
 def _written(ticks: int, unit: str) -> str:
@@ -69,9 +70,21 @@ class Dialect:
     def is_nan(self, x: str) -> str:
         return f"{x} = {self.double(float('nan'))}"
 
+    def decimal_nan(self, x: str) -> str:
+        """Whether a decimal is not a number; empty where no decimal can be that."""
+        return ""
+
+    def to_float(self, x: str, own: str) -> str:
+        """A number of the database's type `own` as the nearest float."""
+        return f"CAST({x} AS {self.float64})"
+
     def to_whole(self, x: str) -> str:
         """A number that is known to be whole, and to fit, as 64 bits."""
         return f"CAST({x} AS {self.whole})"
+
+    def text_of(self, x: str, own: str) -> str:
+        """A value of the database's type `own` as the text that a reader of rows gets."""
+        return x if own.startswith(PLAIN_TEXTS) else f"CAST({x} AS {self.texts})"
 
     def bytes_of(self, x: str) -> str:
         """The UTF-8 bytes of a text."""
@@ -91,7 +104,7 @@ class Dialect:
 
     def days(self, x: str) -> str:
         """Days since 1970 of a date between the years 1 and 9999."""
-        return f"({x} - {self.day(0)})"
+        return f"CAST({x} - {self.day(0)} AS {self.whole})"
 
     def civil(self, day: str, part: str) -> str:
         """year, month or day of a day since 1970."""
@@ -151,3 +164,49 @@ class DuckDb(Dialect):
 
     def divided(self, x: str, by: int) -> str:
         return f"(({x}) // {by})"
+
+
+class Postgres(Dialect):
+    """PostgreSQL: no unsigned types, `/` of whole numbers rounds towards zero, NaN equals itself and
+    is above all numbers, also as a NUMERIC. Texts are UTF-8, which is checked at opening."""
+
+    name = "PostgreSQL"
+    texts = "TEXT"
+
+    def decimal_nan(self, x: str) -> str:
+        return f"{x} = CAST('NaN' AS NUMERIC)"
+
+    def to_float(self, x: str, own: str) -> str:
+        if own != "NUMERIC":
+            return super().to_float(x, own)
+        # The cast of a number that no float is near to would raise.
+        most, least = "1.7976931348623157e308", "5e-324"
+        return (
+            f"CASE WHEN {self.decimal_nan(x)} THEN {self.double(float('nan'))}"
+            f" WHEN {x} > CAST('{most}' AS NUMERIC) THEN {self.double(float('inf'))}"
+            f" WHEN {x} < CAST('-{most}' AS NUMERIC) THEN {self.double(float('-inf'))}"
+            f" WHEN abs({x}) < CAST('{least}' AS NUMERIC) THEN {self.double(0.0)}"
+            f" ELSE CAST({x} AS {self.float64}) END"
+        )
+
+    def text_of(self, x: str, own: str) -> str:
+        # A cast of CHARACTER(n) takes its blanks away, which readers of rows see.
+        length = own.removeprefix("CHARACTER(").removesuffix(")")
+        text = super().text_of(x, own)
+        return f"rpad({text}, {length})" if own.startswith("CHARACTER(") else text
+
+    def bytes_of(self, x: str) -> str:
+        return f"convert_to({x}, 'UTF8')"
+
+    def sha256(self, x: str) -> str:
+        return f"encode(sha256({x}), 'hex')"
+
+    def hex_number(self, x: str) -> str:
+        return f"CAST(CAST('x' || {x} AS bit(32)) AS BIGINT)"
+
+    def seconds(self, x: str, unit: str) -> str:
+        # Whole seconds are exact also where `extract` returns a float, before version 14.
+        return f"CAST(extract(epoch FROM date_trunc('second', {x})) AS BIGINT)"
+
+    def divided(self, x: str, by: int) -> str:
+        return f"(({x}) / {by})"

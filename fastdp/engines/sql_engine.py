@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..errors import UsageError
 from ..schema import Schema
 from ..tables.sources.source import Source
 from .engine import ENGINES, Engine, EngineOptions, OpenCounter, reading
 from .partitioned import PartitionedCounter
-from .sql_database import Database, database_of
+from .sql_database import Database, DuckDbConnection
+from .sql_postgres import PostgresConnection, is_postgres
 from .sql_rows import SqlRows, coded
 
 
@@ -16,13 +19,21 @@ def sql_counter(source: Source, schema: Schema) -> PartitionedCounter:
     return PartitionedCounter(schema, SqlRows(_database(source), source.given.query, schema))
 
 
+def database_of(connection: Any) -> Database | None:
+    """The database behind a connection; None if no engine counts there."""
+    module = type(connection).__module__.split(".")[0]
+    if module in ("duckdb", "_duckdb"):
+        return DuckDbConnection(connection)
+    return PostgresConnection(connection) if is_postgres(connection) else None
+
+
 def _database(source: Source) -> Database:
     database = database_of(source.given.connection)
     if database is None:
-        kind = type(source.given.connection).__module__.split(".")[0]
+        given = type(source.given.connection)
         raise UsageError(
-            f"engine='sql' needs a connection of DuckDB, got one of {kind}; use"
-            " engine='local' on the same query"
+            "engine='sql' needs a connection of DuckDB or PostgreSQL (psycopg or ADBC), got"
+            f" {given.__module__}.{given.__name__}; use engine='local' on the same query"
         )
     return database
 
@@ -32,7 +43,7 @@ class SqlEngine(Engine):
     """A database counts the rows of a query on it."""
 
     name = "sql"
-    counts = "fastdp.sql(connection, query) with a connection of DuckDB"
+    counts = "fastdp.sql(connection, query) with a connection of DuckDB or PostgreSQL"
     holds_rows = False
     links = False
 
@@ -47,12 +58,16 @@ class SqlEngine(Engine):
         if numbers:
             raise UsageError(f"engine='sql' does not count numbers=: leave them out, or {instead}")
         database = _database(source)
-        coded(database, source.given.query, schema)
+        try:
+            coded(database, source.given.query, schema)
+        finally:
+            database.close()
 
     def open(self, source: Source, schema: Schema, options: EngineOptions) -> OpenCounter:
         counter = sql_counter(source, schema)
         rows: SqlRows = counter.partitions  # type: ignore[assignment]
         numbers = reading(rows.rows, rows.users, rows.dropped, 0)
-        # Not DuckDB's number of the transaction: it grows with every insert, so it can count rows.
+        if rows.moment is not None:
+            numbers["transaction"] = rows.moment
         about = {"name": self.name, "database": rows.dialect.name}
         return OpenCounter(counter, None, counter.close, numbers, about)

@@ -44,8 +44,8 @@ class SqlRows(CodedTable):
         self.alias = {name: f"c{i}" for i, name in enumerate(schema.domain)}
         self._view: tuple[str, str, dict[str, str]] | None = None
         self._weighted: tuple[int, str] | None = None
-        self.codes, self.who = coded(database, self.query, schema)
         try:
+            self.codes, self.who = coded(database, self.query, schema)
             self._open()
         except BaseException:
             database.close()
@@ -68,9 +68,10 @@ class SqlRows(CodedTable):
         kept = f"CASE WHEN {' AND '.join(keep) or '1 = 1'} THEN 1 ELSE 0 END AS kept"
         inner = self.codes.select(self.query, more)
         made = f"SELECT {', '.join([*small, *more, kept])} FROM ({inner}) AS coded"
+        self.moment = db.moment()
         coded_rows = db.make("coded", made)
         ids = "count(*) - count(who)" if self.who is not None else "0"
-        found = db.ask(f"SELECT count(*), sum(kept), {ids} FROM {coded_rows}")
+        found = db.ask(f"SELECT count(*), COALESCE(sum(kept), 0), {ids} FROM {coded_rows}")
         every, self.rows, self.null_ids = (int(column[0] if len(column) else 0) for column in found)
         self.dropped = every - self.rows
         if every >= MOST_ROWS:
@@ -113,8 +114,12 @@ class SqlRows(CodedTable):
         lengths, having = db.ask(f"SELECT r, count(*) FROM {ids} GROUP BY r ORDER BY r")
         (alone_rows,) = db.ask(f"SELECT count(*) FROM {self.table} WHERE u < 0")
         db.drop(ids)
-        lengths, having = np.append(lengths, 1), np.append(having, alone_rows)
-        self.lengths, self.having = lengths[having > 0], having[having > 0]
+        # A number of rows is listed once: weights are joined by it.
+        by_rows = dict(zip(lengths.tolist(), having.tolist(), strict=True))
+        if alone_rows[0]:
+            by_rows[1] = by_rows.get(1, 0) + int(alone_rows[0])
+        self.lengths = np.array(list(by_rows), np.int64)
+        self.having = np.array(list(by_rows.values()), np.int64)
         self.users = int(self.having.sum())
 
     # --- requests

@@ -1,5 +1,6 @@
 """The engine of a database: conformance over DuckDB, and what a database could do differently."""
 
+import json
 from contextlib import contextmanager
 
 import numpy as np
@@ -159,6 +160,7 @@ def test_whole_runs_write_the_same_bytes(tmp_path, mechanism):
             )
         about = run.privacy["mechanism"]["engine"]
         assert about == {"name": "sql", "database": "DuckDB"}
+        assert "transaction" in json.loads((tmp_path / "sql.private/reading.json").read_text())
         assert not left_over(database)
     written = {path.relative_to(tmp_path / "sql") for path in (tmp_path / "sql").rglob("*")}
     assert written == {p.relative_to(tmp_path / "local") for p in (tmp_path / "local").rglob("*")}

@@ -150,6 +150,15 @@ def succession(ids, codes, sizes, hashes, key) -> np.ndarray:
         for name, row in (("first", rows[0]), ("last", rows[-1])):
             out[name][int(codes[lead][row]) * key.ends // sizes[lead]] += 1 << 20
         n, group = len(rows), sum(edge <= len(rows) for edge in key.edges) - 1
+        time = []
+        for row in rows:
+            at = 0
+            for name in key.order:
+                at = at * sizes[name] + int(codes[name][row])
+            time.append(at)
+        bins = Counter(min((b - a).bit_length(), key.gaps - 1) for a, b in itertools.pairwise(time))
+        for b, count in bins.items():
+            out["gaps"][b] += (count << 20) // (n - 1)
         if group < 0:
             continue
         steps = list(itertools.pairwise(rows))
@@ -162,15 +171,6 @@ def succession(ids, codes, sizes, hashes, key) -> np.ndarray:
                 pairs = sum(codes[x][r] == codes[y][s] for r in rows for s in rows if r != s)
                 out["any"][across] += 2 * ((pairs << 20) // (n * (n - 1))) - (1 << 20)
                 across += 1
-        time = []
-        for row in rows:
-            at = 0
-            for name in key.order:
-                at = at * sizes[name] + int(codes[name][row])
-            time.append(at)
-        bins = Counter(min((b - a).bit_length(), key.gaps - 1) for a, b in itertools.pairwise(time))
-        for b, count in bins.items():
-            out["gaps"][b] += (count << 20) // (n - 1)
     return np.concatenate(list(out.values()))
 
 

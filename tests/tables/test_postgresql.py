@@ -1,11 +1,8 @@
 """Queries on a real PostgreSQL server, started here for these tests alone: `make test-sql`."""
 
 import os
-import shutil
-import socket
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -15,59 +12,19 @@ import fastdp
 from fastdp.errors import DataError
 from fastdp.tables import parts, sql
 
+from ..postgres_server import server, why_not
 from .test_sql import BOUNDED, QUERY, SCHEMA, command, counts, rows
 
-FOLDERS = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
-USER = "fastdp"
-
-
-def reason() -> str:
-    if os.environ.get("FASTDP_TEST_SQL") != "1":
-        return "PostgreSQL is tested by `make test-sql`"
-    if not FOLDERS and shutil.which("initdb") is None:
-        return "there is no PostgreSQL server here (on Debian: package postgresql)"
-    for name in ("adbc_driver_postgresql", "psycopg"):
-        try:
-            __import__(name)
-        except ImportError:
-            return f"the package {name} is not installed"
-    if os.geteuid() == 0 and shutil.which("setpriv") is None:
-        return "a PostgreSQL server does not run as root, and there is no setpriv"
-    return ""
-
-
-if reason():
-    pytest.skip(reason(), allow_module_level=True)
+if why_not():
+    pytest.skip(why_not(), allow_module_level=True)
 
 
 @pytest.fixture(scope="module")
 def uri():
-    """The address of a server whose data is in a temporary folder, with `trips` in it."""
-    folder = Path(tempfile.mkdtemp(prefix="fastdp-pg-", dir="/tmp"))
-    programs = FOLDERS[-1] if FOLDERS else Path(str(shutil.which("initdb"))).parent
-    prefix = []
-    if os.geteuid() == 0:
-        nobody = "65534"
-        prefix = ["setpriv", f"--reuid={nobody}", f"--regid={nobody}", "--clear-groups"]
-        os.chown(folder, int(nobody), int(nobody))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-
-    def run(*command):
-        subprocess.run([*prefix, *map(str, command)], check=True, capture_output=True, cwd=folder)
-
-    data = folder / "data"
-    run(programs / "initdb", "-D", data, "-U", USER, "-A", "trust", "-E", "UTF8", "--no-sync")
-    options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -c fsync=off"
-    run(programs / "pg_ctl", "-D", data, "-w", "-l", folder / "log", "-o", options, "start")
-    try:
-        address = f"postgresql://{USER}@127.0.0.1:{port}/postgres"
+    """The address of a server with `trips` in it."""
+    with server() as address:
         fill(address)
         yield address
-    finally:
-        run(programs / "pg_ctl", "-D", data, "-m", "immediate", "stop")
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def fill(address):
@@ -111,8 +68,8 @@ def test_adbc_and_psycopg_give_the_rows(uri, monkeypatch):
 
 def test_whole_runs_are_the_same(uri, tmp_path, monkeypatch):
     monkeypatch.setenv(sql.URI, uri)
-    assert not command(tmp_path, "one", "--sql", QUERY)
-    assert not command(tmp_path, "two", "--sql", QUERY, "--threads", "3")
+    command(tmp_path, "one", "--sql", QUERY)
+    command(tmp_path, "two", "--sql", QUERY, "--threads", "3")
     want = fastdp.synthesize(
         rows(), "mst", 1.0, 1e-6, schema=BOUNDED, clip=3, seed=1, sample_seed=2
     )
