@@ -9,7 +9,9 @@ shape of amounts, users, epsilon (delta 1e-5) and a share of mu^2. Columns: cove
 binomial error of 95 %, misses below and above, median reach of the interval below and above the
 estimate relative to the truth (points for shares), root mean square error. Capped sums have lines
 of their own: what is covered is the truth at the cap that the run chose, and "keeps" is the median
-part of the true total that is left at that cap.
+part of the true total that is left at that cap. "... to 1,000" declares that maximum per user, and
+users who have more are cut to it beforehand. At 200 users noise hides nearly everything: totals
+without a maximum are mostly withheld, and what is given has to cover all the same.
 
 Files (no constant was chosen on them; skipped where the package is missing): `randhie`, medical
 dollars of 5,912 people in up to five years (statsmodels), and `meps`, drug expenses of 10,391
@@ -27,7 +29,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 from pathlib import Path
@@ -168,13 +170,28 @@ FILES = ("randhie", "meps")
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of number: its text, the values of users, the true answers by group, and by default
-    which share of mu^2 it gets."""
+    """A kind of number: its text, the values of users, the true answers by group, by default which
+    share of mu^2 it gets, and the declared maximum per user."""
 
     text: str
     values: Callable[[People], UserValues]
     truth: Callable[[People], np.ndarray]
     share: float = 0.2
+    maximum: int | None = None
+
+    def declared(self, shape: str) -> Declared:
+        cents = None if self.maximum is None else 100 * self.maximum
+        return Declared(shape.startswith("refunds"), cents)
+
+
+def with_maximum(people: People, cents: int | None) -> People:
+    """People whose totals are at most so many cents, of either sign; rows shrink in proportion."""
+    if cents is None:
+        return people
+    total = people.total
+    part = np.minimum(1.0, cents / np.maximum(np.abs(total), 1))
+    cut = np.trunc(people.cents * part[people.user]).astype(np.int64)
+    return replace(people, cents=cut)
 
 
 def _months(p: People) -> np.ndarray:
@@ -232,6 +249,10 @@ KINDS = {
         0.1,
     ),
 }
+KINDS |= {
+    f"{name} to 1,000": replace(KINDS[name], maximum=1000)
+    for name in ("sum", "sum by month", "mean")
+}
 
 
 @dataclass(frozen=True)
@@ -253,13 +274,13 @@ def run_line(line: Line) -> list[dict]:
     kind = KINDS[line.kind]
     number = typed.check(kind.text, SCHEMA)
     mu = mu_from(line.epsilon, DELTA) * line.share**0.5
-    facts = Declared(line.shape.startswith("refunds"))
+    facts = kind.declared(line.shape)
     rng = np.random.default_rng([line.seed, line.users])
     fixed = from_file(line.shape) if line.shape in FILES else None
     session = None
     found, capped, kept, truths = [], [], [], []
     for run in range(line.runs):
-        people = fixed or drawn(line.shape, line.users, rng)
+        people = with_maximum(fixed or drawn(line.shape, line.users, rng), facts.maximum)
         if session is None or fixed is None:
             session = Simulated({number.text: kind.values(people)}, rng)
             truth = kind.truth(people)
@@ -307,7 +328,7 @@ def _summary(line: Line, suffix: str, found: list, seconds: float) -> dict:
         )
     table = np.array(rows, float).reshape(-1, 5)
     n = max(len(table), 1)
-    covered = 1 - (table[:, 0].sum() + table[:, 1].sum()) / n
+    covered = 1 - (table[:, 0].sum() + table[:, 1].sum()) / n if len(table) else None
     return {
         "kind": line.kind + suffix,
         "shape": line.shape,
@@ -316,7 +337,7 @@ def _summary(line: Line, suffix: str, found: list, seconds: float) -> dict:
         "share": line.share,
         "intervals": len(table),
         "withheld": withheld,
-        "cover": float(covered),
+        "cover": covered,
         "error": float(1.96 * np.sqrt(0.05 * 0.95 / n)),
         "below": int(table[:, 0].sum()),
         "above": int(table[:, 1].sum()),
@@ -328,12 +349,17 @@ def _summary(line: Line, suffix: str, found: list, seconds: float) -> dict:
 
 
 def show(row: dict) -> str:
+    about = (
+        f"{row['kind']:21} {row['shape']:16} {row['users']:6} eps {row['epsilon']:g} "
+        f"share {row['share']:g}: "
+    )
+    if row["cover"] is None:
+        return f"{about}all {row['withheld']} withheld"
     low, high, rmse = (np.nan if row[k] is None else row[k] for k in ("low", "high", "rmse"))
     keeps = f" keeps {row['keeps']:.3f}" if "keeps" in row else ""
     held = f", withheld {row['withheld']}" if row["withheld"] else ""
     return (
-        f"{row['kind']:17} {row['shape']:16} {row['users']:6} eps {row['epsilon']:g} "
-        f"share {row['share']:g}: covers {100 * row['cover']:5.1f} ± {100 * row['error']:.1f} "
+        f"{about}covers {100 * row['cover']:5.1f} ± {100 * row['error']:.1f} "
         f"(below {row['below']}, above {row['above']}{held}) -{low:.4f} +{high:.4f} "
         f"rmse {rmse:.4f}{keeps}"
     )
@@ -346,7 +372,7 @@ def lines_of(options: argparse.Namespace) -> list[Line]:
         if shape in FILES and from_file(shape) is None:
             print(f"{shape}: its package is not installed; skipped")
             continue
-        if shape.startswith("refunds") and kind not in ("sum", "mean", "sum by month"):
+        if shape.startswith("refunds") and not kind.startswith(("sum", "mean")):
             continue
         for users, epsilon in product(sizes, options.epsilon):
             share = options.share or KINDS[kind].share
@@ -409,7 +435,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--kinds", nargs="+", choices=list(KINDS), default=list(KINDS))
     parser.add_argument("--shapes", nargs="+", default=[*SHAPES, *FILES])
-    parser.add_argument("--users", nargs="+", type=int, default=[2400, 24_000])
+    parser.add_argument("--users", nargs="+", type=int, default=[200, 2400, 24_000])
     parser.add_argument("--epsilon", nargs="+", type=float, default=[1.0, 3.0])
     parser.add_argument("--share", type=float)
     parser.add_argument("--seed", type=int, default=1)

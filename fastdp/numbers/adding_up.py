@@ -1,4 +1,14 @@
-"""Totals and their groups, made to add up."""
+"""Totals and their groups, made to add up.
+
+Each number by groups whose total was asked as well is a condition: the total is the sum of the
+groups. Least squares by precision, one condition after the other until all hold. Intervals move with
+their estimates, which keeps their width; the variance after the step is smaller.
+
+A withheld group is not given, but it is part of the total. Its capped sum leaves out what lies above
+the cap, so it enters larger, in proportion to how much larger the groups that are given are than
+their capped sums, and with that step as its error. Where total and groups differ by more than noise,
+they are not the same thing (a maximum cuts a total and a user's groups differently): both stay.
+"""
 
 from __future__ import annotations
 
@@ -12,30 +22,57 @@ from .asking import NumberResult
 from .declared import Declared
 from .typed import TypedNumber
 
+ROUNDS = 30
+"""Each condition is met so often. One number by groups needs one round."""
+DIFFERENT = 3.0
+"""Standard deviations by which total and groups may differ."""
+
 
 def consistent(
     numbers: Sequence[TypedNumber], declared: Sequence[Declared], results: list[NumberResult]
 ) -> list[NumberResult]:
-    """Totals and their groups add up: least squares by precision, where each user's groups are
-    parts of its total. Intervals move with their estimates, which keeps their width; the variance
-    after the step is smaller. Withheld groups enter with their capped sums."""
+    """The results with totals and groups that add up."""
+    value = np.zeros(len(results))
+    variance = np.zeros(len(results))
+    conditions = []
+    for total, groups in _conditions(numbers, results):
+        known = _known_groups(results[total], [results[place] for place in groups])
+        value[[total, *groups]] = [v for v, _ in known]
+        variance[[total, *groups]] = [v for _, v in known]
+        conditions.append(np.array([total, *groups]))
+    conditions = [c for c in conditions if _same(value[c], variance[c])]
+    moved = value.copy()
+    for lines in conditions * (ROUNDS if len(conditions) > 1 else 1):
+        rest = moved[lines[0]] - moved[lines[1:]].sum()
+        step = variance[lines] * rest / max(variance[lines].sum(), 1e-300)
+        step[0] = -step[0]
+        moved[lines] += step
     out = list(results)
-    totals = {_key(n): i for i, n in enumerate(numbers) if not n.by and _adds_up(n)}
+    for place, by in enumerate((moved - value).tolist()):
+        if by and out[place].estimate is not None:
+            out[place] = _moved(out[place], by, declared[out[place].number].signed)
+    return out
+
+
+def _conditions(
+    numbers: Sequence[TypedNumber], results: Sequence[NumberResult]
+) -> list[tuple[int, list[int]]]:
+    """Places of a total that is given, and of its groups."""
     places: dict[int, list[int]] = {}
     for place, result in enumerate(results):
         places.setdefault(result.number, []).append(place)
+    totals = {_key(n): places[i][0] for i, n in enumerate(numbers) if not n.by and _adds_up(n)}
+    found = []
     for i, number in enumerate(numbers):
-        if not number.by or not _adds_up(number) or _key(number) not in totals:
-            continue
-        lines = places[totals[_key(number)]] + places[i]
-        known = [_known(out[place]) for place in lines]
-        signs = np.array([1.0] + [-1.0] * (len(lines) - 1))
-        value, variance = (np.array(column) for column in zip(*known, strict=True))
-        moves = -signs * variance * (signs @ value) / max(variance.sum(), 1e-300)
-        for place, move in zip(lines, moves.tolist(), strict=True):
-            if out[place].estimate is not None:
-                out[place] = _moved(out[place], move, declared[i].signed)
-    return out
+        total = totals.get(_key(number)) if number.by and _adds_up(number) else None
+        if total is not None and results[total].estimate is not None:
+            found.append((total, places[i]))
+    return found
+
+
+def _same(value: np.ndarray, variance: np.ndarray) -> bool:
+    """Whether a total and its groups may be the same thing."""
+    return bool((value[0] - value[1:].sum()) ** 2 <= DIFFERENT**2 * variance.sum())
 
 
 def _key(number: TypedNumber) -> str:
@@ -49,12 +86,28 @@ def _adds_up(number: TypedNumber) -> bool:
     return sums_up and (number.of == "rows" or number.one_group)
 
 
+def _known_groups(total: NumberResult, groups: Sequence[NumberResult]) -> list[tuple[float, float]]:
+    """(value, variance) of a total and of its groups; of withheld ones what their capped sums
+    stand for."""
+    given = [g for g in groups if g.estimate is not None and g.capped is not None]
+    whole = sum(g.estimate or 0.0 for g in given) if given else total.estimate or 0.0
+    capped = sum(g.capped or 0.0 for g in given or groups)
+    larger = max(1.0, whole / capped) if capped > 0 else 1.0
+    known = [_known(total)]
+    for group in groups:
+        if group.estimate is not None:
+            known.append(_known(group))
+            continue
+        value, low = group.capped or 0.0, group.capped_low or 0.0
+        noise = larger * (value - low) / sums.Z
+        known.append((larger * value, noise**2 + ((larger - 1) * value) ** 2))
+    return known
+
+
 def _known(result: NumberResult) -> tuple[float, float]:
-    """(value, variance) of a line; of a withheld one the capped sum."""
-    value, low = result.estimate, result.low
-    if value is None or low is None:
-        value, low = result.capped or 0.0, result.capped_low or 0.0
-    return value, ((value - low) / sums.Z) ** 2
+    """(value, variance) of a line that is given; its lower side is the one that noise makes."""
+    assert result.estimate is not None and result.low is not None
+    return result.estimate, ((result.estimate - result.low) / sums.Z) ** 2
 
 
 def _moved(result: NumberResult, by: float, signed: bool) -> NumberResult:

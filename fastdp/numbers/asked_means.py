@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from . import group_estimates as groups, sum_estimates as sums
-from .asked_sums import HATS
+from . import group_estimates as groups, sum_estimates as sums, tail_posterior as tails
+from .asked_sums import HATS, better, with_cap
 from .asking import Ask, Asking, Line, PartOf, top_of
 from .declared import Declared
 from .encodings import (
@@ -28,30 +29,54 @@ ROUGH = 0.1
 """Part of a mean's mu^2 for the rough sum."""
 ROWS = 0.1
 """Part of a mean's mu^2 for the rows that divide it."""
+FEW = "withheld: too few users stand out of the noise"
 
 
 def mean(ask: Asking, facts: Declared) -> Line:
     """R0 + D / N: a rough mean R0 from hats, the sum D of value - R0 * weight from signed hats and a
     capped sum, the sum N of weights from hats."""
-    rows, look_rows = _rows(ask)
+    rows, look_rows = _rows(ask, ask.number)
     rough, shift = _rough(ask, facts, rows)
     rest = 1 - ROUGH - ROWS
     corners = octaves(min(LARGEST, top_of(facts) << (shift + 1)))
     reading: dict[str, Any] = {"of": "residual", "signed": True, "rough": rough, "shift": shift}
     values, s = ask(Hats(corners=corners, **reading), rest * HATS, "hats of residuals")
-    seen = sums.look(values, s, np.array(corners), True, s * math.sqrt(HATS))
+    seen = with_cap(sums.look(values, s, np.array(corners), True, s * math.sqrt(HATS)), facts)
     cut = CappedSum(cap=seen.cap, **reading)
     (capped,), sigma = ask(cut, rest * (1 - HATS), "capped sum of residuals")
-    d = sums.total(seen, ask.rng, (float(capped), sigma)).resampled(ask.rng)
-    n = np.maximum(sums.total(look_rows, ask.rng).resampled(ask.rng), 1.0)
-    low, middle, high = np.quantile((rough + d / n) / 2**shift, (0.025, 0.5, 0.975))
-    return None, Interval(float(middle), float(low), float(high)), None, ""
+    known = (float(capped), sigma)
+    if not look_rows.modelled:
+        return None, None, None, f"{FEW}: ask for more users or a larger epsilon"
+    exact = sums.exact(seen, known) if facts.maximum is not None else None
+    modelled = sums.total(seen, ask.rng, known) if seen.above.stands_out else None
+    d = _chosen(exact, modelled, ask.rng, tails.DRAWS)
+    if d is None:
+        return None, None, None, f"{FEW}: declare a maximum per user"
+    n = sums.total(look_rows, ask.rng).resampled(ask.rng)
+    return None, _ratio(rough, d, n, shift), None, ""
+
+
+def _chosen(
+    exact: Interval | None, modelled: sums.Draws | None, rng: np.random.Generator, draws: int
+) -> np.ndarray | None:
+    """Draws of a sum of residuals: as for sums, without a model where that is not much wider. The
+    model needs users above the mean that stand out: they have the tail."""
+    if exact is not None and (modelled is None or better(exact, modelled.interval()) is exact):
+        return exact.draws(rng, draws)
+    return None if modelled is None else modelled.resampled(rng)
+
+
+def _ratio(rough: int, d: np.ndarray, n: np.ndarray, shift: int) -> Interval:
+    """Draws of a mean, as an interval."""
+    means = (rough + d / np.maximum(n, 1.0)) / 2**shift
+    low, middle, high = np.quantile(means, (0.025, 0.5, 0.975)).tolist()
+    return Interval(middle, low, high)
 
 
 def mean_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Line]:
     """As `mean` with one rough mean for all groups, and direction hats over groups."""
     size = number.groups
-    rows, _ = _rows(PartOf(ask, 0.5))
+    rows, _ = _rows(PartOf(ask, 0.5), number)
     rough, shift = _rough(PartOf(ask, 0.5), facts, rows)
     rest = 1 - ROUGH - ROWS
     weights = octaves(MOST_WEIGHT)
@@ -64,23 +89,28 @@ def mean_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Lin
     hats = DirectionHats(corners=corners, groups=size, **reading)
     values, s = ask(hats, rest * HATS, "hats of residuals by group")
     seen = groups.look(values, s, np.array(corners), size, True, s * math.sqrt(HATS))
+    if facts.maximum is not None and not seen.given.any():
+        seen = msgspec.structs.replace(seen, cap=corners[-1])
     cut = CappedGroups(cap=seen.cap, groups=size, **reading)
     capped, sigma = ask(cut, rest * (1 - HATS), "capped residuals by group")
     lines: list[Line] = []
     for g in range(size):
-        if not seen_rows.given[g]:
+        known = (float(capped[g]), sigma)
+        exact = groups.exact(seen, g, known) if facts.maximum is not None else None
+        modelled = groups.total(seen, g, ask.rng, known) if seen.given[g] else None
+        d = _chosen(exact, modelled, ask.rng, groups.DRAWS) if seen_rows.given[g] else None
+        if d is None:
             lines.append((g, None, None, "withheld: too few rows of the group are visible"))
             continue
-        d = groups.total(seen, g, ask.rng, (float(capped[g]), sigma)).resampled(ask.rng)
-        n = np.maximum(groups.total(seen_rows, g, ask.rng).resampled(ask.rng), 1.0)
-        low, middle, high = np.quantile((rough + d / n) / 2**shift, (0.025, 0.5, 0.975))
-        lines.append((g, Interval(float(middle), float(low), float(high)), None, ""))
+        n = groups.total(seen_rows, g, ask.rng).resampled(ask.rng)
+        lines.append((g, _ratio(rough, d, n, shift), None, ""))
     return lines
 
 
-def _rows(ask: Ask) -> tuple[float, sums.Look]:
-    """The sum of weights, roughly, and what its hats show."""
-    corners = octaves(MOST_WEIGHT)
+def _rows(ask: Ask, number: TypedNumber) -> tuple[float, sums.Look]:
+    """The sum of weights, roughly, and what its hats show. A user that is counted itself has the
+    weight 1, so nobody is above that corner."""
+    corners = octaves(1 if number.of == "users" else MOST_WEIGHT)
     values, s = ask(Hats(corners=corners, of="weight"), ROWS, "rows")
     seen = sums.look(values, s, np.array(corners), False, s)
     here = slice(0, seen.above.measured + 1)
@@ -98,7 +128,7 @@ def _rough(ask: Ask, facts: Declared, rows: float) -> tuple[int, int]:
         if side is not None:
             here = slice(0, seen.above.measured + 1)
             amount += sign * float(side.c[here] @ seen.corners[here])
-    mean = amount / max(rows, 1.0)
+    mean = amount / max(rows, 1.0) if seen.modelled else 0.0
     if not facts.signed:
         mean = max(mean, 0.0)
     shift = min(LARGEST_SHIFT, max(0, LARGEST_SHIFT + 2 - int(abs(mean)).bit_length()))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from . import group_estimates as groups, sum_estimates as sums
+from . import sum_estimates as sums
 from .asking import Asking, Line, at_least
 from .encodings import CappedGroups, Centred, CentredGroups, GroupCounts, GroupsPerUser, octaves
 from .sum_estimates import Interval, normal
@@ -28,10 +28,23 @@ def people(ask: Asking, number: TypedNumber, users: tuple[float, float]) -> Line
     if number.aggregate == "count":
         found = normal(float(y) + n / 2, math.hypot(s, noise / 2))
         return None, at_least(found, 0.0), None, ""
-    n = max(n, 1.0)
-    share = 0.5 + float(y) / n
-    away = min(abs(share - 0.5), 0.5)
-    return None, normal(share, math.hypot(s, away * noise) / n), None, ""
+    return None, share_of(float(y), s, n, noise), None, ""
+
+
+def share_of(y: float, s: float, n: float, noise: float) -> Interval:
+    """1/2 + y / n with a 95 % interval, where y and n have noise s and `noise`.
+
+    For the true r = y / n, y - r n is Gaussian of variance s^2 + r^2 noise^2. The interval are all r
+    that this does not exclude (Fieller). So it covers 95 % for any number of users. If n itself is
+    not clear of noise, nothing is excluded."""
+    z2 = sums.Z**2
+    square = n * n - z2 * noise**2
+    if n <= 0 or square <= 0:
+        return Interval(0.5, 0.0, 1.0)
+    root = math.sqrt(max(0.0, y * y * n * n - square * (y * y - z2 * s * s)))
+    low, high = ((y * n + sign * root) / square for sign in (-1, 1))
+    middle = min(max(y / n, -0.5), 0.5)
+    return Interval(0.5 + middle, 0.5 + max(low, -0.5), 0.5 + min(high, 0.5))
 
 
 def people_by_group(ask: Asking, number: TypedNumber) -> list[Line]:
@@ -90,9 +103,8 @@ def _groups_cap(
 
 
 def _share_of_group(group: int, y: float, n: float, s: float) -> Line:
-    """1/2 + y / n, where n has twice the noise of y."""
-    if n < groups.NEED * s:
+    """The share in one group, where n has twice the noise of y."""
+    found = share_of(float(y), s, float(n), 2 * s)
+    if found.high - found.low >= 1.0:
         return group, None, None, "withheld: too few users for a share"
-    share = 0.5 + y / n
-    away = min(abs(share - 0.5), 0.5)
-    return group, normal(share, s * math.hypot(1, 2 * away) / n), None, ""
+    return group, found, None, ""

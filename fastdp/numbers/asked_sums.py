@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 
 from . import group_estimates as groups, sum_estimates as sums
 from .asking import Asking, Line, at_least, note_above, top_of
 from .declared import Declared
 from .encodings import CappedGroups, CappedSum, DirectionHats, Hats, octaves
-from .sum_estimates import normal
+from .sum_estimates import Interval, normal
 from .typed import TypedNumber
 
 FIRST_HATS = 0.25
@@ -26,18 +27,55 @@ sums get the rest. With .3 the upper end is a fifth higher, with .7 the capped s
 noise."""
 
 
+EXACT = 3.0
+"""With a declared maximum the interval without a model is given, unless it is so many times as wide
+as the one with a model. The narrower of two intervals is more often wrong: at 2, log-normal 1.5 of
+200 people covered 89 % (100 runs)."""
+FEW_IN_GROUP = "withheld: too little of the group is visible; the capped sum holds"
+FEW = "withheld: too few users stand out of the noise; the capped sum holds"
+
+
 def sum_of(ask: Asking, facts: Declared) -> Line:
     """A total and the sum with each user counted up to a cap."""
     seen, part = _hats(ask, facts)
-    cap = seen.cap
-    (capped,), sigma = ask(CappedSum(cap=cap, signed=facts.signed), part, "capped sum")
-    exact = normal(float(capped), sigma)
-    found = sums.total(seen, ask.rng, (float(capped), sigma)).interval()
-    if sums.nothing_above(seen):
-        found = sums.linear(seen, (float(capped), sigma))
-    if not facts.signed:
+    (capped,), sigma = ask(CappedSum(cap=seen.cap, signed=facts.signed), part, "capped sum")
+    known = (float(capped), sigma)
+    exact = None
+    if facts.maximum is not None or (seen.modelled and sums.measured_whole(seen)):
+        exact = sums.exact(seen, known)
+    modelled = sums.total(seen, ask.rng, known).interval() if seen.modelled else None
+    return _line(None, facts, (seen.cap, known), better(exact, modelled), FEW)
+
+
+def better(exact: Interval | None, modelled: Interval | None) -> Interval | None:
+    """The interval that is given, of those that there are."""
+    if exact is None or modelled is None:
+        return exact or modelled
+    wider = (exact.high - exact.low) > EXACT * (modelled.high - modelled.low)
+    return modelled if wider else exact
+
+
+def _line(
+    group: int | None,
+    facts: Declared,
+    capped: tuple[int, tuple[float, float]],
+    found: Interval | None,
+    withheld: str,
+) -> Line:
+    """A line with its capped sum, and its total unless that is withheld."""
+    cap, (value, sigma) = capped
+    if found is not None and not facts.signed:
         found = at_least(found, 0.0)
-    return None, found, (float(cap), exact), note_above(facts)
+    note = withheld if found is None else note_above(facts)
+    return group, found, (float(cap), normal(value, sigma)), note
+
+
+def with_cap(seen: sums.Look, facts: Declared) -> sums.Look:
+    """Where nothing is modelled and a maximum is declared, the cap is the maximum: the capped sum is
+    the total."""
+    if seen.modelled or facts.maximum is None:
+        return seen
+    return msgspec.structs.replace(seen, cap=int(seen.corners[-1]))
 
 
 def _hats(ask: Asking, facts: Declared) -> tuple[sums.Look, float]:
@@ -51,9 +89,9 @@ def _hats(ask: Asking, facts: Declared) -> tuple[sums.Look, float]:
     values, s = ask(hats, first, "hats")
     whole = s * math.sqrt(first)
     part = 1 - first
+    if facts.maximum is not None:  # caps at corners: there the combination is exact
+        return with_cap(sums.look(values, s, at, facts.signed, whole), facts), part
     seen = sums.look(values, s, at, facts.signed, whole, whole / math.sqrt(part))
-    if facts.maximum is not None:
-        return seen, part
     wanted = math.ceil(STEPS * (seen.relative * whole / sums.AIM) ** 2)
     needed = max(LEAST_CAPPED, wanted / STEPS)
     if needed >= part:
@@ -71,18 +109,14 @@ def sum_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Line
     values, s = ask(hats, HATS, "hats by group")
     whole = s * math.sqrt(HATS)
     seen = groups.look(values, s, np.array(corners), size, facts.signed, whole)
-    cap = seen.cap
-    cut = CappedGroups(cap=cap, groups=size, signed=facts.signed)
+    if facts.maximum is not None and not seen.given.any():
+        seen = msgspec.structs.replace(seen, cap=corners[-1])
+    cut = CappedGroups(cap=seen.cap, groups=size, signed=facts.signed)
     capped, sigma = ask(cut, 1 - HATS, "capped sums by group")
     lines: list[Line] = []
     for g in range(size):
-        exact = normal(float(capped[g]), sigma)
-        if not seen.given[g]:
-            note = "withheld: too little of the group is visible; the capped sum holds"
-            lines.append((g, None, (float(cap), exact), note))
-            continue
-        found = groups.total(seen, g, ask.rng, (float(capped[g]), sigma)).interval()
-        if not facts.signed:
-            found = at_least(found, 0.0)
-        lines.append((g, found, (float(cap), exact), note_above(facts)))
+        known = (float(capped[g]), sigma)
+        exact = groups.exact(seen, g, known) if facts.maximum is not None else None
+        modelled = groups.total(seen, g, ask.rng, known).interval() if seen.given[g] else None
+        lines.append(_line(g, facts, (seen.cap, known), better(exact, modelled), FEW_IN_GROUP))
     return lines

@@ -11,11 +11,8 @@ import numpy as np
 from msgspec import Struct
 
 from . import tail_posterior as tails
-from .sum_estimates import HIDDEN, Draws, Masses, chosen_cap, lower_end
+from .sum_estimates import HIDDEN, Draws, Interval, Masses, busiest, chosen_cap, linear, lower_end
 
-NEED = 15.0
-"""A group is given where its visible users are this many standard deviations of one mass. Chosen on
-prototypes, where smaller groups covered 90 %; no command of the bench varies it."""
 LEAST_SHARE = 0.3
 """A group's mass at the start is at least this part of the noise, so that its logarithm exists."""
 DRAWS = 1000
@@ -75,10 +72,13 @@ def look(
         ]
         columns.append(sides)
     sizes = np.array([column.size for column in columns[0]])
-    given = sizes >= NEED * s
+    clear = bool(pool[max(at.start - 1, 0) : at.last + 1].max() >= tails.MODE * noise)
+    given = (sizes >= tails.NEED * s) & clear
     shown = [x.measured for x, there in zip(columns[0], given) if there]
     typical = int(np.median(shown)) if shown else min(x.measured for x in columns[0])
     cap = min(chosen_cap(full, corners, bends), int(corners[typical]))
+    if not clear:
+        cap = int(corners[busiest(pool)])
     return GroupLook(corners, s, at, bends, columns, given, cap)
 
 
@@ -128,11 +128,18 @@ def total(
     return Draws(draws.values, draws.weight, least, draws.cluster)
 
 
+def exact(seen: GroupLook, group: int, capped: tuple[float, float]) -> Interval:
+    """The sum of one group where nobody's vector is longer than the last corner: no model."""
+    c = np.concatenate([columns[group].c for columns in seen.columns])
+    t = np.concatenate([sign * seen.corners for sign in (1, -1)[: len(seen.columns)]])
+    return linear(c, t, seen.s, seen.cap, capped)
+
+
 def _tail(seen: GroupLook, column: Column, above: Column, rng: np.random.Generator) -> tails.Tail:
     """The tail of a group: its own, or of users below zero that noise hides like that above zero,
     in proportion to how many of them there may be."""
     s, t = seen.s, seen.corners
-    if column is above or column.size >= NEED * s:
+    if column is above or column.size >= tails.NEED * s:
         return tails.draw(
             column.c,
             s,

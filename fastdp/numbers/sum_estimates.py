@@ -48,6 +48,11 @@ class Interval(Struct, frozen=True):
     low: float
     high: float
 
+    def draws(self, rng: np.random.Generator, number: int = tails.DRAWS) -> np.ndarray:
+        """Draws of a number whose interval is that of Gaussian noise."""
+        sigma = (self.high - self.low) / (2 * Z)
+        return self.estimate + sigma * rng.standard_normal(number)
+
 
 class Side(Struct, frozen=True, eq=False):
     """Noisy masses of one sign at the corners, and what was seen in them."""
@@ -58,12 +63,14 @@ class Side(Struct, frozen=True, eq=False):
     full: np.ndarray
     masses: np.ndarray
     chance: np.ndarray
+    stands_out: bool
 
 
 class Look(Struct, frozen=True, eq=False):
     """What the hats show: `sides` above and (signed) below zero, noise s of a mass, and the cap of
     the capped sum that is to follow; `relative`: the half-width of that sum relative to itself, for
-    noise of 1 and a cap of 1."""
+    noise of 1 and a cap of 1. `modelled`: whether enough users stand out for a model of the rest;
+    else nothing but what is measured can be said."""
 
     corners: np.ndarray
     s: float
@@ -71,6 +78,7 @@ class Look(Struct, frozen=True, eq=False):
     below: Side | None
     cap: int
     relative: float
+    modelled: bool
 
 
 def look(
@@ -88,11 +96,16 @@ def look(
     k = len(corners)
     above = _side(values[-k:], s, corners, whole)
     below = _side(values[:k][::-1], s, corners, whole) if signed else None
-    cap = chosen_cap(above.full, corners, above.measured, noise)
+    modelled = above.stands_out or (below is not None and below.stands_out)
+    if modelled:
+        cap = chosen_cap(above.full, corners, above.measured, noise)
+    else:
+        masses = above.c if below is None else above.c + below.c
+        cap = int(corners[busiest(masses)])
     kept = kept_amount(cap, above, corners)
     if below is not None:
         kept = abs(kept - kept_amount(cap, below, corners))
-    return Look(corners, s, above, below, cap, Z * cap / max(kept, 1e-300))
+    return Look(corners, s, above, below, cap, Z * cap / max(kept, 1e-300), modelled)
 
 
 def kept_amount(cap: float, side: Side, corners: np.ndarray) -> float:
@@ -152,7 +165,23 @@ def _side(c: np.ndarray, s: float, corners: np.ndarray, whole: float) -> Side:
         full, whole, corners, max(at.start, 1 if len(c) > 1 else 0), at.alone
     )
     masses, chance = tails.law(c, s, measured, at, grid)
-    return Side(c, at, measured, full, masses, chance)
+    return Side(c, at, measured, full, masses, chance, tails.stands_out(c, s, at))
+
+
+WIDEST = 6
+"""Corners over which the users of a small table are looked for."""
+
+
+def busiest(c: np.ndarray) -> int:
+    """The last corner of the neighbours, up to `WIDEST` of them, whose masses are together largest
+    relative to their noise. Where no mass stands out alone, that is the best guess of where users
+    are; a cap may be any guess."""
+    best = (-np.inf, 0)
+    for width in range(1, min(WIDEST, len(c)) + 1):
+        together = np.convolve(c, np.ones(width), "valid") / np.sqrt(width)
+        first = int(np.argmax(together))
+        best = max(best, (float(together[first]), first + width - 1))
+    return best[1]
 
 
 class Draws(Struct, frozen=True, eq=False):
@@ -237,16 +266,25 @@ def total(
     capped: tuple[float, float] | None = None,
 ) -> Draws:
     """Draws of the sum of all users. `capped`: the capped sum at the cap of `seen` and its noise."""
-    t, s, above = seen.corners, seen.s, seen.above
+    t, s, above, below = seen.corners, seen.s, seen.above, seen.below
     masses = Masses(float(seen.cap))
-    up = tails.draw(above.c, s, above.measured, above.at, above.masses, above.chance, t, rng)
-    masses.add(1, above.c, above.full, t, up)
-    if seen.below is not None:
-        masses.add(-1, seen.below.c, seen.below.full, t, _below(seen, up, rng))
+    if below is not None:
+        sides = [(1, above), (-1, below)]
+        if below.stands_out and not above.stands_out:
+            sides.reverse()
+        lead, other = sides[0][1], sides[1][1]
+        tail = _own_tail(lead, s, t, rng)
+        masses.add(sides[0][0], lead.c, lead.full, t, tail)
+        masses.add(sides[1][0], other.c, other.full, t, _other_side(seen, lead, other, tail, rng))
         return masses.draws(s, capped, rng)
+    masses.add(1, above.c, above.full, t, _own_tail(above, s, t, rng))
     draws = masses.draws(s, capped, rng)
     least = lower_end(above.c, s, t, above.measured, seen.cap, masses.inside, capped)
     return Draws(draws.values, draws.weight, least, draws.cluster)
+
+
+def _own_tail(side: Side, s: float, t: np.ndarray, rng: np.random.Generator) -> Tail:
+    return tails.draw(side.c, s, side.measured, side.at, side.masses, side.chance, t, rng)
 
 
 def lower_end(
@@ -275,16 +313,17 @@ def lower_end(
     return min(ends)
 
 
-def nothing_above(seen: Look) -> bool:
+def measured_whole(seen: Look) -> bool:
     """Whether every corner is measured, up to a declared maximum: then there is no tail."""
     return seen.below is None and seen.above.measured == len(seen.corners) - 1
 
 
-def linear(seen: Look, capped: tuple[float, float]) -> Interval:
-    """The sum where nothing lies above the measured corners: the best linear combination of hats and
-    capped sum, which is Gaussian."""
-    t, s, c = seen.corners, seen.s, seen.above.c
-    cut = np.minimum(t, seen.cap)
+def linear(
+    c: np.ndarray, t: np.ndarray, s: float, cap: float, capped: tuple[float, float]
+) -> Interval:
+    """The sum where nobody is above the last corner: the best linear combination of the masses c at
+    t, with noise s, and the capped sum. It is Gaussian, and no model enters."""
+    cut = np.clip(t, -cap, cap)
     value, sigma = capped
     spread = sigma**2 + s * s * float(cut @ cut)
     gain = s * s * float(t @ cut) / spread
@@ -292,24 +331,33 @@ def linear(seen: Look, capped: tuple[float, float]) -> Interval:
     return normal(float(t @ c) + gain * (value - float(cut @ c)), float(np.sqrt(variance)))
 
 
+def exact(seen: Look, capped: tuple[float, float]) -> Interval:
+    """`linear` of both signs."""
+    c, t = seen.above.c, seen.corners
+    if seen.below is not None:
+        c, t = np.concatenate([c, seen.below.c]), np.concatenate([t, -t])
+    return linear(c, t, seen.s, seen.cap, capped)
+
+
 HIDDEN = 2
-"""Users below zero that noise hides are measured up to so many corners below those above zero."""
+"""Users of a sign that noise hides are measured up to so many corners below those of the other."""
 
 
-def _below(seen: Look, up: tails.Tail, rng: np.random.Generator) -> tails.Tail:
-    """The tail below zero: its own where users below zero are visible; else like that above zero,
-    in proportion to how many of them noise may hide."""
-    side, s, t = seen.below, seen.s, seen.corners
-    assert side is not None
+def _other_side(
+    seen: Look, lead: Side, side: Side, shown: Tail, rng: np.random.Generator
+) -> tails.Tail:
+    """The tail of the sign that may be hidden: its own where its users are visible; else like that
+    of the sign that leads, in proportion to how many users noise may hide."""
+    s, t = seen.s, seen.corners
     start = side.at.start
-    if max(side.c[start], side.c[max(start - 1, 0)]) > 2 * tails.SEEN * s:
-        return tails.draw(side.c, s, side.measured, side.at, side.masses, side.chance, t, rng)
-    measured = max(up.measured - HIDDEN, 1)
+    if max(side.c[start], side.c[max(start - 1, 0)]) > tails.MODE * s:
+        return _own_tail(side, s, t, rng)
+    measured = max(shown.measured - HIDDEN, 1)
     k = measured + 1
-    users = max(float(seen.above.c[: up.measured + 1].sum()), 1.0)
+    users = max(float(lead.c[: shown.measured + 1].sum()), 1.0)
     there = max(float(side.c[:k].sum()), 0.0) / users
-    hidden = s * np.sqrt(k) / users * np.abs(rng.standard_normal(len(up.weight)))
-    expected = (there + hidden)[:, None] * seen.above.full[None, k:]
+    hidden = s * np.sqrt(k) / users * np.abs(rng.standard_normal(len(shown.weight)))
+    expected = (there + hidden)[:, None] * lead.full[None, k:]
     few = rng.poisson(np.minimum(expected, 1e6))
     return tails.Tail(measured, few, tails.amounts(few, t[k:], rng), np.zeros(len(few)))
 

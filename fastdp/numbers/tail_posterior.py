@@ -37,6 +37,13 @@ SEEN = 2.0
 ALONE = 5.5
 """Standard deviations above which an isolated corner is visible. Of 40 corners of noise one is above
 in 1 of 10^6 runs."""
+MODE = 4.0
+"""Standard deviations that the largest mass has at least where a tail is modelled. Noise alone is as
+high at one of 41 corners in 1 of 800 runs. Below it, the largest mass may be a place of noise, and a
+law that starts there says nothing about where users are."""
+NEED = 15.0
+"""Standard deviations of one mass that the visible users are at least, where a tail is modelled. The
+law needs some corners that are clear: users spread over about five of them."""
 HALF_WIDTH = 0.5
 """A modelled tail is uncertain by this part of itself, where the measured corners are chosen.
 MISFIT to HALF_WIDTH: chosen by `python -m bench.numbers_asked --constants`."""
@@ -77,6 +84,12 @@ def visible(c: np.ndarray, s: float) -> Visible:
     alone = alone[alone > last + 1]
     start = mode + (last - mode >= 4)
     return Visible(start, last, int(alone[-1]) if len(alone) else -1)
+
+
+def stands_out(c: np.ndarray, s: float, at: Visible) -> bool:
+    """Whether enough users stand out of the noise for a model of those that do not."""
+    here = slice(max(at.start - 1, 0), at.last + 1)
+    return bool(c[here].max() >= MODE * s and c[: at.last + 1].sum() >= NEED * s)
 
 
 def law(
