@@ -71,6 +71,13 @@ class Registry(Generic[Entry]):
             self._load_own(name)
         return name in self._entries
 
+    def registered(self, name: str) -> bool:
+        """Whether there is an entry of this name, of fastdp or of a caller that registered one. It
+        imports fastdp's modules, and no plug-in."""
+        if name not in self and name not in self._outside:
+            self._load_all()
+        return name in self._entries or name in self._outside
+
     def outside(self, name: str) -> bool:
         """Whether a plug-in has an entry of this name. It imports no plug-in."""
         return name in self._outside or bool(self._entry_points(name))

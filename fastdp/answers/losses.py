@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..schema.columns import Numeric
 from .best_linear import estimate
 from .clipping import Z95
 from .facts import Facts
@@ -90,7 +89,7 @@ def _values(facts: Facts) -> list[str]:
     clamped = [n for n, f in fields.items() if f.overflow.action == "clamp"]
     if clamped:
         out.append(f"Values beyond the bounds count as the nearest one: {listed(clamped)}.")
-    binned = [n for n, f in fields.items() if isinstance(f, Numeric)]
+    binned = [n for n, f in fields.items() if f.binned]
     if binned:
         out.append(f"Only bins were counted, and values are spread over them: {listed(binned)}.")
     return out

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -24,7 +24,7 @@ from ..model.graphical_model import Model
 from ..model.marginals import marginals as model_marginals
 from ..privacy.clip import choice_bound, size_edges
 from ..schema import Schema
-from ..schema.columns import Column, Numeric
+from ..schema.columns import Column
 from .best_linear import Table
 from .clipping import Clipping
 from .evidence import Marginal, marginals_of
@@ -186,13 +186,11 @@ def _rows_histograms(
     return found
 
 
-def _numeric(name: str, edges: Sequence[float], whole: bool) -> Numeric:
+def _numeric(name: str, edges: Sequence[float], whole: bool) -> Column:
     dtype = "int64" if whole else "float64"
     ends = [int(e) for e in edges] if whole else [float(e) for e in edges]
     about = {"kind": "numeric", "dtype": dtype, "edges": ends, "null": "drop", "overflow": "drop"}
-    made = Schema.from_dict({"columns": {name: about}}).columns[name]
-    assert isinstance(made, Numeric)
-    return made
+    return Schema.from_dict({"columns": {name: about}}).columns[name]
 
 
 def _column(fact: Fact, schema: Schema) -> tuple[Column, np.ndarray]:
@@ -201,8 +199,7 @@ def _column(fact: Fact, schema: Schema) -> tuple[Column, np.ndarray]:
         whole = fact.kind in ("active", "distinct")
         return _numeric(fact.asked, fact.edges, whole), np.arange(fact.size)
     column = schema.columns[fact.column]
-    plain = {"rank": None} if isinstance(column, Numeric) else {}
-    return replace(column, name=fact.asked, **plain), np.array(fact.codes)  # type: ignore[arg-type]
+    return column.renamed(fact.asked), np.array(fact.codes)
 
 
 def _of_facts(
@@ -240,8 +237,7 @@ def _ends(
         ("first", "last"), pairwise([-2 * order["ends"], -order["ends"], None]), strict=True
     ):
         name = f"{kind}({lead.name})"
-        plain = {"rank": None} if isinstance(lead, Numeric) else {}
-        columns.setdefault(name, replace(lead, name=name, **plain))  # type: ignore[arg-type]
+        columns.setdefault(name, lead.renamed(name))
         part = slice(start, end)
         out.append(Marginal((name,), (bins,), answers.values[part], answers.variances[part]))
     return out

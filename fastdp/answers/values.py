@@ -6,20 +6,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from datetime import date
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from .._util.lazy import pa
-from ..codec.bins import bins_of
 from ..errors import UsageError
 from ..schema import dtypes, epoch
-from ..schema.columns import Categorical, Column, Integer, Numeric, Part
+from ..schema.columns import Column
 
 OTHER = "values outside the schema"
 MISSING = "missing values"
-NUMBERS = ("int", "float", "decimal", "bool")
 
 
 class Selection(Struct, frozen=True, eq=False):
@@ -39,20 +38,9 @@ def values_of(column: Column) -> pa.Array:
     """The value of every code as an Arrow array: numbers and texts as in the data, a bin as its
     label. The code of missing values is null, the code of values outside the schema is "(other)" or
     null."""
-    if isinstance(column, Categorical):
-        kind = dtypes.arrow(column.dtype)
-        kind = getattr(kind, "value_type", kind)
-        if dtypes.family(column.dtype) in ("date", "timestamp", "decimal"):
-            listed: list[Any] = [str(v) for v in column.values]
-            kind = pa.string()
-        else:
-            listed = list(column.values)
-    elif isinstance(column, Integer):
-        listed, kind = list(range(column.min, column.max + 1)), pa.int64()
-    elif isinstance(column, Part) and column.texts is None:
-        listed, kind = list(range(column.first, column.first + column.count)), pa.int64()
-    else:
-        listed, kind = column.base_labels(), pa.string()
+    listed, dtype = column.shown_values()
+    kind = dtypes.arrow(dtype)
+    kind = getattr(kind, "value_type", kind)
     if column.overflow_code is not None:
         listed.append(
             "(other)" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None
@@ -108,7 +96,7 @@ def _code(column: Column, value: Any) -> int:
     if isinstance(value, bytes):  # what rows of a column of bytes hold; a schema lists texts
         value = value.decode(errors="surrogateescape")
     code = None if value is None else column.code_of(value)
-    if isinstance(column, Numeric):
+    if column.binned:
         code = None  # a bin holds many values: one of them would not be the bin
     if code is None:
         labels = column.labels()
@@ -117,11 +105,7 @@ def _code(column: Column, value: Any) -> int:
         takes = ", ".join(repr(t) for t in column.labels()[:6]) + (
             ", ..." if column.size > 6 else ""
         )
-        more = (
-            "; for a span of numbers pass a range (low, high)"
-            if isinstance(column, Numeric)
-            else ""
-        )
+        more = "; for a span of numbers pass a range (low, high)" if column.binned else ""
         raise UsageError(
             f"where, column {column.name!r}: {value!r} is not one of its values ({takes}){more}"
         )
@@ -134,7 +118,7 @@ def number_limits(column: Column, condition: tuple[Any, Any]) -> tuple[float, fl
     for value, missing in zip(condition, (-math.inf, math.inf), strict=True):
         if value is None:
             out.append(missing)
-        elif isinstance(column, Numeric) and column.timely and isinstance(value, str | date):
+        elif column.binned and column.timely and isinstance(value, str | date):
             try:
                 out.append(float(epoch.coarse(str(value), column.dtype)))
             except ValueError:
@@ -153,8 +137,8 @@ def number_limits(column: Column, condition: tuple[Any, Any]) -> tuple[float, fl
 def _spans(column: Column) -> list[tuple[float, float]]:
     """(lowest, end) of the numbers of each code; (nan, nan) where it has none. A single number has
     its own span."""
-    if isinstance(column, Numeric):
-        spans = [(column.edges[i], column.edges[i + 1]) for i in range(column.base)]
+    if column.in_bins is not None:
+        spans = list(pairwise(column.in_bins.edges))
         return spans + [(math.nan, math.nan)] * (column.size - column.base)
     return [(x, x) for x in numbers_of(column).middle]
 
@@ -191,53 +175,10 @@ class Numbers(Struct, frozen=True, eq=False):
 
 def numbers_of(column: Column) -> Numbers:
     """Raise UsageError if the column does not hold numbers."""
-    blank = [math.nan] * (column.size - column.base)
-    if isinstance(column, Numeric) and not column.timely:
-        return _bin_numbers(column, blank)
-    if isinstance(column, Integer):
-        listed = [float(v) for v in range(column.min, column.max + 1)]
-    elif isinstance(column, Part) and column.texts is None:
-        listed = [float(v) for v in range(column.first, column.first + column.count)]
-    elif isinstance(column, Categorical) and dtypes.family(column.dtype) in NUMBERS:
-        listed = [float(v) for v in column.values]
-    else:
+    numbers = column.code_numbers()
+    if numbers is None:
         raise UsageError(f"column {column.name!r}: expected numbers, but its kind is {column.kind}")
-    numbers = np.array([*listed, *blank])
-    return Numbers(numbers, numbers, numbers)
-
-
-def _bin_numbers(column: Numeric, blank: list[float]) -> Numbers:
-    bins, _ = bins_of(column)
-    n, unit = column.base, bins.unit
-    low, high, mean = bins.low[:n] / unit, bins.high[:n] / unit, bins.mean[:n] / unit
-    start, end = bins.lo[:n] / unit, bins.hi[:n] / unit
-    last = (end - 1 / unit) if bins.whole else end
-    middle = np.where(mean == 0, (start + last) / 2, np.where(mean > 0, start + mean, end + mean))
-    middle = np.clip(
-        np.array(column.means) if isinstance(column.means, tuple) else middle, low, high
+    low, middle, high = (
+        np.pad(x, (0, column.size - column.base), constant_values=math.nan) for x in numbers
     )
-    for code, tail in ((0, column.lower_tail), (n - 1, column.tail)):
-        if (
-            tail is not None
-            and math.isinf(column.edges[0 if code == 0 else -1])
-            and tail.mean is not None
-        ):
-            # Public knowledge says how far the tail reaches: twice its mean is the allowance.
-            if code == 0:
-                low[0] = max(low[0], end[0] - 2 * tail.mean)
-            else:
-                high[-1] = min(high[-1], start[-1] + 2 * tail.mean)
-    limited = _limited(column)
-    low = np.where(limited[0], low, -math.inf)
-    high = np.where(limited[1], high, math.inf)
-    return Numbers(*(np.array([*x, *blank]) for x in (low, middle, high)))
-
-
-def _limited(column: Numeric) -> tuple[np.ndarray, np.ndarray]:
-    """Whether public knowledge limits each bin from below and from above."""
-    below, above = np.ones(column.base, bool), np.ones(column.base, bool)
-    below[0] = (
-        math.isfinite(column.edges[0]) or column.min is not None or column.lower_tail is not None
-    )
-    above[-1] = math.isfinite(column.edges[-1]) or column.max is not None or column.tail is not None
-    return below, above
+    return Numbers(low, middle, high)

@@ -18,17 +18,16 @@ from ..errors import DataError, did_you_mean
 from ..schema import dtypes
 from ..schema.coding import Range
 from ..schema.columns import Column
-from ..schema.decimal_places import Places, places
-from ..schema.derived import Derived, Timestamp
+from ..schema.derived import Derived, Split
+from ..schema.kind_of_text import as_number
 from ..schema.schema import Field, Schema
-from ..schema.transforms import Split
 from .maps import Source, can_occur, decimal_codes, dictionary_map, number_map, wide
-from .policy import null_code, other_code
-from .text import as_number, text_codes
+from .policy import nan_code, null_code, other_code
+from .text import text_codes
 
-MOST_HOURS = 1 << 22
+MOST_UNITS = 1 << 22
 """The longest table by which hours are split into parts. It only affects speed."""
-FEW_HOURS = 10_000
+FEW_UNITS = 10_000
 """A table of this many hours is always made; a longer one only where it has at most four hours for
 each row. It only affects speed."""
 
@@ -138,10 +137,13 @@ def _encode(
         return None
     array = _exact(array)
     source = _source_of(item, array.type)
-    if isinstance(item, Places):
-        _encode_places(item, source, array, out[item.name])
+    if item.encodes_numbers:
+        _encode_numbers(item, source, array, out[item.name])
         return None
-    if source.form not in ("text", "dictionary"):
+    if item.coding is None:
+        if not pa.types.is_dictionary(array.type) and source.form != "text":
+            array = array.dictionary_encode()
+    elif source.form not in ("text", "dictionary"):
         x, valid, bit0 = _buffers(source.plain(array))
         # The kernel counts in 64 bits, and whole numbers alone are in its ranges.
         fraction = isinstance(item.coding, Range) and source.form == "decimal" and source.kind.scale
@@ -160,15 +162,15 @@ def _encode(
     return x, rule, valid, bit0, out[item.name], keep
 
 
-def _encode_places(item: Places, source: Source, array: pa.Array, out: np.ndarray) -> None:
-    """Codes the grid that each number lies on; texts and dictionaries by the numbers they spell."""
+def _encode_numbers(item: Column, source: Source, array: pa.Array, out: np.ndarray) -> None:
+    """Codes of a kind that encodes floats; texts and dictionaries by the numbers they spell."""
 
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     if source.form in ("text", "dictionary") and not pa.types.is_floating(array.type):
         numbers = [as_number(t) for t in source.binary(array).to_pylist()]
-        out[:] = places(
-            np.array([np.nan if n is None else n for n in numbers], np.float64), item.grids
+        out[:] = item.codes_of_numbers(
+            np.array([np.nan if n is None else n for n in numbers], np.float64)
         )
         return
     x, valid, _ = _buffers(source.plain(array))
@@ -176,7 +178,7 @@ def _encode_places(item: Places, source: Source, array: pa.Array, out: np.ndarra
         rows = wide(array, x)
         x = x / 10.0 ** max(array.type.scale, 0)
         x[rows] = [float(number) for number in array.take(pa.array(rows)).to_pylist()]
-    out[:] = places(x if x.dtype.kind == "f" else x.astype(np.float64), item.grids)
+    out[:] = item.codes_of_numbers(x if x.dtype.kind == "f" else x.astype(np.float64))
     if valid is not None:
         out[np.asarray(array.is_null())] = item.base
 
@@ -190,6 +192,8 @@ def _dictionary(item: Column, source: Source, array: pa.Array) -> tuple[pa.Array
     inner = _source_of(item, values.type)
     if inner.form == "text":
         table = text_codes(item, inner.binary(values).to_pylist())
+    elif item.coding is None:
+        table = np.array([_own_code(item, value) for value in values.to_pylist()], dtype=np.uint32)
     elif inner.form == "decimal":
         table = np.array(decimal_codes(item, inner, values.to_pylist()), dtype=np.uint32)
     else:
@@ -198,6 +202,16 @@ def _dictionary(item: Column, source: Source, array: pa.Array) -> tuple[pa.Array
             x, valid, bit0 = _buffers(inner.plain(values))
             core.encode([(x, number_map(item, inner), valid, bit0, table, None)])
     return array.indices, table
+
+
+def _own_code(item: Column, value: Any) -> int:
+    """The code of one value, or DROP, by the kind's own way."""
+    if value is None:
+        return null_code(item)
+    if value != value:
+        return nan_code(item)
+    code = item.code_of(value)
+    return other_code(item) if code is None else code
 
 
 def _exact(array: pa.Array) -> pa.Array:
@@ -230,8 +244,8 @@ def _encode_derived(
     item: Derived, array: pa.Array, out: dict[str, np.ndarray], keep: np.ndarray | None
 ) -> None:
     values, good, null = _source_of(item, array.type).as_integers(array, item)
-    if isinstance(item, Timestamp):
-        codes, inside = _split_hours(item, values, good & ~null)
+    if item.split_unit > 1:
+        codes, inside = _split_units(item, values, good & ~null)
     else:
         codes, inside = item.split(np.where(good & ~null, values, 0))
     good &= inside
@@ -244,16 +258,16 @@ def _encode_derived(
             _fill(target, keep, null, null_code(column))
 
 
-def _split_hours(item: Timestamp, seconds: np.ndarray, good: np.ndarray) -> Split:
-    """The same as `item.split`, by a table over the hours that occur. No part changes within an
-    hour except `minute`; with it, the table is over minutes."""
-    unit = 60 if "minute" in item.names else 3600
-    hours = seconds // unit
+def _split_units(item: Derived, values: np.ndarray, good: np.ndarray) -> Split:
+    """The same as `item.split`, by a table over the units that occur (of times, hours), within
+    which no part changes."""
+    units = values // item.split_unit
     if not good.all():
-        hours[~good] = hours[good][0] if good.any() else 0
-    low, high = (int(hours.min()), int(hours.max())) if len(hours) else (0, 0)
-    if high - low > min(MOST_HOURS, 4 * len(hours) + FEW_HOURS):
-        return item.split(hours * unit)
-    tables, inside = item.split(np.arange(low, high + 1) * unit)
-    hours -= low
-    return [t.astype(np.uint32)[hours] for t in tables], inside[hours]
+        units[~good] = units[good][0] if good.any() else 0
+    low = int(units.min()) if len(units) else 0
+    high = int(units.max()) if len(units) else 0
+    if high - low > min(MOST_UNITS, 4 * len(units) + FEW_UNITS):
+        return item.split(units * item.split_unit)
+    tables, inside = item.split(np.arange(low, high + 1) * item.split_unit)
+    units -= low
+    return [t.astype(np.uint32)[units] for t in tables], inside[units]

@@ -18,11 +18,10 @@ from msgspec import Struct
 from ..domain import Clique, Columns
 from ..errors import SchemaError
 from ..schema import Schema, dtypes
-from ..schema.columns import Numeric
+from ..schema.bins import bins_of, on_grid
 from ..schema.constraints import in_turn, ordered_columns
-from ..schema.derived import Timestamp
+from ..schema.derived import Derived
 from ..schema.expression import column_values
-from .bins import bins_of, on_grid
 
 TRIES = 16
 MAX_CODES = 1 << 22
@@ -234,18 +233,18 @@ def ordered_item(schema: Schema, name: str) -> Item:
     """What a name in `order` stands for."""
     columns = ordered_columns(schema, name)
     field = schema.fields.get(name)
-    if isinstance(field, Timestamp) and field.output == "value":
+    if isinstance(field, Derived) and field.is_moment:
         return _timestamp(field, columns)
     column = schema.columns[name]
-    if isinstance(column, Numeric):
-        bins, without = bins_of(column)
+    if column.in_bins is not None:
+        bins, without = bins_of(column.in_bins)
         if bins.base is not None:
             raise SchemaError(
                 f"order: column {name!r} has bins beyond 2^53, where floating point cannot "
                 "order numbers exactly"
             )
         low, high = bins.low / bins.unit, bins.high / bins.unit
-        step = 1 / bins.unit if on_grid(column) else 0.0
+        step = 1 / bins.unit if on_grid(column.in_bins) else 0.0
         kind = "number"
         if column.timely:
             step = float(DAY if dtypes.family(column.dtype) == "date" else 1)
@@ -274,7 +273,7 @@ def ordered_item(schema: Schema, name: str) -> Item:
     return Item(name, columns, numbers, numbers, kind, fixed=True)
 
 
-def _timestamp(field: Timestamp, columns: Clique) -> Item:
+def _timestamp(field: Derived, columns: Clique) -> Item:
     sizes = [p.size for p in field.parts]
     if math.prod(sizes) > MAX_CODES:
         raise SchemaError(
@@ -292,9 +291,9 @@ def _timestamp(field: Timestamp, columns: Clique) -> Item:
 
     low, high = end(0.0), end(_ALMOST_ONE)
     zone = getattr(dtypes.arrow(field.dtype), "tz", None)
-    step = float(DAY if day else field.step)
+    step = float(DAY if day else field.moment_step)
     fixed = bool(np.array_equal(low, high, equal_nan=True))
-    return Item(field.name, columns, low, high, f"time {zone}", step, fixed, "date" in field.names)
+    return Item(field.name, columns, low, high, f"time {zone}", step, fixed, field.whole_days)
 
 
 def _ceil(values: np.ndarray, step: float) -> np.ndarray:

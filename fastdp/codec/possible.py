@@ -15,11 +15,11 @@ from msgspec import Struct
 from ..domain import Clique
 from ..errors import SchemaError
 from ..schema import Schema
-from ..schema.columns import Column, Numeric
+from ..schema.columns import Column
 from ..schema.constraints import Constraint, code_of, columns_of, computed, in_turn, sources_of
-from ..schema.derived import Derived, Timestamp, Transform
+from ..schema.derived import Derived
 from ..schema.expression import Expression, column_values
-from .code_values import drawn_overflow, has_stand_in, read_back
+from .code_values import drawn_overflow
 from .ordered import OrderGroup, order_groups
 
 MAX_MASK = 50_000_000
@@ -115,7 +115,7 @@ class CompiledConstraints:
             if item.column in schema.modelled:
                 clique = (*item.sources, item.column)
                 _check_size(schema, clique)
-                back = read_back(schema.columns[item.column])
+                back = schema.columns[item.column].read_back()
                 mask = back != back[item.table][..., None]
                 out.append(Mask(clique, mask, (self._follows_number[item.column],)))
         named = {c for m in out for c in m.clique} | {s for f in self.follows for s in f.sources}
@@ -163,7 +163,7 @@ def impossible(schema: Schema, constraint: Constraint) -> np.ndarray:
             for axis, column in enumerate(columns):
                 np.moveaxis(mask, axis, 0)[column.base :] = True
             mask = ~mask
-    return mask[np.ix_(*(read_back(c) for c in columns))]
+    return mask[np.ix_(*(c.read_back() for c in columns))]
 
 
 def merged_masks(masks: Sequence[tuple[Clique, np.ndarray]]) -> dict[Clique, np.ndarray]:
@@ -216,19 +216,19 @@ def _follows(schema: Schema, constraint: Constraint) -> Follows:
         codes = np.array([_code(target, v) for v in distinct], np.int64)
         own = tuple(slice(c.base) for c in columns)
         table[own] = codes[at].reshape(values.shape)
-        if isinstance(target, Numeric):
+        if target.binned:
             numbers[own] = values
     else:
         for row in constraint.table or ():
             place = tuple(code_of(c, v) for c, v in zip(columns, row))
             table[place] = code_of(target, row[-1])
-            if isinstance(target, Numeric):
+            if target.binned:
                 numbers[place] = _number(target, row[-1])
     for axis, column in enumerate(columns):  # a code that no row is written with needs no result
         if (never := drawn_overflow(column)) is not None:
             np.moveaxis(table, axis, 0)[never] = 0
     missing = target.null_code
-    stands_in = not isinstance(target, Numeric) and has_stand_in(target)
+    stands_in = not target.binned and target.writes_overflow
     if missing is None and target.overflow_code is not None and stands_in:
         missing = target.overflow_code
     if missing is None and (table < 0).any():
@@ -241,12 +241,12 @@ def _follows(schema: Schema, constraint: Constraint) -> Follows:
             "overflow = 'drop' in the columns that it follows from"
         )
     table[table < 0] = -1 if missing is None else missing
-    back = np.ix_(*(read_back(c) for c in columns))
-    exact = numbers[back] if isinstance(target, Numeric) else None
+    back = np.ix_(*(c.read_back() for c in columns))
+    exact = numbers[back] if target.binned else None
     return Follows(target.name, sources, table[back].astype(target.code_dtype), exact)
 
 
-def _number(target: Numeric, value: object) -> float:
+def _number(target: Column, value: object) -> float:
     if target.timely or isinstance(value, str | bool):
         raise SchemaError(
             f"column {target.name!r}: expected a number as its computed value, got {value!r}"
@@ -274,10 +274,7 @@ def _parts_masks(schema: Schema, field: Derived, whole: bool) -> list[Mask]:
     """Masks of the combinations of a derived field's parts that no value has. Without these
     combinations, what is written reads back as the same codes. `whole`: also rules out combinations
     of which only some parts are null, since they would be written as null."""
-    parts = list(field.parts)
-    if isinstance(field, Timestamp) and "shift" not in field.names and not whole:
-        # Each hour and minute occurs on every day: nothing to rule out.
-        parts = [p for p in parts if p.part not in ("hour", "minute")]
+    parts = list(field.parts) if whole else field.tied_parts()
     clique = tuple(p.name for p in parts)
     if len(parts) < 2:
         return []
@@ -288,14 +285,5 @@ def _parts_masks(schema: Schema, field: Derived, whole: bool) -> list[Mask]:
         beyond = [place >= p.base for place, p in zip(places, parts)]
         mask = reduce(np.logical_or, beyond) & ~reduce(np.logical_and, beyond)
     own = tuple(slice(p.base) for p in parts)
-    mask[own] = True
-    if isinstance(field, Timestamp):
-        first, last = field.span
-        split, good = field.split(np.arange(first * 24, (last + 1) * 24) * 3600)
-        mask[tuple(split[field.parts.index(p)][good] for p in parts)] = False
-    elif isinstance(field, Transform):
-        grid = np.indices([p.base for p in parts]).reshape(len(parts), -1)
-        again, good = field.split(field.join(list(grid), lambda _: np.full(grid.shape[1], 0.5)))
-        same = good & np.all([a == g for a, g in zip(again, grid)], axis=0)
-        mask[own] = ~same.reshape([p.base for p in parts])
+    mask[own] = ~field.possible_parts(parts)
     return [Mask(clique, mask)]

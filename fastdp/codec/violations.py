@@ -7,12 +7,11 @@ import numpy as np
 from .._util.lazy import pa, pc
 from ..domain import Columns
 from ..schema import Schema, dtypes
-from ..schema.columns import Numeric
+from ..schema.bins import digits, on_grid
 from ..schema.constraints import columns_of, ordered_columns
-from ..schema.derived import Timestamp
+from ..schema.derived import Derived
 from ..schema.expression import Expression
 from ..schema.fields import Field
-from .bins import digits, on_grid
 from .code_values import as_numbers
 from .encode import encode_batch
 from .maps import Source
@@ -120,24 +119,25 @@ def _other_number(
     fields = {n: schema.fields[n] for n in (name, *expression.operands)}
     given = {n: numbers_of(field, _array(batch, field)) for n, field in fields.items()}
     wanted = expression.of_rows(given)
-    if isinstance(own, Timestamp):
+    if own.calendar:
         return np.logical_and.reduce(inside) & (
             np.floor(wanted / _unit(own)) != given[name] // _unit(own)
         )
-    slack = 0.5 * 10.0 ** -digits(own) if isinstance(own, Numeric) and on_grid(own) else 0.0
+    bins = own.in_bins
+    slack = 0.5 * 10.0 ** -digits(bins) if bins is not None and on_grid(bins) else 0.0
     gap = np.abs(wanted - given[name])
     return np.logical_and.reduce(inside) & (gap > slack + 1e-9 * np.maximum(1, np.abs(wanted)))
 
 
-def _unit(field: Timestamp) -> int:
+def _unit(field: Field) -> int:
     return 86_400 if dtypes.family(field.dtype) == "date" else 1
 
 
 def numbers_of(field: Field, array: pa.Array) -> np.ndarray:
     """A column of written values as float64 numbers; times as seconds on the local clock; nan for
     nulls."""
-    if not isinstance(field, Timestamp):
-        return as_numbers(field, array)  # type: ignore[arg-type]
+    if not isinstance(field, Derived) or not field.calendar:
+        return as_numbers(field, array)
     source = Source.of(field.dtype, array.type)
     assert source is not None
     seconds, good, null = source.as_integers(array, field)

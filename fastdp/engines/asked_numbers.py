@@ -17,7 +17,6 @@ from ..numbers.typed import TypedNumber, columns_of
 from ..numbers.user_values import Block, UserValues
 from ..schema import Schema
 from ..schema.amounts import MISSING
-from ..schema.columns import Integer
 from ..tables.table import Table
 from .user_evaluation import user_values
 
@@ -89,7 +88,8 @@ def user_sums(
 def check_read(schema: Schema, plan: SumsPlan) -> None:
     """Raise DataError if the rows were read without a column's exact numbers."""
     for name in plan.number.amounts:
-        if name not in schema.amounts and not isinstance(schema.fields.get(name), Integer):
+        field = schema.fields.get(name)
+        if name not in schema.amounts and not (field is not None and field.whole_codes):
             raise DataError(
                 f"number {plan.number.text!r}: the exact numbers of {name!r} were not read; pass "
                 "the source itself to synthesize, or read the table with exact=[...]"
@@ -102,9 +102,9 @@ def _exact(table: Table, name: str) -> np.ndarray:
     if name in table.exact:
         return table.exact[name]
     column = table.schema.columns[name]
-    assert isinstance(column, Integer), "checked by check_read"
+    assert column.whole_codes, "checked by check_read"
     values = np.full(column.size, MISSING)
-    values[: column.base] = np.arange(column.base) + column.min
+    values[: column.base] = column.code_values()
     return values[table.codes[name]]
 
 

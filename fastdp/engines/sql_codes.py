@@ -26,8 +26,9 @@ from ..errors import DataError
 from ..schema import Schema, dtypes
 from ..schema.coding import Listed
 from ..schema.columns import Column
-from ..schema.derived import Timestamp, Transform
+from ..schema.derived import Derived
 from ..schema.epoch import UNITS
+from ..schema.kinds.timestamp import Timestamp
 from .sql_dialects import Dialect
 
 DAY = 86_400
@@ -100,7 +101,7 @@ def coded_query(
         writer = _Writer(dialect, made, source, own, f"x{i}", f"{prefix}k{i}", item.source)
         if isinstance(item, Timestamp):
             parts = writer.calendar(x, item)
-        elif isinstance(item, Transform):
+        elif isinstance(item, Derived):
             parts = writer.transformed(x, item)
         elif isinstance(item, Column) and item.coding is not None:
             parts = {item.name: writer.column(x, item)}
@@ -333,10 +334,10 @@ class _Writer:
             out[column.name] = f"CASE {cases} ELSE {codes[part]()} END"
         return out
 
-    def transformed(self, x: str, item: Transform) -> dict[str, str]:
-        """By a table of all values that the transform accepts."""
+    def transformed(self, x: str, item: Derived) -> dict[str, str]:
+        """By a table of all values that the field accepts."""
         if self.source.form != "whole" or item.reach is None or item.reach > MOST_VALUES:
-            raise self.refused(f"the transform {item.transform!r}")
+            raise self.refused(f"a column of kind {item.kind!r} ({item.name})")
         self.made.values[self.x] = self._number(x)
         values = np.arange(item.reach + 1)
         codes, good = item.split(values)

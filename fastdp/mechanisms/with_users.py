@@ -17,7 +17,6 @@ from ..measurement import Measurement
 from ..privacy.clip import TV_PER_LOST_ROW, TV_PER_LOST_ROW_GROUPED, choice_bound, size_edges
 from ..release.gateway import Session
 from ..schema import Schema
-from ..schema.columns import Categorical
 from ..schema.constraints import columns_of
 from ..userkeys import (
     UNITS,
@@ -270,7 +269,7 @@ class _Users:
         self.by_chance = np.array([by_chance[name] for name in columns])
         domain, schema = self.session.domain, self.job.schema
         self.decided = self._agreement(columns, declared)
-        ordered = {n: domain[n] for n in columns if not isinstance(schema.columns[n], Categorical)}
+        ordered = {n: domain[n] for n in columns if schema.columns[n].ordered}
         pairs = pairs_to_ask(self.decided, ordered, columns, self._numbers())
         if pairs:
             self.rates = self.rates.with_pairs(pairs, self._ask(Agreement(pairs), 2, PARTS[2]))

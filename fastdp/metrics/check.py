@@ -26,7 +26,8 @@ from ..errors import UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.limits.structural_zeros import check_possible
 from ..schema import Schema, dtypes
-from ..schema.columns import OWN_CODE, Categorical, Column
+from ..schema.coding import Listed
+from ..schema.columns import OWN_CODE, Column
 from ..schema.derived import Derived
 from ..schema.dialect import Dialect
 from ..schema.pending import Pending
@@ -309,11 +310,11 @@ def _count_bad(
         raw = raw.cast(pa.large_string())
     texts = textkinds.series(raw)
     fine = textkinds.READABLE[dtypes.family(item.dtype)]
-    if item.kind == "integer":
+    if item.whole_codes:
         fine = textkinds.READABLE["int"]
     counts = textkinds.count_kinds(texts)
     words: Counter = Counter()
-    if isinstance(item, Categorical) and dtypes.family(item.dtype) == "string":
+    if isinstance(item.coding, Listed) and dtypes.family(item.dtype) == "string":
         words.update(dict(texts.value_counts(sort=True).head(WORDS_KEPT).iter_rows()))
     wrong = {kind: number for kind, number in counts.items() if kind not in fine}
     return sum(counts.values()) - sum(wrong.values()), wrong, words
@@ -367,9 +368,9 @@ class _Counts:
 
     @staticmethod
     def _nearly(item: Column | Derived, words: Counter) -> int:
-        if not isinstance(item, Categorical):
+        if not isinstance(item.coding, Listed):
             return 0
-        folded = {str(v).strip().casefold() for v in item.values}
+        folded = {str(v).strip().casefold() for v in item.coding.values}
         return sum(
             n for word, n in words.items() if word is not None and word.strip().casefold() in folded
         )
@@ -408,7 +409,7 @@ def _note(column: ColumnCheck, item: Column | Derived) -> str:
     notes = []
     if column.wrong:
         kind, _ = next(iter(column.kinds.items()))
-        wanted = "whole numbers" if item.kind == "integer" else WANTS[dtypes.family(item.dtype)]
+        wanted = "whole numbers" if item.whole_codes else WANTS[dtypes.family(item.dtype)]
         notes.append(f"wants {wanted}, finds for example: {kind}")
     if column.nearly >= 0.001:
         notes.append(f"{column.nearly:.1%} would be in the list but for case or blanks")

@@ -239,7 +239,7 @@ def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None 
         {n: schema.columns[n].label for n in names},
         dict.fromkeys(names, "schema"),
         (a.rows, b.rows),
-        {n: schema.columns[n].kind in ("numeric", "integer", "range") for n in names},
+        {n: schema.columns[n].quantity for n in names},
     )
 
 

@@ -19,7 +19,7 @@ from msgspec import Struct, structs
 
 from ..errors import UsageError, did_you_mean
 from ..schema import Schema, epoch
-from ..schema.amounts import Amount, amount_of
+from ..schema.amounts import Amount
 from ..schema.columns import Column as CodeColumn, Part
 from . import language
 from .language import (
@@ -130,7 +130,7 @@ class Types:
         name = node.name
         if name in self.schema.fields:
             field = self.schema.fields[name]
-            amount = amount_of(field)
+            amount = field.amount()
             if amount is not None:
                 self.amounts[name] = amount
                 kind, unit = amount.kind, amount.step

@@ -17,13 +17,13 @@ import numpy as np
 from .._util.arrow import of_numpy
 from .._util.lazy import pa
 from ..answers.values import number_limits, select
-from ..codec.bins import bins_of, digits, on_grid
 from ..codec.code_values import stored_per_number
 from ..codec.possible import compiled_constraints
 from ..errors import UsageError, did_you_mean
 from ..schema import Schema, dtypes
-from ..schema.columns import Column, Numeric
-from ..schema.derived import Derived, Timestamp
+from ..schema.bins import BinColumn, bins_of, digits, on_grid
+from ..schema.columns import Column
+from ..schema.derived import Derived
 from .frames import Given
 from .row_law import Codes, Known, RowLaw, uniform_of
 
@@ -47,7 +47,7 @@ class Condition:
             self._of_column(schema, field, condition)  # type: ignore[arg-type]
         elif name in schema.columns:
             self._of_column(schema, schema.columns[name], condition)
-        elif isinstance(field, Timestamp):
+        elif field is not None and field.calendar:
             self._of_times(field, condition)
         elif field is None:
             have = [f.source for f in schema.fields.values()]
@@ -65,7 +65,7 @@ class Condition:
         return one
 
     def _of_column(self, schema: Schema, column: Column, condition: Any) -> None:
-        if isinstance(column, Numeric) and not isinstance(condition, tuple | range):
+        if column.binned and not isinstance(condition, tuple | range):
             several = isinstance(condition, list | set | frozenset | Sequence)
             several = several and not isinstance(condition, str | bytes)
             values = list(condition) if several else [condition]
@@ -75,23 +75,25 @@ class Condition:
                 return
         chosen = select(column, _as_texts(condition))
         self.column, self.weights = column, chosen.part
-        if isinstance(column, Numeric) and isinstance(condition, tuple | range):
+        if column.binned and isinstance(condition, tuple | range):
             limits = (
                 (condition.start, condition.stop) if isinstance(condition, range) else condition
             )
             self.span = number_limits(column, limits)
         self._derived(schema)
 
-    def _of_numbers(self, column: Numeric, values: list[float]) -> None:
+    def _of_numbers(self, column: Column, values: list[float]) -> None:
         """Single numbers of a column of bins: each has its part of its bin, and is then written."""
-        bins, _ = bins_of(column)
+        binned = column.in_bins
+        assert binned is not None
+        bins, _ = bins_of(binned)
         weights = np.zeros(column.size)
         for value in values:
             code = column.code_of(value)
             if code is None or code >= column.base:
                 raise UsageError(
                     f"where, column {column.name!r}: {value!r} is outside its bins, "
-                    f"{column.edges[0]:g} to {column.edges[-1]:g}"
+                    f"{binned.edges[0]:g} to {binned.edges[-1]:g}"
                 )
             width = float(bins.high[code] - bins.low[code]) + 1.0
             weights[code] += 1.0 if not math.isfinite(width) else 1.0 / max(width, 1.0)
@@ -108,7 +110,7 @@ class Condition:
             if item.column == column.name and len(item.sources) == 1:
                 self.column, self.weights = schema.columns[item.sources[0]], weights[item.table]
 
-    def _of_times(self, field: Timestamp, condition: Any) -> None:
+    def _of_times(self, field: Derived, condition: Any) -> None:
         """A range of times takes the days that it touches; hours are checked when rows are
         written."""
         self.exact = False
@@ -116,7 +118,7 @@ class Condition:
         if days is None or not isinstance(condition, tuple) or len(condition) != 2:
             return
         low, high = (_day(x, end) for x, end in zip(condition, (False, True)))
-        first = field.span[0]
+        first = int(days.code_values()[0].astype(np.int64))
         code = np.arange(days.size)
         inside = (code + first >= low) & (code + first < high) & (code < days.base)
         self.column, self.weights = days, inside.astype(float)
@@ -262,13 +264,13 @@ def probability(law: RowLaw, where: Mapping[str, Any]) -> float:
 def place_numbers(schema: Schema, given: Given, codes: Codes, seed: int) -> None:
     """Draw the numbers of rows whose bin reaches beyond their range, and take the listed ones."""
     for name, (low, high) in given.spans.items():
-        column = schema.columns[name]
-        assert isinstance(column, Numeric)
+        column = schema.columns[name].in_bins
+        assert column is not None
         uniform = uniform_of(seed, f"inside {name}", given.known)
         _pin(given, column, *_inside(column, codes[name], low, high, uniform))
     for name, (ids, kinds) in given.listed.items():
-        column = schema.columns[name]
-        assert isinstance(column, Numeric)
+        column = schema.columns[name].in_bins
+        assert column is not None
         numbers = np.full(given.known.rows, np.nan)
         uniform = uniform_of(seed, f"listed {name}", given.known)
         for kind, values in enumerate(kinds):
@@ -281,7 +283,7 @@ def place_numbers(schema: Schema, given: Given, codes: Codes, seed: int) -> None
 
 
 def _inside(
-    column: Numeric, codes: np.ndarray, low: np.ndarray, high: np.ndarray, uniform: np.ndarray
+    column: BinColumn, codes: np.ndarray, low: np.ndarray, high: np.ndarray, uniform: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(a number of each row's bin that is in its range, whether the bin reaches beyond the
     range)."""
@@ -311,7 +313,7 @@ def _inside(
     return numbers, part
 
 
-def _pin(given: Given, column: Numeric, numbers: np.ndarray, where: np.ndarray) -> None:
+def _pin(given: Given, column: BinColumn, numbers: np.ndarray, where: np.ndarray) -> None:
     if not where.any():
         return
     day = DAY if column.timely and dtypes.family(column.dtype) == "date" else 1

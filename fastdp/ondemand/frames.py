@@ -11,14 +11,13 @@ from msgspec import Struct, field
 from .._util.arrow import flags, takeable
 from .._util.lazy import pa, pc
 from ..answers.values import values_of
-from ..codec.decode import DecodeTable
+from ..codec.decode_columns import DecodeTable
 from ..codec.encode import encode_batch
 from ..codec.possible import compiled_constraints
 from ..codec.violations import numbers_of
 from ..errors import DataError, UsageError, did_you_mean
 from ..schema import Schema
-from ..schema.columns import Column, Numeric
-from ..schema.derived import Timestamp
+from ..schema.columns import Column
 from ..schema.fields import Field
 from .row_law import Known
 
@@ -106,7 +105,7 @@ def _add_field(schema: Schema, made: Given, item: Field, frame: pa.Table, nulls:
     if isinstance(values, pa.ChunkedArray):
         values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.nulls(0)
     made.values[item.source] = (values, ~missing)
-    if isinstance(item, Numeric | Timestamp) and not pa.types.is_null(values.type):
+    if (item.binned or item.calendar) and not pa.types.is_null(values.type):
         try:
             numbers = numbers_of(item, takeable(values))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # numbers as text

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from .._core import codes as core
-from ..codec.decode import stream_key
+from ..codec.draws import stream_key
 from ..codec.possible import compiled_constraints
 from ..domain import Domain
 from ..errors import UsageError

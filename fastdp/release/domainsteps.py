@@ -20,8 +20,8 @@ from ..privacy.budget import mu2, root_down
 from ..privacy.ledger import Reservation
 from ..schema import Schema
 from ..schema.columns import Column
-from ..schema.decimal_places import MOST_PLACES
 from ..schema.derived import Derived
+from ..schema.kinds.places import MOST_PLACES
 from ..schema.pending import Pending
 from . import domaincosts as costs
 from .cells import digits_of

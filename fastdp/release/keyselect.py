@@ -24,8 +24,6 @@ from typing import Any
 import numpy as np
 
 from .._util.lazy import pa, pc
-from ..codec.bins import digits
-from ..codec.text import as_number
 from ..errors import DataError, PrivacyError, UsageError, did_you_mean, is_whole, redact_errors
 from ..measurement import SCALE
 from ..privacy import crosscheck, gdp, noise, scale
@@ -37,7 +35,10 @@ from ..privacy.scale import least_threshold
 from ..privacy.statement import KEYS_NOTE
 from ..privacy.unit import Unit
 from ..schema import Schema, dtypes
-from ..schema.columns import Column, Numeric
+from ..schema.bins import digits
+from ..schema.coding import Listed
+from ..schema.columns import Column
+from ..schema.kind_of_text import as_number
 from ..schema.pending import MOST_KEYS_PER_USER
 from ..tables import idvalues, reading, textvalues
 from ..tables.parts import Part
@@ -196,7 +197,7 @@ def release_keys(
     width = scale.gaussian_sigma(SCALE**2, event.mu)
     scale.check_gaussian(width, None, SCALE**2, event.mu)
     bar = threshold(width, cap, event.delta)
-    places = digits(column) if isinstance(column, Numeric) else None
+    places = None if column.in_bins is None else digits(column.in_bins)
     count = partial(count_keys, source, schema, column.source, column.dtype, cap, known, places)
     question = key_question(schema, column.name, cap, event, known)
     draw = partial(_guarded, count, width, bar, seed)
@@ -404,7 +405,10 @@ def _check_kind(schema: Schema, column: str) -> None:
             f"the schema has no column {column!r}{did_you_mean(column, schema.columns)}"
         )
     key_column = schema.columns[column]
-    if key_column.kind != "categorical" or dtypes.family(key_column.dtype) not in ("int", "string"):
+    if not isinstance(key_column.coding, Listed) or dtypes.family(key_column.dtype) not in (
+        "int",
+        "string",
+    ):
         raise UsageError(
             f"column {column!r}: key selection needs a categorical column of whole numbers or text"
         )

@@ -13,9 +13,11 @@ import numpy as np
 
 from ..engines import Counter
 from ..schema import Schema, dtypes
-from ..schema.columns import OWN_CODE, Categorical, Column, Numeric, Policy
-from ..schema.decimal_places import Places
+from ..schema.columns import OWN_CODE, Column, Policy
 from ..schema.derived import Derived
+from ..schema.kinds.categorical import Categorical
+from ..schema.kinds.numeric import Numeric
+from ..schema.kinds.places import Places
 from ..schema.pending import Pending
 from .cells import Line, Span, agree
 from .domaincosts import CELL_NOISE, CROWDED, MOST_CELLS

@@ -36,15 +36,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from typing import cast
 
 import numpy as np
 
-from ..codec.bins import digits
 from ..measurement import Request
 from ..privacy import clip as clip_rules
 from ..schema import Schema, dtypes, kind_of_text
-from ..schema.columns import Numeric
-from ..schema.kind_of_text import TextKind
+from ..schema.bins import digits
+from ..schema.kinds.numeric import Numeric
+from ..schema.kinds.textkind import TextKind
 from ..schema.pending import ANY, Pending
 from ..schema.within_bin import PRIVATE as MEASURED, Rank
 from ..userkeys import RowsPerUser
@@ -117,7 +118,7 @@ class Learning(DomainSteps):
         """Release sums inside bins, then steps and ranks (`sums`); returns the entries of the
         columns with means. Columns share the budget for sums evenly; where its noise is too large,
         nothing is asked."""
-        columns = {n: c for n in found.measured if isinstance(c := found.columns[n], Numeric)}
+        columns = {name: cast(Numeric, found.columns[name]) for name in found.measured}
         budget = self.mu**2 * min(costs.sums_share(len(columns)), self._left(0.0)) * costs.LESS
         each = math.sqrt(budget * (1 - costs.RANKS) / len(columns))
         unit = sums.unit_for(self.clip or 1, each)
@@ -179,8 +180,7 @@ class Learning(DomainSteps):
         numbers of units of the last digit; those outside the column's bins cannot be atoms."""
         count, out = len(self.asked.atomic), {}
         for name in found.atomic:
-            column = found.columns[name]
-            assert isinstance(column, Numeric)
+            column = cast(Numeric, found.columns[name])
             share = self.costs.atoms / count * costs.LESS
             values, users = self._keys(column, share, count, f"atoms of {name}")
             numbers = [float(Decimal(v).scaleb(-digits(column))) for v in values]

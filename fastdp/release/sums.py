@@ -33,11 +33,12 @@ import numpy as np
 from msgspec import Struct
 
 from .._util.lazy import sp
-from ..codec.bins import bins_of
 from ..measurement import SCALE, Measurement, Request
 from ..queries import Sparse
-from ..schema.columns import OWN_CODE, Numeric, Policy
-from ..schema.decimal_places import Places
+from ..schema.bins import bins_of
+from ..schema.columns import OWN_CODE, Policy
+from ..schema.kinds.numeric import Numeric
+from ..schema.kinds.places import Places
 from ..schema.within_bin import Grid, Rank, takes_steps, unit_of
 
 PARTS = 32

@@ -198,9 +198,7 @@ def _aligned(value: Any, n: int, what: str) -> list[Any]:
 def _labels(column: Any) -> tuple[list[str], bool]:
     """A text per code, and whether the codes have an order that a reader expects to see."""
     names = [_interval(str(n)) for n in column.labels()]
-    return names, column.kind in ("numeric", "integer", "part") or collecting.tells_time(
-        column.name
-    )
+    return names, column.ordered or collecting.tells_time(column.name)
 
 
 def _interval(label: str) -> str:

@@ -77,7 +77,7 @@ class Intervals:
     def mean(self, column: str) -> list[float | None] | None:
         """[estimate, low, high] of the mean of a column of numbers; None if bounds cut values."""
         own = None if self.facts is None else self.facts.schema.columns.get(column)
-        if own is None or own.kind not in ("numeric", "integer") or own.overflow.action == "clamp":
+        if own is None or not own.quantity or own.overflow.action == "clamp":
             return None
         found = self._asked(f"mean({column})", ())
         numbers = [] if found is None else rounded(np.array([found[k][0] for k in ENDS]), 9)

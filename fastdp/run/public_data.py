@@ -8,14 +8,15 @@ data and the schema alone, never on private rows.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from .._util.lazy import pa, pc
 from ..errors import DataError, UsageError
 from ..schema import Schema
-from ..schema.columns import Categorical, Integer, Policy
+from ..schema.coding import Listed, Range
+from ..schema.columns import Column, Policy
+from ..schema.fields import Field
 from ..tables import reading, textvalues
 from ..tables.ingest import read
 from ..tables.sources.source import Source
@@ -51,23 +52,17 @@ def read_public(
     return table
 
 
-def _moved(field: Any, name: str, source: Source, schema: Schema) -> Categorical | Integer:
+def _moved(field: Field | None, name: str, source: Source, schema: Schema) -> Field:
     """The column with values of the public data in the place of the schema's, code by code."""
-    if isinstance(field, Categorical | Integer) and field.base == 1:
-        only = field.values[0] if isinstance(field, Categorical) else field.min
+    if isinstance(field, Column) and isinstance(field.coding, Range | Listed) and field.base == 1:
+        (only,), _ = field.shown_values()
         every = Policy("value", only)
         return replace(field, overflow=every, null=every)
-    listed = list(field.values) if isinstance(field, Categorical) else []
-    if isinstance(field, Integer):
-        listed = [field.min, field.max]
-    if not listed or not all(isinstance(v, int) and not isinstance(v, bool) for v in listed):
+    if not isinstance(field, Column) or field.whole_values() is None:
         raise UsageError(
             f"public_relabel: column {name!r} must hold whole numbers, or a single value"
         )
-    shift = max(map(int, listed)) - _latest(source, field.source, schema)
-    if isinstance(field, Integer):
-        return replace(field, min=field.min - shift, max=field.max - shift)
-    return replace(field, values=tuple(int(v) - shift for v in listed), other=None)
+    return field.moved_to(_latest(source, field.source, schema))
 
 
 def _latest(source: Source, column: str, schema: Schema) -> int:

@@ -23,7 +23,6 @@ from ..privacy.recompute import CLOSE, MORE
 from ..release.domainsteps import schema_bytes
 from ..release.keyselect import MOST_KEYS
 from ..schema import Schema
-from ..schema.columns import Categorical, Numeric
 from .folder_check import schema_of
 
 ASKED = 1 + 1e-4
@@ -250,11 +249,4 @@ def _count_problems(release: Mapping, schema: Schema, facts: Mapping[str, int]) 
 def _key_counts(schema: Schema, name: str) -> Sequence[int]:
     """How many values may have been released of a column that has these values: one value may stand
     for all others, and a column of which none was released has one."""
-    column = schema.fields[name]
-    if isinstance(column, Numeric):  # those that most users have are its atoms
-        return range(len(column.atoms), 1 << 62)
-    if not isinstance(column, Categorical):
-        return ()
-    size = len(column.values)
-    extra = column.overflow.action == "value" or size == 1
-    return (size - 1, size) if extra else (size,)
+    return schema.fields[name].released_counts()

@@ -18,7 +18,6 @@ from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config
 from ..privacy.clip import PRIVATE
 from ..schema import Schema
-from ..schema.columns import Integer
 from ..schema.dialect import Dialect
 from ..tables.identity import overlap
 from ..tables.ingest import guarded
@@ -88,7 +87,7 @@ def check_asked(
         raise UsageError("numbers: they are measured per user; set unit = 'user'")
     read = table.given if table is not None and isinstance(table.given, Table) else None
     if read is not None:
-        whole = [n for n, f in schema.fields.items() if isinstance(f, Integer)]
+        whole = [n for n, f in schema.fields.items() if f.whole_codes]
         lacking = [n for n in exact_fields(typed) if n not in (*read.exact, *whole)]
         if lacking:
             raise UsageError(

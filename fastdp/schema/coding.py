@@ -31,9 +31,11 @@ class Bins(Struct, frozen=True):
 
 
 class Listed(Struct, frozen=True):
-    """Listed values: code i stands for values[i]."""
+    """Listed values: code i stands for values[i]. `other`: what is written for values that are not
+    in the list; None: they are written as null."""
 
     values: tuple[Any, ...]
+    other: Any = None
 
 
 Coding = Range | Bins | Listed

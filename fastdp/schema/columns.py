@@ -1,4 +1,8 @@
-"""The kinds of columns a schema is made of: which code stands for which values.
+"""What every column of a schema answers, whatever its kind.
+
+A kind of column is a module of `kinds/` with a class that extends `Column` or `Derived`. The methods
+here are the questions that other folders ask a column; each has an answer that suits a kind which
+says nothing. No other folder asks for a column's class.
 
 Codes of every column are numbered in this order: its values or bins as stated, the overflow code,
 the null code. The last two exist only if the column's policy asks for them (`"code"`). Nothing here
@@ -7,28 +11,27 @@ looks at data: a column is a public description.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from itertools import pairwise
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ..errors import SchemaError
-from . import dtypes, epoch
-from .canonical import Scalar, canonical_value
-from .coding import Bins, Coding, Listed, Range
-from .within_bin import Grid, Rank, check_inside, fail, plain_inside, with_atoms
+from . import dtypes
+from .amounts import Amount, amount_of_times
+from .bins import BinColumn
+from .canonical import Scalar
+from .coding import Coding, Range
+from .kind_of_text import moment_of_text, number_of_text
+from .within_bin import Rank, fail, without_none
+
+Uniform = Callable[[str], np.ndarray]
+"""`uniform(purpose)` draws from [0, 1), one number for each row."""
 
 MAX_CODES = 1 << 31
 OF_USERS = ("constant", "repeated", "free")
 """What a schema may say of a column's values in the rows of one user (docs/guide/users.md)."""
-
-
-def without_none(**options: Any) -> dict[str, Any]:
-    """The options that are not None."""
-    return {key: value for key, value in options.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -50,28 +53,27 @@ class Policy:
 OWN_CODE = Policy()
 
 
-@dataclass(frozen=True)
-class Tail:
-    """Public distribution from which decoding draws values in an open bin: the distance of the
-    value from the bin's finite edge.
-
-    `exponential`: exponential with the given mean (geometric for whole numbers), cut off at the
-    column's min or max; `uniform`: uniform over distances from 0 to `width`.
-    """
-
-    law: str = "exponential"
-    mean: float | None = None
-    width: float | None = None
-
-    def to_plain(self) -> dict[str, Any]:
-        return without_none(law=self.law, mean=self.mean, width=self.width)
-
-
 @dataclass(frozen=True, kw_only=True)
 class SourceColumn:
-    """A column of the source as the schema describes it: its type and its policies."""
+    """A column of the source as the schema describes it: its type and its policies.
+
+    Class variables: `kind`, the name in schema documents; `options`, the keys of the kind's own in
+    its table there; `calendar`, whether values are points in time that parts of the calendar stand
+    for. Those of a private domain: `finds`, what a run looks for ("values", "edges"; empty: the
+    kind has no private domain), `kept_options` and `private_options`, the keys that such a table
+    may have (of the finished column, and of the search), `private_type`, the type where none is
+    stated, and `finds_means`, whether the means of its bins are looked for too.
+    """
 
     kind: ClassVar[str] = ""
+    options: ClassVar[tuple[str, ...]] = ()
+    calendar: ClassVar[bool] = False
+    finds: ClassVar[str] = ""
+    kept_options: ClassVar[tuple[str, ...]] = ()
+    private_options: ClassVar[tuple[str, ...]] = ()
+    private_type: ClassVar[str] = "string"
+    finds_means: ClassVar[bool] = False
+    always_whole: ClassVar[bool] = False
     name: str
     source: str
     dtype: str
@@ -80,6 +82,95 @@ class SourceColumn:
     nan: str = "null"
     user: str | None = None
     note: str | None = None
+
+    @classmethod
+    def from_entry(cls, entry: Any, common: dict[str, Any]) -> SourceColumn:
+        """The column that a table of [columns] describes (`entry.Entry`). common: the arguments of
+        every column, already read."""
+        raise NotImplementedError
+
+    @classmethod
+    def public_entry(cls, entry: Any) -> dict[str, Any] | None:
+        """The table of the finished column, if a private domain of this kind and type needs no
+        search; else None."""
+        return None
+
+    @classmethod
+    def check_private(cls, column: Any) -> None:
+        """Raise SchemaError if a column with a private domain (`Pending`) cannot become this
+        kind."""
+
+    @classmethod
+    def values_entry(cls, column: Any, values: Sequence[int | str]) -> dict[str, Any]:
+        """The table of the finished column, from a `Pending` and the values that a run found."""
+        raise NotImplementedError
+
+    @classmethod
+    def edges_entry(
+        cls, column: Any, edges: Sequence[float], nulls: bool, digits: int | None = None
+    ) -> dict[str, Any]:
+        """The table of the finished column, from a `Pending` and the edges that a run found. nulls:
+        whether it saw enough of them for a code; digits: decimals of floats, if it found them."""
+        raise NotImplementedError
+
+    @classmethod
+    def stand_in_entry(cls, column: Any) -> dict[str, Any]:
+        """A table of the finished column with a likely number of codes, for planning."""
+        raise NotImplementedError
+
+    @property
+    def timely(self) -> bool:
+        """Whether the column's values are dates or times."""
+        return dtypes.family(self.dtype) in ("date", "timestamp")
+
+    @property
+    def coding(self) -> Coding | None:
+        """How its numbers or listed values become codes; None: the kind has a way of its own."""
+        return None
+
+    @property
+    def in_bins(self) -> BinColumn | None:
+        """The column itself, if a code is a bin in which decoding draws a number; else None."""
+        return None
+
+    @property
+    def binned(self) -> bool:
+        """Whether a code is a bin, in which decoding draws a number."""
+        return self.in_bins is not None
+
+    @property
+    def whole_codes(self) -> bool:
+        """Whether each code stands for one whole number, so that codes say exact values."""
+        return isinstance(self.coding, Range)
+
+    @property
+    def is_moment(self) -> bool:
+        """Whether it is a point in time that is written as one value."""
+        return False
+
+    @property
+    def quantity(self) -> bool:
+        """Whether its values are numbers or times with a public domain, so that distances between
+        them mean something."""
+        return False
+
+    @property
+    def summable(self) -> bool:
+        """Whether its values are numbers that can be summed and have levels."""
+        return self.quantity and not self.timely
+
+    def amount(self) -> Amount | None:
+        """How its exact numbers are read; None if its values are not numbers or times."""
+        return amount_of_times(self) if self.timely else None
+
+    def order_columns(self) -> tuple[str, ...]:
+        """The code columns that put rows in order, most significant first; SchemaError if they
+        do not."""
+        return (self.name,)
+
+    def released_counts(self) -> Sequence[int]:
+        """How many values a run may have released to find its domain; empty if it released none."""
+        return ()
 
     def to_plain(self) -> dict[str, Any]:
         """The TOML table: kind, source, dtype, the keys of the kind, policies, user and note."""
@@ -155,17 +246,113 @@ class Column(SourceColumn):
         raise NotImplementedError
 
     @property
-    def coding(self) -> Coding | None:
-        """How its numbers or listed values become codes; None: the kind has a way of its own."""
-        return None
-
-    @property
     def overflow_target(self) -> int | None:
         """The code that values outside the domain are counted under; None if they are dropped or
         clamped."""
         if self.overflow.action == "value":
             return self.code_of(self.overflow.value)
         return self.overflow_code
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values are texts, which have no order and no mean."""
+        return self.coding is None and dtypes.family(self.dtype) == "string"
+
+    @property
+    def ordered(self) -> bool:
+        """Whether neighbouring codes stand for neighbouring values."""
+        return not self.is_text
+
+    @property
+    def can_follow(self) -> bool:
+        """Whether a constraint may compute its values from other columns."""
+        return self.coding is not None
+
+    @property
+    def blank_is_null(self) -> bool:
+        """Whether blank texts and words for missing values are nulls, in files of texts."""
+        return dtypes.family(self.dtype) != "string"
+
+    @property
+    def rank(self) -> Rank | None:
+        """The column whose ranks within bins it shares."""
+        return None
+
+    @property
+    def leads_ranks(self) -> bool:
+        """Whether another column may share its ranks within bins."""
+        return False
+
+    @property
+    def to_find(self) -> tuple[str, ...]:
+        """Which of its options have numbers that a run has to find first."""
+        return ()
+
+    @property
+    def writes_overflow(self) -> bool:
+        """Whether values outside the domain are written as a value of their own."""
+        return False
+
+    def read_back(self) -> np.ndarray:
+        """Array code -> the code that the written value is encoded as."""
+        return np.arange(self.size)
+
+    @property
+    def encodes_numbers(self) -> bool:
+        """Whether a kind without `coding` encodes many floats at once, by `codes_of_numbers`."""
+        return False
+
+    def codes_of_numbers(self, numbers: np.ndarray) -> np.ndarray:
+        """Codes of floats, NaN where missing."""
+        raise NotImplementedError
+
+    def code_of_text(self, text: bytes) -> int | None:
+        """The code of a text of a file, for a kind without `coding`. By default that of the value
+        which the text spells in the column's type."""
+        family = dtypes.family(self.dtype)
+        if family in ("int", "float", "decimal"):
+            number = number_of_text(text)
+            return None if number is None else self.code_of(number)
+        if self.timely:
+            moment = moment_of_text(text)
+            if moment is None:
+                return None
+            return self.code_of(moment.date() if family == "date" else moment)
+        return self.code_of(text.decode(errors="surrogateescape"))
+
+    def draw(self, codes: np.ndarray, uniform: Uniform) -> Sequence[Any] | np.ndarray:
+        """A value of the column's type for each code below `base`, for a kind without `coding`.
+        `code_of` has to give back the same code."""
+        raise NotImplementedError
+
+    def code_values(self) -> np.ndarray:
+        """The value of each code, without null and overflow codes (int64, float64, text, bool or
+        datetime64); SchemaError if a code stands for several values."""
+        raise SchemaError(
+            f"column {self.name!r}: each of its codes covers many values, so expressions cannot "
+            "use it; use order or listed values"
+        )
+
+    def shown_values(self) -> tuple[list[Any], str]:
+        """(value of each code below `base` as frames show it, their type); labels by default."""
+        return self.base_labels(), "string"
+
+    def code_numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """For each code below `base`: the least mean of its rows, the number it stands for, the
+        largest mean. None if its values are not numbers."""
+        return None
+
+    def renamed(self, name: str) -> Column:
+        """The same column under another name, apart from what it shares with other columns."""
+        return replace(self, name=name)
+
+    def whole_values(self) -> Sequence[int] | None:
+        """The whole numbers that codes stand for; None if they stand for anything else."""
+        return None
+
+    def moved_to(self, largest: int) -> Column:
+        """The column with its `whole_values` moved so that this is the largest of them."""
+        raise NotImplementedError
 
     def _check_policies(self, expected: str, clamps: bool = True) -> None:
         """Raise SchemaError if a policy clamps what cannot be clamped, or names a value without a
@@ -182,236 +369,9 @@ class Column(SourceColumn):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Categorical(Column):
-    """A public list of values; code i stands for `values[i]`, shown as `names[i]`."""
-
-    kind: ClassVar[str] = "categorical"
-    values: tuple[Scalar, ...] = ()
-    names: tuple[str, ...] | None = None
-    other: Scalar | None = None
-    _codes: Mapping[Scalar, int] = field(default_factory=dict, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        if not self.values:
-            raise fail(
-                self.name, "values", "the list is empty; list every value that the column may take"
-            )
-        listed = enumerate(self.values)
-        values = tuple(canonical_value(self.name, f"values[{i}]", v, self.dtype) for i, v in listed)
-        codes = {v: i for i, v in enumerate(values)}
-        if len(codes) != len(values):
-            twice = next(v for i, v in enumerate(values) if codes[v] != i)
-            raise fail(self.name, "values", f"{twice!r} is listed twice")
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "_codes", codes)
-        if self.names is not None and len(self.names) != len(values):
-            raise fail(self.name, "names", f"expected {len(values)}, one name per value")
-        if self.other is not None:
-            object.__setattr__(
-                self, "other", canonical_value(self.name, "other", self.other, self.dtype)
-            )
-        self._check_policies("among the listed values", clamps=False)
-
-    @property
-    def base(self) -> int:
-        return len(self.values)
-
-    @property
-    def coding(self) -> Listed:
-        return Listed(self.values)
-
-    def base_labels(self) -> list[str]:
-        return list(self.names) if self.names is not None else [str(v) for v in self.values]
-
-    def code_of(self, value: Any) -> int | None:
-        try:
-            return self._codes.get(canonical_value(self.name, "value", value, self.dtype))
-        except SchemaError:
-            return None
-
-    def _own_plain(self) -> dict[str, Any]:
-        names = None if self.names is None else list(self.names)
-        return without_none(values=list(self.values), names=names, other=self.other)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Integer(Column):
-    """The whole numbers from `min` to `max`; code i stands for min + i."""
-
-    kind: ClassVar[str] = "integer"
-    min: int = 0
-    max: int = 0
-
-    def __post_init__(self) -> None:
-        if dtypes.family(self.dtype) not in ("int", "float", "string", "decimal"):
-            raise fail(self.name, "dtype", f"{self.dtype} cannot hold whole numbers")
-        if not -(1 << 63) <= self.min or not self.max < 1 << 63:
-            raise fail(self.name, "max", "min and max must fit a signed 64-bit integer")
-        if self.max < self.min:
-            raise fail(self.name, "max", f"{self.max} is below min = {self.min}")
-        low, high = dtypes.whole_range(self.dtype)
-        if self.min < low or self.max > high:
-            raise fail(self.name, "dtype", f"{self.min}..{self.max} does not fit {self.dtype}")
-        self._check_policies("between min and max")
-
-    @property
-    def base(self) -> int:
-        return self.max - self.min + 1
-
-    @property
-    def coding(self) -> Range:
-        return Range(self.min, self.base)
-
-    def base_labels(self) -> list[str]:
-        return [str(v) for v in range(self.min, self.max + 1)]
-
-    def label(self, code: int) -> str:
-        return {self.overflow_code: "(other)", self.null_code: "(null)"}.get(code) or str(
-            self.min + code
-        )
-
-    def code_of(self, value: Any) -> int | None:
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-            return None
-        return int(value) - self.min if self.min <= value <= self.max and value % 1 == 0 else None
-
-    def _own_plain(self) -> dict[str, Any]:
-        return {"min": self.min, "max": self.max}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Numeric(Column):
-    """Numbers in bins `[edges[i], edges[i+1])` with public edges; the first and last edge may be
-    infinite.
-
-    For dates and times (`dtype`), edges are whole days or seconds since 1970, in UTC if the type
-    has a zone.
-
-    A decoded value is uniform over its bin. In an open bin it follows `tail` (`lower_tail` in the
-    lowest bin), by default exponential with the width of the neighbouring bin as mean. All decoded
-    values lie within `min` and `max`. They are whole numbers if `whole` is set (always for integer
-    types), else rounded to `digits` decimals if `digits` is set. If the edges are finite and
-    overflow has a code, that code is decoded by `tail` if one is stated, else as null.
-
-    `atoms`: single values that are bins of their own ("private": the run finds them). `grids`:
-    steps that shares of the values fall on. `means`: the mean value of each bin, to which decoding
-    keeps ("private": the run releases them). `rank`: the column whose ranks within bins this one
-    shares.
-    """
-
-    kind: ClassVar[str] = "numeric"
-    edges: tuple[float, ...] = ()
-    min: float | None = None
-    max: float | None = None
-    tail: Tail | None = None
-    lower_tail: Tail | None = None
-    whole: bool = False
-    digits: int | None = None
-    atoms: tuple[float, ...] | str = ()
-    grids: tuple[Grid, ...] = ()
-    means: tuple[float, ...] | str | None = None
-    rank: Rank | None = None
-
-    def __post_init__(self) -> None:
-        edges = tuple(float(e) for e in self.edges)
-        object.__setattr__(self, "edges", edges)
-        if dtypes.family(self.dtype) in ("int", "date", "timestamp"):
-            object.__setattr__(self, "whole", True)
-        if isinstance(self.atoms, tuple) and self.atoms and len(edges) > 1:
-            edges = with_atoms(self)
-            object.__setattr__(self, "edges", edges)
-        if len(edges) < 2:
-            raise fail(self.name, "edges", "expected at least two edges")
-        for i, (a, b) in enumerate(pairwise(edges)):
-            if not a < b:
-                raise fail(
-                    self.name, f"edges[{i + 1}]", f"edges must increase, but {b:g} follows {a:g}"
-                )
-        if dtypes.family(self.dtype) == "bool":
-            raise fail(self.name, "dtype", f"{self.dtype} cannot hold numbers")
-        if self.timely and not all(e % 1 == 0 for e in edges if math.isfinite(e)):
-            raise fail(
-                self.name,
-                "edges",
-                "edges of times must be whole seconds, edges of dates whole days",
-            )
-        if all(map(math.isinf, edges)):
-            raise fail(self.name, "edges", "at least one edge must be finite")
-        inner = [e for e in edges if math.isfinite(e)]
-        if self.min is not None and self.min >= inner[0] and math.isinf(edges[0]):
-            raise fail(self.name, "min", "the lowest bin is empty; remove its edge or lower min")
-        if self.max is not None and math.isinf(edges[-1]) and self.max < inner[-1]:
-            raise fail(self.name, "max", "the highest bin is empty; remove its edge or raise max")
-        if self.min is not None and self.max is not None and self.max < self.min:
-            raise fail(self.name, "max", f"{self.max:g} is below min = {self.min:g}")
-        self._check_policies("in any bin")
-        if self.digits is not None and not 0 <= self.digits <= 15:
-            raise fail(self.name, "digits", "must lie in 0..15")
-        if self.whole:
-            for i, (a, b) in enumerate(pairwise(edges)):
-                if math.isfinite(a) and math.isfinite(b) and math.ceil(a) >= math.ceil(b):
-                    raise fail(self.name, f"edges[{i + 1}]", "the bin contains no whole number")
-        check_inside(self)
-
-    @property
-    def timely(self) -> bool:
-        """Whether the column's values are dates or times."""
-        return dtypes.family(self.dtype) in ("date", "timestamp")
-
-    @property
-    def base(self) -> int:
-        return len(self.edges) - 1
-
-    @property
-    def can_overflow(self) -> bool:
-        return (
-            math.isfinite(self.edges[0]) or math.isfinite(self.edges[-1]) or self.nan == "overflow"
-        )
-
-    @property
-    def coding(self) -> Bins:
-        return Bins(self.edges, self.timely)
-
-    def base_labels(self) -> list[str]:
-        text = [str(self._plain(e)) if self.timely or not e % 1 else f"{e:g}" for e in self.edges]
-        opening = ["(" if t == "-inf" else "[" for t in text]
-        ends = [
-            math.nextafter(edge, math.inf) == end for edge, end in pairwise(self.edges)
-        ]  # of single values
-        for i, ended in enumerate(ends[:-1]):
-            if ended:
-                opening[i + 1], text[i + 1] = "(", text[i]
-        bins = [f"{mark}{low}, {high})" for mark, low, high in zip(opening, text, text[1:])]
-        single = [ended or edge in self.atoms for ended, edge in zip(ends, self.edges)]
-        return [text[i] if alone else bins[i] for i, alone in enumerate(single)]
-
-    def code_of(self, value: Any) -> int | None:
-        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-            return None
-        if not self.edges[0] <= value < self.edges[-1]:
-            return None
-        return sum(value >= e for e in self.edges[1:])
-
-    def _plain(self, edge: float) -> int | float | str:
-        """An edge in the form in which schema documents write it."""
-        if self.timely and math.isfinite(edge):
-            return epoch.text_of(int(edge), self.dtype)
-        return int(edge) if edge % 1 == 0 else edge
-
-    def _own_plain(self) -> dict[str, Any]:
-        plain = {"edges": [self._plain(e) for e in self.edges]}
-        ends = [
-            None if e is None else self._plain(e) if self.timely else e
-            for e in (self.min, self.max)
-        ]
-        tails = [None if tail is None else tail.to_plain() for tail in (self.tail, self.lower_tail)]
-        plain |= without_none(min=ends[0], max=ends[1], tail=tails[0], lower_tail=tails[1])
-        return plain | without_none(whole=self.whole, digits=self.digits) | plain_inside(self)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Part(Column):
-    """One of the code columns of a derived field: the whole numbers 0..count-1."""
+    """One of the code columns of a derived field: the whole numbers 0..count-1. `dates`: they are
+    days, written in `texts`."""
 
     kind: ClassVar[str] = "part"
     count: int = 1
@@ -419,10 +379,20 @@ class Part(Column):
     part: str = ""
     first: int = 0
     texts: tuple[str, ...] | None = None
+    dates: bool = False
 
     @property
     def base(self) -> int:
         return self.count
+
+    @property
+    def coding(self) -> Range:
+        """How its codes are decoded; the derived field encodes it."""
+        return Range(self.first, self.count)
+
+    @property
+    def can_follow(self) -> bool:
+        return False
 
     def base_labels(self) -> list[str]:
         if self.texts is not None:
@@ -432,3 +402,25 @@ class Part(Column):
     def code_of(self, value: Any) -> int | None:
         inside = isinstance(value, int) and self.first <= value < self.first + self.count
         return value - self.first if inside else None
+
+    def code_values(self) -> np.ndarray:
+        if self.dates:
+            return np.array(self.texts, "datetime64[D]")
+        return np.arange(self.base, dtype=np.int64) + self.first
+
+    def shown_values(self) -> tuple[list[Any], str]:
+        numbers = self.whole_values()
+        return super().shown_values() if numbers is None else (list(numbers), "int64")
+
+    def code_numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        numbers = self.whole_values()
+        return None if numbers is None else same_numbers(numbers)
+
+    def whole_values(self) -> range | None:
+        return range(self.first, self.first + self.count) if self.texts is None else None
+
+
+def same_numbers(numbers: Sequence[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`code_numbers` of codes that stand for one number each."""
+    exact = np.array([float(number) for number in numbers])
+    return exact, exact, exact

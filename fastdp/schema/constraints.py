@@ -14,7 +14,7 @@ import msgspec
 
 from .._util.lazy import pa, pq
 from ..errors import SchemaError
-from .columns import Column, Integer, Numeric
+from .columns import Column
 from .expression import Described, Expression, is_time
 
 Value = int | float | str | bool
@@ -234,15 +234,10 @@ def check(schema: Described) -> None:
                     )
                 if computed(schema, constraint):
                     _check_computed(schema, constraint)
-                elif schema.columns[constraint.column].kind not in (
-                    "categorical",
-                    "integer",
-                    "numeric",
-                ):
+                elif not schema.columns[constraint.column].can_follow:
                     raise SchemaError(
-                        f"column {constraint.column!r}: only columns of listed values, "
-                        "integers and "
-                        "numbers can be computed"
+                        f"column {constraint.column!r}: only columns of listed values, integers and"
+                        " numbers can be computed"
                     )
                 following[constraint.column] = sources_of(schema, constraint)
         except SchemaError as error:
@@ -254,11 +249,15 @@ def computed(schema: Described, constraint: Constraint) -> bool:
     """Whether the constraint's column is a number or time that is computed from a row's values when
     it is written. Such a column follows, by an expression, from numbers in bins or from times."""
     name = constraint.column or ""
-    numeric = isinstance(schema.columns.get(name), Numeric) or is_time(schema, name)
-    if constraint.follows is None or not numeric:
+    if constraint.follows is None or not _is_drawn(schema, name):
         return False
-    used = Expression(schema, constraint.follows).operands
-    return any(isinstance(schema.columns.get(n), Numeric) or is_time(schema, n) for n in used)
+    return any(_is_drawn(schema, n) for n in Expression(schema, constraint.follows).operands)
+
+
+def _is_drawn(schema: Described, name: str) -> bool:
+    """Whether the name is that of numbers in bins, or of times."""
+    column = schema.columns.get(name)
+    return (column is not None and column.binned) or is_time(schema, name)
 
 
 def _check_computed(schema: Described, constraint: Constraint) -> None:
@@ -270,7 +269,9 @@ def _check_computed(schema: Described, constraint: Constraint) -> None:
             "written, so no other constraint can name it and it cannot be modelled"
         )
     for name in Expression(schema, constraint.follows or "").operands:
-        if not isinstance(schema.fields.get(name), Numeric | Integer) and not is_time(schema, name):
+        field = schema.fields.get(name)
+        numbers = field is not None and (field.binned or field.whole_codes)
+        if not numbers and not is_time(schema, name):
             raise SchemaError(f"column {name!r}: values are computed only from numbers and times")
 
 

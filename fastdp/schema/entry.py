@@ -7,30 +7,17 @@ from datetime import date
 from typing import Any, TypeGuard
 
 from ..errors import SchemaError, did_you_mean
-from . import dtypes, within_bin
-from .columns import Policy, Tail, fail
-from .decimal_places import Places
-from .kind_of_text import TextKind
-from .pending import ANY, ASKED, COMMON, KEPT, PRIVATE
+from . import dtypes, epoch
+from .columns import Policy, fail
+from .kind_registry import KINDS, documented
+from .within_bin import Tail
 
-OPTIONS = {
-    "categorical": ("values", "names", "other", "nan"),
-    "string": ("values", "names", "other", "nan"),
-    "integer": ("min", "max", "nan"),
-    "numeric": (
-        "edges",
-        "min",
-        "max",
-        "tail",
-        "lower_tail",
-        "whole",
-        "digits",
-        "nan",
-        *within_bin.OPTIONS,
-    ),
-    "timestamp": ("parts", "min", "max", "step", "week_start", "output"),
-    "derived": ("transform", "parts", "top", "by", "max"),
-}
+COMMON = ("kind", "source", "dtype", "null", "overflow", "user", "note")
+"""Keys of every column's table."""
+PRIVATE = "private"
+ANY = "any"
+"""The kind of a column of texts whose kind is to be found, too: numbers, dates and times, or a list
+of texts. Where the column's dtype is stated, only dates and times are looked for."""
 
 
 class Entry:
@@ -48,17 +35,18 @@ class Entry:
         self.plain = plain
         kind = self.text("kind")
         if kind is None:
-            raise fail(name, "kind", f"missing; expected one of {', '.join(OPTIONS)}")
+            raise fail(name, "kind", f"missing; expected one of {', '.join(documented())}")
         if kind == ANY and self.text("domain") is None:
             raise fail(name, "domain", f'missing; kind {ANY!r} needs domain = "private"')
-        if kind not in (*OPTIONS, ANY, Places.kind, TextKind.kind):
-            raise fail(name, "kind", f"expected one of {', '.join(OPTIONS)}, got {kind!r}")
+        if not KINDS.registered(kind):
+            raise fail(name, "kind", f"expected one of {', '.join(documented())}, got {kind!r}")
         self.kind = kind
         self.private = self.text("domain") is not None
-        keys: tuple[str, ...] = (*COMMON, *OPTIONS.get(kind, ("grids",)), "domain")
+        described = KINDS.get(kind)
+        keys: tuple[str, ...] = (*COMMON, *described.options, "domain")
         if self.private:
             self.choice("domain", PRIVATE, (PRIVATE,))
-            keys = (*COMMON, *KEPT.get(kind, ()), *ASKED.get(kind, ()), "domain")
+            keys = (*COMMON, *described.kept_options, *described.private_options, "domain")
         for key in plain:
             if key not in keys:
                 of = f"kind {kind!r}{' with a private domain' if self.private else ''}"
@@ -86,6 +74,17 @@ class Entry:
 
     def number(self, key: str) -> float | None:
         return self._typed(key, lambda v: is_number(v) and math.isfinite(v), "a finite number")
+
+    def nan(self) -> str:
+        """Whether NaN counts as a null or as a value outside the domain."""
+        return self.choice("nan", "null", ("null", "overflow"))
+
+    def limit(self, key: str, dtype: str) -> float | None:
+        """min or max of numbers; of dates and times in days or seconds since 1970."""
+        value = self.plain.get(key)
+        if value is not None and is_timely(dtype):
+            return moment_of(self.name, key, value, dtype)
+        return self.number(key)
 
     def flag(self, key: str, default: bool) -> bool:
         value = self._typed(key, lambda v: isinstance(v, bool), "true or false")
@@ -172,3 +171,23 @@ def kind_of(value: Any) -> str:
 
 def shown(value: Any) -> str:
     return repr(value) if isinstance(value, int | float | str | None) else kind_of(value)
+
+
+def is_timely(dtype: str) -> bool:
+    """Whether a type holds dates or times."""
+    return dtypes.family(dtype) in ("date", "timestamp")
+
+
+def moment_of(column: str, where: str, value: Any, dtype: str) -> float:
+    """Whole days or seconds since 1970 of a date or time in a document; infinities are returned
+    unchanged."""
+    if isinstance(value, float) and math.isinf(value):
+        return value
+    try:
+        return float(
+            epoch.coarse(value.isoformat() if isinstance(value, date) else str(value), dtype)
+        )
+    except ValueError:
+        raise fail(
+            column, where, f"expected an ISO date or time (whole seconds), got {shown(value)}"
+        ) from None

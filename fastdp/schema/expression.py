@@ -16,9 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ..errors import SchemaError
-from . import dtypes
-from .columns import Categorical, Column, Integer, Part
-from .derived import Timestamp
+from .columns import Column
 
 
 class Described(Protocol):
@@ -112,11 +110,10 @@ class Expression:
         timestamp field: the code column of that part if there is one, else the part of its code
         column `date`."""
         field = self._schema.fields.get(name)
-        if isinstance(field, Timestamp):
-            if part in field.names:
-                return field.names[part], ""
-            if part != "hour" and "date" in field.names:
-                return field.names["date"], part
+        if field is not None and field.calendar:
+            found = field.calendar_column(part)
+            if found is not None:
+                return found
             raise SchemaError(
                 f"{self.text!r}: column {name!r} has neither a part {part!r} nor a date to "
                 "compute it from"
@@ -217,7 +214,7 @@ class Expression:
 def is_time(schema: Described, name: str) -> bool:
     """Whether the name is that of a timestamp field that is written as one value."""
     field = schema.fields.get(name)
-    return isinstance(field, Timestamp) and field.output == "value"
+    return field is not None and field.is_moment
 
 
 def _same(left: Any, right: Any) -> Any:
@@ -240,27 +237,7 @@ def column_values(schema: Described, name: str) -> np.ndarray:
     bool or datetime64); SchemaError if a code stands for several values."""
     if is_time(schema, name):
         raise SchemaError(f"column {name!r}: whole times are for times that follow from them")
-    column = schema.columns[name]
-    if isinstance(column, Integer):
-        return np.arange(column.min, column.max + 1, dtype=np.int64)
-    if isinstance(column, Part):
-        field = schema.fields[column.of]
-        if isinstance(field, Timestamp) and column.part == "date":
-            return np.arange(field.span[0], field.span[1] + 1).astype("datetime64[D]")
-        return np.arange(column.base, dtype=np.int64) + column.first
-    if isinstance(column, Categorical):
-        family = dtypes.family(column.dtype)
-        if family == "date":
-            return np.array(column.values, "datetime64[D]")
-        if family == "timestamp":
-            return np.array([str(v).split("+")[0] for v in column.values], "datetime64[us]")
-        if family == "decimal":
-            return np.array([float(v) for v in column.values])
-        return np.array(column.values)
-    raise SchemaError(
-        f"column {name!r}: each of its bins covers many values, so expressions cannot "
-        "use it; use order or listed values"
-    )
+    return schema.columns[name].code_values()
 
 
 def _date_part(column: Column, values: np.ndarray, part: str) -> np.ndarray:

@@ -19,7 +19,6 @@ from typing import Any
 from .._util.files import as_path
 from ..errors import SchemaError, UsageError
 from . import document
-from .columns import Integer, Numeric
 from .document import FORMAT
 from .schema import Schema
 
@@ -241,8 +240,7 @@ class LinkedSchema:
 
 
 def _has_levels(schema: Schema, name: str) -> bool:
-    column = schema.columns[name]
-    return isinstance(column, Integer) or (isinstance(column, Numeric) and not column.timely)
+    return schema.columns[name].summable
 
 
 def _declared_levels(name: str, declared: Any, schema: Schema) -> tuple[str, ...]:

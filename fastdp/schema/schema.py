@@ -22,9 +22,9 @@ from .._util.texttable import plural
 from ..domain import Domain
 from ..errors import SchemaError, UsageError
 from . import constraints as public_knowledge, document, importers, ordering, sdv, value_lists
-from .amounts import Amount, amount_of
+from .amounts import Amount
 from .builtin import nist
-from .columns import Column, Numeric
+from .columns import Column
 from .constraints import Constraint
 from .derived import shifts_per_day
 from .dialect import Dialect
@@ -95,9 +95,9 @@ class Schema:
                 where = f"output {extra.name!r}, field 'from'"
                 raise SchemaError(f"{where}: there is no shift column {extra.of!r} {shifts}")
         for name, column in self.columns.items():
-            rank = column.rank if isinstance(column, Numeric) else None
+            rank = column.rank
             leader = None if rank is None else self.columns.get(rank.like)
-            if rank is not None and not (isinstance(leader, Numeric | Pending) and _leads(leader)):
+            if rank is not None and (leader is None or not leader.leads_ranks):
                 raise SchemaError(
                     f"column {name!r}, field 'rank': {rank.like!r} must be a numeric "
                     "column without "
@@ -125,13 +125,13 @@ class Schema:
     @cached_property
     def amounts(self) -> dict[str, Amount]:
         """How the fields in `exact` are read as exact numbers."""
-        found = {name: amount_of(self.fields[name]) for name in self.exact}
+        found = {name: self.fields[name].amount() for name in self.exact}
         return {name: amount for name, amount in found.items() if amount is not None}
 
     @cached_property
     def order_columns(self) -> tuple[str, ...]:
         """The code columns by which the rows of a user are in order, most significant first."""
-        return tuple(c for name in self.order for c in ordering.columns_of(self.fields[name]))
+        return tuple(c for name in self.order for c in self.fields[name].order_columns())
 
     @cached_property
     def pending(self) -> dict[str, Pending]:
@@ -141,15 +141,13 @@ class Schema:
     @cached_property
     def measured(self) -> tuple[str, ...]:
         """The columns whose means within bins the run has to find (`means = "private"`)."""
-        numeric = {name: c for name, c in self.columns.items() if isinstance(c, Numeric)}
-        return tuple(name for name, c in numeric.items() if c.means == "private")
+        return tuple(name for name, c in self.columns.items() if "means" in c.to_find)
 
     @cached_property
     def atomic(self) -> tuple[str, ...]:
         """The columns whose frequent values the run has to find (`atoms = "private"`)."""
-        found = {n: c.stated.get("atoms") for n, c in self.pending.items()}
-        found |= {n: c.atoms for n, c in self.columns.items() if isinstance(c, Numeric)}
-        return tuple(n for n, atoms in found.items() if atoms == "private")
+        found = {**self.pending, **self.columns}
+        return tuple(name for name, c in found.items() if "atoms" in c.to_find)
 
     @property
     def unfinished(self) -> tuple[str, ...]:
@@ -256,7 +254,7 @@ class Schema:
         """The same schema, by which these fields are also read as exact numbers."""
         exact = tuple(sorted(set(names)))
         for name in exact:
-            if name in self.fields and amount_of(self.fields[name]) is None:
+            if name in self.fields and self.fields[name].amount() is None:
                 raise SchemaError(f"exact: {name!r} is not a column of numbers, dates or times")
         return self if exact == self.exact else replace(self, exact=exact)
 
@@ -396,10 +394,6 @@ class Schema:
         to the run (`domain = "private"`).
         """
         return cls.from_dict(sdv.from_sdv(metadata, table=table, user=user, columns=columns or {}))
-
-
-def _leads(column: Numeric | Pending) -> bool:
-    return column.rank is None if isinstance(column, Numeric) else column.wanted == "numeric"
 
 
 def _policy(policy: Any) -> str:

@@ -5,20 +5,19 @@ A transform is a pair of functions on arrays (`split`, `join`) and the numbers o
 parts. `divmod` and `hhmm` are general; transforms for particular data sets are in `builtin`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from .builtin import census1940
-from .columns import fail
+from .columns import Uniform, fail
+from .derived import Split
 
-Uniform = Callable[[str], np.ndarray]
 CLOCK_STEPS = (86_400, 3600, 1800, 900, 300, 60, 1)
 """Grids, in seconds, that times of day may lie on. They are public."""
 MIDNIGHT = 0.8
 """Times of which this share is at midnight are days (senators' terms: 88 %)."""
-Split = tuple[list[np.ndarray], np.ndarray]
 
 
 class NamedTransform(Protocol):

@@ -6,6 +6,7 @@ All of it is public: declared in the schema, or released by a run before its sch
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -25,6 +26,28 @@ OPTIONS = ("atoms", "step", "endings", "grids", "means", "rank")
 
 def fail(column: str, where: str, why: str) -> SchemaError:
     return SchemaError(f"column {column!r}, field {where!r}: {why}")
+
+
+def without_none(**options: Any) -> dict[str, Any]:
+    """The options that are not None."""
+    return {key: value for key, value in options.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Tail:
+    """Public distribution from which decoding draws values in an open bin: the distance of the
+    value from the bin's finite edge.
+
+    `exponential`: exponential with the given mean (geometric for whole numbers), cut off at the
+    column's min or max; `uniform`: uniform over distances from 0 to `width`.
+    """
+
+    law: str = "exponential"
+    mean: float | None = None
+    width: float | None = None
+
+    def to_plain(self) -> dict[str, Any]:
+        return without_none(law=self.law, mean=self.mean, width=self.width)
 
 
 class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

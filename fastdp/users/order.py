@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from ..domain import Domain
 from ..measurement import Measurement
 from ..schema import Schema
-from ..schema.columns import Numeric
 from ..userkeys import MOST_CODES, Succession
 from .people import Codes
 from .rates import GROUPS, Rates, Roles
@@ -46,9 +45,7 @@ def to_ask(schema: Schema, domain: Domain, roles: Roles) -> Succession:
     own = [n for n in roles.repeated if n in domain]
     own += [n for n in domain if n not in (*own, *roles.constant)]
     own = [n for n in own if n not in order and 1 < domain[n] <= MOST_CODES]
-    values = [
-        n for n in own if not isinstance(schema.columns[n], Numeric)
-    ]  # the same bins are not one thing
+    values = [n for n in own if not schema.columns[n].binned]  # the same bins are not one thing
     labels = {n: (domain[n], tuple(schema.columns[n].labels())) for n in values}
     pairs = [(x, y) for x in values for y in values if x != y and labels[x] == labels[y]][
         : MOST_ASKED // 4

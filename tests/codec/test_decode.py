@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from fastdp._core import codes as core
-from fastdp.codec.bins import bins_of
-from fastdp.codec.decode import decode, stream_key
+from fastdp.codec.decode import decode
+from fastdp.codec.draws import stream_key
 from fastdp.codec.encode import encode_batch
 from fastdp.errors import UsageError
 from fastdp.schema import Schema, dtypes
+from fastdp.schema.bins import bins_of
 from fastdp.schema.document import builtin_names
 
 from ..reference import codes as slow

@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 import fastdp
-from fastdp.codec.bins import bins_of, has_tail, tilt
 from fastdp.codec.decode import decode
 from fastdp.codec.encode import encode_batch
 from fastdp.errors import SchemaError
+from fastdp.schema.bins import bins_of, has_tail, tilt
 
 ROWS = 40_000
 

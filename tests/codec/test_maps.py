@@ -12,7 +12,7 @@ import fastdp
 from fastdp.codec import maps
 from fastdp.codec.encode import encode_batch, type_problems
 from fastdp.schema import Schema
-from fastdp.schema.decimal_places import DIGITS
+from fastdp.schema.kinds.places import DIGITS
 
 from ..reference.codes import encode_value
 

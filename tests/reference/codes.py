@@ -3,7 +3,10 @@
 import math
 from decimal import Decimal
 
-from fastdp.schema.columns import Categorical, Column, Integer, Numeric
+from fastdp.schema.columns import Column
+from fastdp.schema.kinds.categorical import Categorical
+from fastdp.schema.kinds.integer import Integer
+from fastdp.schema.kinds.numeric import Numeric
 from tests.reference.sample import GOLDEN, mix
 
 DROP = None

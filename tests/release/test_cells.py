@@ -13,7 +13,7 @@ from fastdp.privacy.clip import outstanding
 from fastdp.release import cells
 from fastdp.release.cells import CALENDAR_CELLS, Line, agree, calendar, extents
 from fastdp.release.partitions import Grid
-from fastdp.schema.columns import Numeric
+from fastdp.schema.kinds.numeric import Numeric
 from fastdp.schema.transforms import CLOCK_STEPS, MIDNIGHT
 
 SIGMA = 4.0

@@ -10,7 +10,9 @@ EDGES = ["(-inf, 0)", *(f"[{10 * i}, {10 * i + 10})" for i in range(9)), "[90, i
 
 
 def column(name: str, labels: list[str], kind: str = "categorical") -> Any:
-    return SimpleNamespace(name=name, source=name, kind=kind, labels=lambda: list(labels))
+    ordered = kind != "categorical"
+    about = {"name": name, "source": name, "kind": kind, "ordered": ordered}
+    return SimpleNamespace(**about, labels=lambda: list(labels))
 
 
 def schema(user: str | None = "taxi_id") -> Any:

@@ -18,7 +18,7 @@ from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...queries import Binned
 from ...schema import Schema
-from ..shared.code_compression import Compression, is_text, numberless
+from ..shared.code_compression import Compression, numberless
 from ..shared.merged_codes import Merged
 from ..shared.one_ways import NOISE
 
@@ -43,7 +43,7 @@ def ordered(merged: Merged, schema: Schema) -> dict[str, np.ndarray]:
     values, of nulls and of values outside the domain."""
     out = {}
     for a, column in schema.columns.items():
-        if a in merged.domain and not is_text(column):
+        if a in merged.domain and not column.is_text:
             codes = merged.compression.code_map(a)
             out[a] = np.bincount(codes) > 1
             out[a][codes[column.base :]] = True
@@ -56,7 +56,7 @@ def blank_codes(merged: Merged, schema: Schema) -> dict[str, np.ndarray]:
     leaves out) counts as numbers."""
     out = {}
     for a, column in schema.columns.items():
-        if a in merged.domain and not is_text(column):
+        if a in merged.domain and not column.is_text:
             codes = merged.compression.code_map(a)
             out[a] = np.bincount(codes, ~numberless(column)) == 0
     return out

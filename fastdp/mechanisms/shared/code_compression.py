@@ -25,7 +25,7 @@ from ...measurement import Measurement
 from ...model.row_facts import DrawnColumn
 from ...queries import Binned
 from ...schema import Schema
-from ...schema.columns import Categorical, Column
+from ...schema.columns import Column
 
 GOLDEN = (math.sqrt(5) - 1) / 2
 """Multiples of it, without their whole parts, are a sequence of low discrepancy: `spread` rows get
@@ -66,16 +66,11 @@ def merge_outside(keep: np.ndarray, classes: np.ndarray | None = None) -> np.nda
     return bins
 
 
-def is_text(column: Column) -> bool:
-    """Whether the values are texts, which have no order and no mean."""
-    return isinstance(column, Categorical) and isinstance(column.values[0], str)
-
-
 def numberless(column: Column) -> np.ndarray:
     """bool per code: those of nulls and of values outside the domain, in a column of numbers or
     times. They never share a code with numbers: a sum would count their rows as numbers. All False
     for texts."""
-    return np.arange(column.size) >= (column.size if is_text(column) else column.base)
+    return np.arange(column.size) >= (column.size if column.is_text else column.base)
 
 
 def merge_classes(

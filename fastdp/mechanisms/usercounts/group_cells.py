@@ -17,7 +17,6 @@ from msgspec import Struct
 from ...domain import Clique
 from ...errors import DataError, UsageError
 from ...schema import Schema
-from ...schema.columns import Categorical, Integer
 from ...userkeys import Groups
 from ..base import Public
 
@@ -203,12 +202,9 @@ def month_shifts(
 def _whole_values(schema: Schema, name: str) -> dict[int, int]:
     """Code -> whole number of a column of years or months (codes of null and overflow have
     none)."""
-    column = schema.columns[name]
-    if isinstance(column, Integer):
-        return dict(enumerate(range(column.min, column.max + 1)))
-    values = column.values if isinstance(column, Categorical) else ()
-    if not values or not all(isinstance(v, int) and not isinstance(v, bool) for v in values):
+    values = schema.columns[name].whole_values()
+    if values is None:
         raise UsageError(
             f"column {name!r}: expected years and months as whole numbers, as a list or a range"
         )
-    return dict(enumerate(int(v) for v in values))
+    return dict(enumerate(values))

@@ -4,7 +4,6 @@ layout."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -12,7 +11,6 @@ from msgspec import Struct
 from ..._util.lazy import pa
 from ...codec.decode import decode
 from ...schema import Schema
-from ...schema.columns import Categorical, Integer
 from .group_cells import codes_of
 
 MAX_WIDE = 1 << 24
@@ -93,10 +91,6 @@ def wide(schema: Schema, histogram: Histogram, epsilon: float) -> pa.Table | Non
 
 def value_names(schema: Schema, name: str) -> list[str]:
     """A text for each code of a column: the value as it is in the data, not its name."""
-    column, labels = schema.columns[name], schema.columns[name].labels()
-    values: Sequence = ()
-    if isinstance(column, Categorical):
-        values = column.values
-    elif isinstance(column, Integer):
-        values = range(column.min, column.max + 1)
-    return [str(v) for v in values] + labels[len(values) :]
+    column = schema.columns[name]
+    values, _ = column.shown_values()
+    return [str(value) for value in values] + column.labels()[column.base :]

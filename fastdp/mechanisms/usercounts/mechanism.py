@@ -365,7 +365,7 @@ def _columns(config: UserCounts, schema: Schema) -> tuple[str, ...]:
     if kind not in columns:
         raise UsageError(f"usercounts, field 'kind': expected one of the columns, got {kind!r}")
     for c in columns:
-        if schema.columns[c].kind == "numeric":
+        if schema.columns[c].binned:
             raise UsageError(
                 f"usercounts: column {c!r} is numeric; group by columns with listed values"
             )

@@ -8,7 +8,8 @@ from typing import Any
 from msgspec import Struct
 
 from ...errors import SchemaError
-from ..pending import MOST_WHOLE, PRIVATE
+from ..entry import PRIVATE
+from ..kinds.integer import MOST_WHOLE
 
 TYPES = ("text", "whole", "number", "boolean", "date", "time")
 """What a value can be. Standards have more types; each reader maps its own onto these."""

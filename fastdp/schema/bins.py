@@ -12,17 +12,58 @@ import math
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
+from typing import Protocol
 
 import numpy as np
 from msgspec import Struct
 
-from ..schema import dtypes
-from ..schema.coding import exact
-from ..schema.columns import Numeric, Tail
-from ..schema.epoch import time_range
+from . import dtypes
+from .coding import exact
+from .epoch import time_range
+from .within_bin import Grid, Rank, Tail
 
 _EXACT = 1 << 53
 """Floats hold all whole numbers up to this one."""
+
+
+class BinColumn(Protocol):
+    """A column whose codes are bins of numbers (`kinds.numeric`), as far as draws depend on it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def source(self) -> str: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def edges(self) -> tuple[float, ...]: ...
+    @property
+    def min(self) -> float | None: ...
+    @property
+    def max(self) -> float | None: ...
+    @property
+    def tail(self) -> Tail | None: ...
+    @property
+    def lower_tail(self) -> Tail | None: ...
+    @property
+    def whole(self) -> bool: ...
+    @property
+    def digits(self) -> int | None: ...
+    @property
+    def means(self) -> tuple[float, ...] | str | None: ...
+    @property
+    def grids(self) -> tuple[Grid, ...]: ...
+    @property
+    def rank(self) -> Rank | None: ...
+    @property
+    def timely(self) -> bool: ...
+    @property
+    def base(self) -> int: ...
+    @property
+    def overflow_code(self) -> int | None: ...
+    @property
+    def null_code(self) -> int | None: ...
+    def code_of(self, value: float) -> int | None: ...
 
 
 class Bins(Struct, frozen=True):
@@ -57,12 +98,12 @@ class GridBins(Struct, frozen=True):
     below: np.ndarray
 
 
-def digits(column: Numeric) -> int:
+def digits(column: BinColumn) -> int:
     """Digits after the point that are written; 0 for whole numbers and for unrounded floats."""
     return 0 if column.whole else column.digits or dtypes.decimal_scale(column.dtype)
 
 
-def _tail(column: Numeric, upper: bool) -> Tail:
+def _tail(column: BinColumn, upper: bool) -> Tail:
     stated = column.tail if upper else column.lower_tail
     if stated is not None:
         return stated
@@ -72,7 +113,7 @@ def _tail(column: Numeric, upper: bool) -> Tail:
     return Tail("exponential", mean=width if width > 0 else max(1.0, abs(near[0])))
 
 
-def _limits(column: Numeric) -> tuple[Fraction | float, Fraction | float]:
+def _limits(column: BinColumn) -> tuple[Fraction | float, Fraction | float]:
     """Smallest and largest number that may be written."""
     low = -math.inf if column.min is None else exact(column.min)
     high = math.inf if column.max is None else exact(column.max)
@@ -93,7 +134,7 @@ def _limits(column: Numeric) -> tuple[Fraction | float, Fraction | float]:
     return max(low, least), min(high, most)
 
 
-def has_tail(column: Numeric) -> bool:
+def has_tail(column: BinColumn) -> bool:
     """Whether numbers beyond finite edges are written: where a tail is stated, and `max` allows for
     it."""
     last = column.edges[-1]
@@ -104,7 +145,7 @@ def has_tail(column: Numeric) -> bool:
     )
 
 
-def bins_of(column: Numeric) -> tuple[Bins, list[int]]:
+def bins_of(column: BinColumn) -> tuple[Bins, list[int]]:
     """The bins by code, and the codes that decode to null."""
     edges = column.edges
     pairs = list(pairwise(column.edges))
@@ -174,7 +215,7 @@ def tilt(mean: float, width: float, whole: bool) -> float:
     return 0.0 if abs(low * width) < 1e-6 else 1 / low
 
 
-def _grids(column: Numeric, rows: list[tuple], unit: float) -> tuple[GridBins, ...]:
+def _grids(column: BinColumn, rows: list[tuple], unit: float) -> tuple[GridBins, ...]:
     """The column's grids in its bins. A draw that is on no grid may still fall on one. Let p_i be
     the shares of the values and 1 / step_i the densities of the grids, with sums P and D. A share Q
     = (P - D) / (1 - D) of the rows is drawn on grids, and grid i gets p_i - (1 - Q) / step_i of
@@ -236,12 +277,12 @@ def _moved(row: tuple, base: int) -> tuple:
     return lo - base, hi - base, mean, least, most
 
 
-def on_grid(column: Numeric) -> bool:
+def on_grid(column: BinColumn) -> bool:
     """Whether values are drawn as whole numbers of their last digit."""
     return column.whole or column.digits is not None or dtypes.family(column.dtype) == "decimal"
 
 
-def _bin(column: Numeric, a: float, b: float) -> tuple:
+def _bin(column: BinColumn, a: float, b: float) -> tuple:
     """lo, hi, mean, low, high of the bin [a, b); exact whole numbers on a grid."""
     least, most = _limits(column)
     scale = digits(column)
@@ -303,3 +344,42 @@ def _at_least(edge: float, dtype: str) -> float:
         near = np.float32(edge)
         return float(near if near >= edge else np.nextafter(near, np.float32(np.inf)))
     return edge
+
+
+def bin_numbers(column: BinColumn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """For each bin: the least mean that its rows may have, the number it stands for, the largest
+    mean. Infinite in open bins that public knowledge does not limit."""
+    bins, _ = bins_of(column)
+    n, unit = column.base, bins.unit
+    low, high, mean = bins.low[:n] / unit, bins.high[:n] / unit, bins.mean[:n] / unit
+    start, end = bins.lo[:n] / unit, bins.hi[:n] / unit
+    last = (end - 1 / unit) if bins.whole else end
+    middle = np.where(mean == 0, (start + last) / 2, np.where(mean > 0, start + mean, end + mean))
+    middle = np.clip(
+        np.array(column.means) if isinstance(column.means, tuple) else middle, low, high
+    )
+    for code, tail in ((0, column.lower_tail), (n - 1, column.tail)):
+        if (
+            tail is not None
+            and math.isinf(column.edges[0 if code == 0 else -1])
+            and tail.mean is not None
+        ):
+            # Public knowledge says how far the tail reaches: twice its mean is the allowance.
+            if code == 0:
+                low[0] = max(low[0], end[0] - 2 * tail.mean)
+            else:
+                high[-1] = min(high[-1], start[-1] + 2 * tail.mean)
+    limited = _limited(column)
+    low = np.where(limited[0], low, -math.inf)
+    high = np.where(limited[1], high, math.inf)
+    return low, middle, high
+
+
+def _limited(column: BinColumn) -> tuple[np.ndarray, np.ndarray]:
+    """Whether public knowledge limits each bin from below and from above."""
+    below, above = np.ones(column.base, bool), np.ones(column.base, bool)
+    below[0] = (
+        math.isfinite(column.edges[0]) or column.min is not None or column.lower_tail is not None
+    )
+    above[-1] = math.isfinite(column.edges[-1]) or column.max is not None or column.tail is not None
+    return below, above

@@ -1,6 +1,8 @@
 """A column whose codes say which grid of round numbers a value lies on. It is only counted, never
 written."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -9,21 +11,23 @@ from typing import Any, ClassVar
 import msgspec
 import numpy as np
 
-from .columns import Column
-from .within_bin import Grid
+from ..columns import Column
+from ..kind_registry import kind
+from ..within_bin import Grid
 
 MOST_PLACES = 4
 """All numbers with more decimals than this share one code."""
 DIGITS = tuple(Grid(10.0**-d) for d in range(MOST_PLACES + 1))
 
 
+@kind("places", internal=True)
 @dataclass(frozen=True, kw_only=True)
 class Places(Column):
     """Code i: the first of `grids` that the value lies on; the last code: it lies on none. A float
     lies on a number if it is the float nearest to it. Values that are not finite are null. By
     default code d is the smallest number of decimals, up to MOST_PLACES."""
 
-    kind: ClassVar[str] = "places"
+    options: ClassVar[tuple[str, ...]] = ("grids",)
     grids: tuple[Grid, ...] = DIGITS
 
     @property
@@ -33,6 +37,19 @@ class Places(Column):
     @property
     def can_overflow(self) -> bool:
         return False
+
+    @classmethod
+    def from_entry(cls, entry: Any, common: dict[str, Any]) -> Places:
+        """From a document that a run sends to other processes; no user writes one."""
+        grids = msgspec.convert(entry.list("grids"), tuple[Grid, ...] | None) or DIGITS
+        return cls(**common, dtype=entry.dtype("float64"), grids=grids)
+
+    @property
+    def encodes_numbers(self) -> bool:
+        return True
+
+    def codes_of_numbers(self, numbers: np.ndarray) -> np.ndarray:
+        return places(numbers, self.grids)
 
     def _own_plain(self) -> dict[str, Any]:
         return {} if self.grids == DIGITS else {"grids": msgspec.to_builtins(self.grids)}
