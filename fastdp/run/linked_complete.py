@@ -23,7 +23,6 @@ from ..measurement import Measurement
 from ..ondemand.complete import complete_codes, completed_values
 from ..ondemand.frames import Given, given_rows
 from ..ondemand.row_law import Codes, Known, RowLaw
-from ..schema.columns import Numeric
 from ..schema.linked_schema import LinkedSchema
 from ..tables.linked_tables import LEVELS, Links, level_codes
 from .linked_children import child_codes, last_clear_bin, places_of, rows_of
@@ -323,7 +322,8 @@ def _add_parents(
     for column, a in links.joined[name].items():
         given.known.codes[column] = parents.codes[a][owner].astype(np.int32)
         field = own.get(a)
-        if isinstance(field, Numeric) and isinstance(beside.get(column), Numeric):
+        child = beside.get(column)
+        if field is not None and field.binned and child is not None and child.binned:
             values = takeable(parents.values.column(field.source).combine_chunks())
             given.pinned[column] = numbers_of(field, values)[owner]
 
