@@ -143,7 +143,7 @@ format: build $(VENV)/.has-lint
 # The kernels under the address and undefined-behaviour sanitisers, built in a copy so that the core in use stays as it is.
 # libstdc++ is loaded early too: without it the sanitiser cannot follow the C++ exceptions of pyarrow.
 KERNEL_TESTS := tests/core tests/tables tests/codec tests/engines tests/public \
-  tests/model tests/estimate tests/privacy/test_noise_kernel.py tests/metrics/test_metrics.py tests/metrics/challenges
+  tests/model tests/ondemand tests/estimate tests/privacy/test_noise_kernel.py tests/metrics/test_metrics.py tests/metrics/challenges
 sanitize: build $(VENV)/.has-test
 	rm -rf build/sanitize && mkdir -p build/sanitize
 	cp -r fastdp csrc tests tools bench setup.py pyproject.toml README.md LICENSE build/sanitize

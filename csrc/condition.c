@@ -284,21 +284,6 @@ static int send_up(work *w, int32_t j, double *log_evidence, double *posterior, 
     return FDP_OK;
 }
 
-static inline int64_t search(const double *cum, int64_t n, double x) /* first k with cum[k] > x */
-{
-    int64_t low = 0;
-    while (n > 0) {
-        int64_t half = n / 2;
-        if (cum[low + half] > x) {
-            n = half;
-        } else {
-            low += half + 1;
-            n -= half + 1;
-        }
-    }
-    return low;
-}
-
 /* Codes of node j's attribute for the rows of one group, which agree in all that they depend on. */
 static void draw_group(work *w, int32_t j, const int32_t *rows, int32_t n, const int32_t *of_row,
                        const int64_t *number, uint64_t seed, int32_t *codes, int32_t *sent) {
@@ -330,8 +315,7 @@ static void draw_group(work *w, int32_t j, const int32_t *rows, int32_t n, const
     for (int32_t i = 0; i < n; i++) {
         int64_t r = w->things[rows[i]];
         double x = unit(mix(stream_key(seed, (uint64_t)number[r], (uint64_t)j, VALUES) + GOLDEN)) * total;
-        int64_t k = search(cum, last, x);
-        codes[r * plan->attributes + a] = (int32_t)k;
+        codes[r * plan->attributes + a] = (int32_t)search(cum, last + 1, x);
     }
 }
 

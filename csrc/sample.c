@@ -75,18 +75,6 @@ static void round_runs(const law *l, uint32_t n, double u, uint32_t *out) {
     for (; done < n; done++) out[done] = (uint32_t)l->last;
 }
 
-static inline uint32_t search(const double *cum, int64_t n, double x) /* first k with cum[k] > x */
-{
-    const double *base = cum;
-    while (n > 1) {
-        int64_t half = n / 2;
-        base +=
-            half & -(int64_t)(base[half - 1] <= x); /* no branch: it would be mispredicted half the time */
-        n -= half;
-    }
-    return (uint32_t)(base - cum);
-}
-
 static void independent(const law *l, uint32_t n, stream *s, double *cum, uint32_t *out) {
     double c = 0;
     for (int64_t k = 0; k <= l->last; k++) cum[k] = c += l->p[k] * l->factor;

@@ -1,4 +1,5 @@
-/* The sampler's random numbers: streams named by (seed, shard, node, purpose), and a shuffle. */
+/* Random numbers of the samplers: streams named by (seed, shard, node, purpose), a draw by cumulative weights,
+ * and a shuffle. */
 #ifndef FDP_SAMPLE_RANDOM_H
 #define FDP_SAMPLE_RANDOM_H
 
@@ -41,6 +42,18 @@ static inline double unit(uint64_t bits) /* in [0, 1), a multiple of 2^-53 */
 static inline uint64_t below(uint64_t bits, uint64_t n) /* uniform in 0..n-1 to within n / 2^64 */
 {
     return (uint64_t)(((u128)bits * n) >> 64);
+}
+
+/* The first k with cum[k] > x, of n ascending numbers; n - 1 where there is none. */
+static inline uint32_t search(const double *cum, int64_t n, double x) {
+    const double *base = cum;
+    while (n > 1) {
+        int64_t half = n / 2;
+        base +=
+            half & -(int64_t)(base[half - 1] <= x); /* no branch: it would be mispredicted half the time */
+        n -= half;
+    }
+    return (uint32_t)(base - cum);
 }
 
 /* Fisher-Yates. Up to 1024 values one 64-bit number serves two swaps: 32 bits are uniform over so few to

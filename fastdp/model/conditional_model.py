@@ -81,15 +81,16 @@ class ConditionalModel:
         self.steps = _steps(model.domain, model.nodes, root)
         number = {name: i for i, name in enumerate(model.domain)}
         self._number = number
-        lowered = []
+        self.lowered = []
         for step in self.steps:
             sums = step.table.sum(axis=1)
             inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
             overall = np.ascontiguousarray(step.table.sum(axis=0))
             sep = [number[a] for a in step.sep]
-            own = (number[step.column], sep, _strides(model.domain.shape(step.sep)))
-            lowered.append((*own, step.table, inverse, overall, step.children))
-        self._tree = Tree(lowered, model.domain.shape(tuple(model.domain)))
+            strides = _strides(model.domain.shape(step.sep))
+            column = number[step.column]
+            self.lowered.append((column, sep, strides, step.table, inverse, overall, step.children))
+        self._tree = Tree(self.lowered, model.domain.shape(tuple(model.domain)))
 
     def draw(
         self,

@@ -1,7 +1,8 @@
-/* Kernels of the model: inference, the dual, raking, sampling, marginals of many cliques, ancestors, sizes
- * of trees, halving, whole tables. */
+/* Kernels of the model: inference, the dual, raking, sampling, conditional rows, marginals of many cliques,
+ * ancestors, sizes of trees, halving, whole tables. */
 #include "ancestors.h"
 #include "cliques.h"
+#include "condition.h"
 #include "dual.h"
 #include "halve.h"
 #include "harness.h"
@@ -440,14 +441,56 @@ static void tables(cross_case *c) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
+/* sizes, then the nodes: 1 facts [, 4]: attribute, sep_len, separator cells, children_len; 2 separators; 3
+ * strides; 4 tables; 5 inverse; 6 overall; 7 children; 8 where each attribute's likelihoods begin, -1: none;
+ * 9 likelihoods; 10 hard and 11 soft evidence; 12 start; 13 numbers of rows; 14 seed -> 15 log probabilities;
+ * 16 codes; 17 distribution of the first node's attribute */
+static void condition(cross_case *c) {
+    int64_t nodes = COUNT(1) / 4, attributes = COUNT(0), count = COUNT(12) - 1;
+    fdp_condition_node *all = zeros(nodes, sizeof *all);
+    const double **likelihood = zeros(attributes, sizeof *likelihood);
+    const int32_t *sep = AT(int32_t, 2), *children = AT(int32_t, 7);
+    const int64_t *stride = AT(int64_t, 3), *sizes = AT(int64_t, 0);
+    const double *table = AT(double, 4), *inverse = AT(double, 5), *overall = AT(double, 6);
+    for (int64_t i = 0; i < nodes; i++) {
+        const int64_t *f = AT(int64_t, 1) + 4 * i;
+        int64_t size = sizes[f[0]];
+        all[i] = (fdp_condition_node){(int32_t)f[0], (int32_t)f[1], sep,           stride,  table,
+                                      inverse,       overall,       (int32_t)f[3], children};
+        sep += f[1];
+        stride += f[1];
+        table += f[2] * size;
+        inverse += f[2];
+        overall += size;
+        children += f[3];
+    }
+    for (int64_t a = 0; a < attributes; a++) {
+        int64_t at = AT(int64_t, 8)[a];
+        likelihood[a] = at < 0 ? NULL : AT(double, 9) + at;
+    }
+    fdp_condition_plan p = {(int32_t)attributes, sizes, (int32_t)nodes, all, likelihood};
+    double *logs = cross_room(c, 15), *chances = cross_room(c, 17);
+    int32_t *codes = cross_room(c, 16);
+    cross_code(c, fdp_condition(&p, count, AT(int32_t, 10), AT(int32_t, 11), AT(int64_t, 12), AT(int64_t, 13),
+                                (uint64_t)WHOLE(14), logs, codes, chances));
+    cross_same(c, 15, logs);
+    cross_same(c, 16, codes);
+    cross_same(c, 17, chances);
+    free(all);
+    free(likelihood);
+    free(logs);
+    free(chances);
+    free(codes);
+}
+
 /* sizes, graph -> cells */
 static void treesize(cross_case *c) {
     ONE_OUTPUT(uint64_t, 2, fdp_treesize((int)COUNT(0), AT(uint64_t, 0), AT(uint64_t, 1), out));
 }
 
 const cross_kernel cross_model[] = {
-    {"infer64", infer64},   {"infer32", infer32}, {"vectors", vectors}, {"dual", dual},
-    {"rake", rake},         {"sample", sample},   {"cliques", cliques}, {"ancestors", ancestors},
-    {"treesize", treesize}, {"halve", halve},     {"tables", tables},   {"exchange", exchange},
-    {NULL, NULL},
+    {"infer64", infer64},     {"infer32", infer32}, {"vectors", vectors}, {"dual", dual},
+    {"rake", rake},           {"sample", sample},   {"cliques", cliques}, {"ancestors", ancestors},
+    {"treesize", treesize},   {"halve", halve},     {"tables", tables},   {"exchange", exchange},
+    {"condition", condition}, {NULL, NULL},
 };

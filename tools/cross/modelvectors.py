@@ -10,13 +10,16 @@ import numpy as np
 
 import fastdp
 from fastdp._core import cliques, halve, infer, rake, sample as sample_core, tables, treesize
+from fastdp._core.condition import Tree
 from fastdp.domain import Domain
 from fastdp.estimate.dual.dual_plan import DualPlan, plan_dual
 from fastdp.estimate.dual.region_graph import Regions
 from fastdp.estimate.flow import functionals
 from fastdp.model import layout
+from fastdp.model.conditional_model import ConditionalModel
 from fastdp.model.junction_tree import junction_tree
 from tests.estimate.test_dual import made as made_dual, problem_of
+from tests.model.test_conditional import random_evidence, random_model
 from tests.model.test_infer import random_case
 
 from .casefile import DOUBLE, SINGLE, File
@@ -252,6 +255,49 @@ def rake_cases(out: File, rng: np.random.Generator) -> None:
         out.case("rake", inputs, [table, np.array([squares])], DOUBLE)
 
 
+def condition_cases(out: File, rng: np.random.Generator) -> None:
+    """Rows of random trees given hard and soft evidence. A draw compares a uniform number with sums
+    of products, which both processors round alike (csrc/condition.c fuses nothing)."""
+    for seed in range(12):
+        own = np.random.default_rng(seed)
+        model = random_model(own)
+        tree = ConditionalModel(model)
+        evidence = random_evidence(own, model.domain, 60)
+        # The harness compares shares of the largest value, so without impossible rows.
+        evidence = evidence.of_rows(np.flatnonzero(np.isfinite(tree.log_probability(evidence))))
+        names = list(model.domain)
+        sep = Pool("i4")
+        stride = Pool("i8")
+        tables_ = Pool("f8")
+        inverse = Pool("f8")
+        overall = Pool("f8")
+        children = Pool("i4")
+        facts = []
+        for attribute, above, strides, table, one_over, total, below in tree.lowered:
+            facts.append([attribute, len(above), len(one_over), len(below)])
+            sep.add(above), stride.add(strides), tables_.add(table)
+            inverse.add(one_over), overall.add(total), children.add(below)
+        likely = Pool("f8")
+        begins = [likely.add(evidence.likelihood[a]) for a in names]
+        start = np.arange(evidence.rows + 1, dtype=np.int64) * 3
+        number = rng.integers(0, 1 << 40, 3 * evidence.rows)
+        logs, codes, chances = Tree(tree.lowered, model.domain.shape(tuple(names))).run(
+            evidence.hard,
+            evidence.soft,
+            start,
+            number,
+            seed,
+            [evidence.likelihood[a] for a in names],
+            True,
+            True,
+        )
+        shape = np.array(model.domain.shape(tuple(names)), np.int64)
+        pools = [x.all() for x in (sep, stride, tables_, inverse, overall, children)]
+        inputs = [shape, flat(facts, 4), *pools, np.array(begins, np.int64), likely.all()]
+        inputs += [evidence.hard, evidence.soft, start, number, seed]
+        out.case("condition", inputs, [logs, codes, chances], DOUBLE)
+
+
 def sample_cases(out: File, rng: np.random.Generator) -> None:
     """Rows of a fitted model, by both methods."""
     domain = Domain({"a": 5, "b": 300, "c": 4, "d": 6})
@@ -446,6 +492,7 @@ PARTS = (
     dual_cases,
     rake_cases,
     sample_cases,
+    condition_cases,
     other_cases,
     size_cases,
     ancestor_cases,
