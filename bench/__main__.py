@@ -258,7 +258,7 @@ BENCHES = {
     ),
     "on_demand": Bench(
         "partial rows completed: seconds; a model's predictions beside boosting",
-        (("--rows", "5000"),),
+        (("--rows", "5000", "--no-save"),),
         ((),),
     ),
     "linked": Bench(

@@ -2,8 +2,10 @@
 
     python -m bench.on_demand [--rows 60000] [--epsilon 4] [--picture FILE]
 
-Simulated taxi trips. Times are of 100,000 partial rows. Predictions of payment_type are scored on fresh
-trips; boosting (scikit-learn) is trained on the run's synthetic rows, and on the true rows.
+Simulated taxi trips. Times are of 100,000 partial rows, of runs by `mst` and by `cliquetree` (whose users
+are in groups). One value has its probability set to 1e-6 in the model. Predictions of payment_type are
+scored on fresh trips. Boosting (scikit-learn, one thread) is trained on the run's synthetic rows, and on the
+true rows. Figures go to bench/results/on-demand.json.
 """
 
 from __future__ import annotations
@@ -11,8 +13,14 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+os.environ.setdefault(
+    "OMP_NUM_THREADS", "1"
+)  # boosting's threads wait for each other on a busy machine
 
 import numpy as np
 import pyarrow as pa
@@ -20,58 +28,103 @@ import pyarrow.compute as pc
 
 import fastdp
 from fastdp.answers.values import values_of
+from fastdp.model.graphical_model import Model, Node
+
+from . import machine
 
 PARTIAL = 100_000
-TARGET = "payment_type"
-TREES, TRAINED = 30, 20_000
-"""Rounds of boosting, and rows that it is trained on: a minute on a busy machine."""
+RARE = 1e-6
+TARGET, AREA = "payment_type", "pickup_community_area"
+TREES, TRAINED = 100, 20_000
+"""Rounds of boosting, and rows that it is trained on."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=60_000)
     parser.add_argument("--epsilon", type=float, default=4.0)
-    parser.add_argument("--mechanism", default="mst")
     parser.add_argument("--picture", type=Path)
+    parser.add_argument("--no-save", action="store_true")
     asked = parser.parse_args()
     trips = fastdp.simulate.taxi(asked.rows, seed=1)
-    how: dict[str, Any] = {"schema": "taxi-deid2", "mechanism": asked.mechanism}
-    run = fastdp.synthesize(
-        trips, epsilon=asked.epsilon, delta=2.5e-5, seed=1, sample_seed=2, **how
+    fresh = fastdp.simulate.taxi(20_000, seed=2)
+    figures: dict[str, Any] = {"rows": asked.rows, "epsilon": asked.epsilon, "partial": PARTIAL}
+    for mechanism in ("mst", "cliquetree"):
+        how = {"schema": "taxi-deid2", "mechanism": mechanism, "seed": 1, "sample_seed": 2}
+        run = fastdp.synthesize(trips, epsilon=asked.epsilon, delta=2.5e-5, **how)
+        print(f"{mechanism}, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
+        figures[mechanism] = {"seconds": times(run), "prediction": scores(run, fresh)}
+        if asked.picture is not None and mechanism == "mst":
+            asked.picture.write_text(picture(run, rarest(run)[0]), "utf-8")
+    names = [f.source for f in run.schema.fields.values() if f.source != TARGET]
+    figures["boosting on true rows"] = boosted(trips, names, fresh)
+    if not asked.no_save:
+        machine.keep("on-demand", figures)
+
+
+def timed(name: str, run: fastdp.Run, frame: Any) -> dict[str, float]:
+    start, processor = time.perf_counter(), machine.processor_seconds()
+    run.complete(frame, seed=1)
+    found = {
+        "seconds": round(time.perf_counter() - start, 2),
+        "of processors": round(machine.processor_seconds() - processor, 2),
+    }
+    print(
+        f"| {name} | {found['seconds']} s, {found['of processors']} s of processors |", flush=True
     )
-    print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
-    rare = times(run)
-    if asked.picture is not None:
-        asked.picture.write_text(picture(run, rare), "utf-8")
-    scores(run, trips)
+    return found
 
 
-def timed(name: str, run: fastdp.Run, frame: Any) -> pa.Table:
-    start = time.perf_counter()
-    made = run.complete(frame, seed=1)
-    print(f"| {name} | {time.perf_counter() - start:.2f} s |")
-    return made
-
-
-def times(run: fastdp.Run) -> int:
-    """Prints a table of seconds; returns the rarest pickup area."""
-    areas = run.schema.columns["pickup_community_area"]
-    chances = run._law.chances("pickup_community_area", _nothing())[0]
+def rarest(run: fastdp.Run) -> tuple[int, int]:
+    """(value, code) of the rarest pickup area of the model."""
+    areas = run.schema.columns[AREA]
+    chances = run._law.chances(AREA, _nothing())[0]
     some = np.flatnonzero((chances > 0) & (np.arange(areas.size) < areas.base))
     code = int(some[np.argmin(chances[some])])
-    value = int(values_of(areas)[code].as_py())
+    return int(values_of(areas)[code].as_py()), code
+
+
+def with_rare(run: fastdp.Run) -> tuple[fastdp.Run, int, float]:
+    """The run with a model in which the rarest pickup area has about the probability `RARE`; that
+    area, and its probability."""
+    value, code = rarest(run)
+    chance = float(run._law.chances(AREA, _nothing())[0, code])
+    while chance > 1.05 * RARE:
+        run = replace(run, model=_scaled(run.model, code, RARE / chance))
+        chance = float(run._law.chances(AREA, _nothing())[0, code])
+    return run, value, chance
+
+
+def _scaled(model: Any, code: int, part: float) -> Model:
+    """The model with the weights of one pickup area times `part`."""
+    own = int(model.merged[AREA][code]) if AREA in model.merged else code
+    nodes = []
+    for node in model.nodes:
+        table = np.array(node.table, np.float64)
+        if AREA in node.res:
+            cube = table.reshape(model.domain.shape(node.axes))
+            np.moveaxis(cube, node.axes.index(AREA), 0)[own] *= part
+        nodes.append(Node(node.sep, node.res, table))
+    scaled = Model(model.domain, nodes, total=model.total)
+    scaled.merged, scaled.facts = model.merged, model.facts
+    return scaled
+
+
+def times(run: fastdp.Run) -> dict[str, dict[str, float]]:
+    """Prints a table of seconds."""
+    other, value, chance = with_rare(run)
     print(f"| {PARTIAL:,} partial rows | seconds |\n|---|---|")
-    timed(f"one value of probability {chances[code]:.1e}", run, _one(value))
+    rare = timed(f"one value of probability {chance:.1e}", other, _one(value))
     source = run.sample(PARTIAL, seed=3)
-    timed("three columns given", run, source.select(["pickup_community_area", "fare", TARGET]))
+    three = timed("three columns given", run, source.select([AREA, "fare", TARGET]))
     rng = np.random.default_rng(1)
     holes = {}
     for name in source.column_names:
         if name != run.schema.user:
             lost = pa.array(rng.random(PARTIAL) < 0.5)
             holes[name] = pc.if_else(lost, pa.scalar(None, source[name].type), source[name])
-    timed("half of all values null, at random", run, pa.table(holes))
-    return value
+    half = timed("half of all values null, at random", run, pa.table(holes))
+    return {"one rare value": {**rare, "probability": chance}, "three columns": three, "half": half}
 
 
 def _nothing():
@@ -84,29 +137,43 @@ def _one(value: int) -> dict[str, list[int]]:
     return {"pickup_community_area": [value] * PARTIAL}
 
 
-def scores(run: fastdp.Run, trips: pa.Table) -> None:
+def scores(run: fastdp.Run, fresh: pa.Table) -> dict[str, Mapping[str, float]]:
     """Prints accuracy and logarithmic loss on fresh trips."""
-    from sklearn.ensemble import HistGradientBoostingClassifier
-    from sklearn.metrics import accuracy_score, log_loss
-
-    fresh = fastdp.simulate.taxi(20_000, seed=2)
     names = [f.source for f in run.schema.fields.values() if f.source != TARGET]
-    true = fresh[TARGET].to_numpy()
     made = run.classifier(TARGET)
-    chances = {"the model (no training)": (made.classes_, made.predict_proba(fresh.select(names)))}
-    for name, rows in (("boosting on synthetic rows", run.data), ("boosting on true rows", trips)):
-        booster = HistGradientBoostingClassifier(random_state=1, max_iter=TREES)
-        some = rows.slice(0, TRAINED)
-        booster.fit(_matrix(some, names), some[TARGET].to_numpy())
-        chances[name] = (booster.classes_, booster.predict_proba(_matrix(fresh, names)))
-    print("| prediction of payment_type | right | log loss |\n|---|---|---|")
-    labels = np.unique(np.concatenate([true, *(c for c, _ in chances.values())]))
-    for name, (classes, p) in chances.items():
-        wide = np.full((len(true), len(labels)), 1e-6)
-        wide[:, np.searchsorted(labels, classes)] += p
-        wide /= wide.sum(axis=1, keepdims=True)
-        right = accuracy_score(true, labels[wide.argmax(axis=1)])
-        print(f"| {name} | {right:.1%} | {log_loss(true, wide, labels=labels):.3f} |")
+    start = time.perf_counter()
+    chances = made.predict_proba(fresh.select(names))
+    model = score("the model (no training)", fresh, made.classes_, chances)
+    model["seconds"] = round(time.perf_counter() - start, 2)
+    return {"model": model, "boosting on synthetic rows": boosted(run.data, names, fresh)}
+
+
+def boosted(rows: pa.Table, names: list[str], fresh: pa.Table) -> dict[str, float]:
+    """The score of boosting that was trained on these rows."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    start = time.perf_counter()
+    booster = HistGradientBoostingClassifier(random_state=1, max_iter=TREES)
+    some = rows.slice(0, TRAINED)
+    values, times_seen = np.unique(some[TARGET].to_numpy(), return_counts=True)
+    common = pa.array(values[times_seen >= 10])  # boosting stops by rows that it sets aside
+    some = some.filter(pc.is_in(some[TARGET], common))
+    booster.fit(_matrix(some, names), some[TARGET].to_numpy())
+    chances = booster.predict_proba(_matrix(fresh, names))
+    found = score("boosting", fresh, booster.classes_, chances)
+    return {**found, "seconds": round(time.perf_counter() - start, 2)}
+
+
+def score(name: str, fresh: pa.Table, classes: np.ndarray, chances: np.ndarray) -> dict[str, float]:
+    """The share of right guesses, and the mean of -log(probability of the truth), at most that of
+    1e-6."""
+    true = fresh[TARGET].to_numpy()
+    at = np.searchsorted(classes, true).clip(0, len(classes) - 1)
+    p = np.where(classes[at] == true, chances[np.arange(len(true)), at], 0.0)
+    right = float(np.mean(classes[chances.argmax(axis=1)] == true))
+    loss = float(-np.log(np.maximum(p, 1e-6)).mean())
+    print(f"| {name} | {right:.1%} | {loss:.3f} |", flush=True)
+    return {"right": round(right, 4), "log loss": round(loss, 4)}
 
 
 def _matrix(rows: pa.Table, names: list[str]) -> np.ndarray:

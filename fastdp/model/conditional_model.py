@@ -118,24 +118,43 @@ class ConditionalModel:
 
     def log_probability(self, evidence: Evidence, threads: int | None = None) -> np.ndarray:
         """The logarithm of each row's evidence under the model; -inf: impossible."""
-        logs = np.zeros(evidence.rows)
+        return self.log_probabilities([evidence], threads)[:, 0]
+
+    def log_probabilities(
+        self, each_of: Sequence[Evidence], threads: int | None = None, root: str | None = None
+    ) -> np.ndarray:
+        """float64 [rows, len(each_of)]: the logarithms for several kinds of evidence about the same
+        rows. Rows that agree in the first kind must agree in every other. What the kinds have in
+        common is worked on once, the more of it the nearer to the `root` they differ."""
+        tree = self if root is None else self._rooted_at(root)
+        rows = each_of[0].rows
+        stacked = _stacked(self.domain, each_of)
+        logs = np.zeros((rows, len(each_of)))
 
         def block(part: _Block) -> None:
-            numbers = np.zeros(len(part.rows), np.int64)
-            log, _, _ = self._run(evidence, part, numbers, 0, False, False)
-            logs[part.rows] = np.repeat(log, np.diff(part.start))
+            kinds = len(part.start) - 1
+            first = part.rows[part.start[:-1]]
+            every = np.concatenate([first + i * rows for i in range(len(each_of))])
+            alone = _Block(every, np.arange(len(every) + 1, dtype=np.int64))
+            numbers = np.zeros(len(every), np.int64)
+            log, _, _ = tree._run(stacked, alone, numbers, 0, False, False)
+            times = np.diff(part.start)
+            logs[part.rows] = np.repeat(log.reshape(len(each_of), kinds).T, times, axis=0)
 
-        each(block, self._blocks(evidence), resolve(threads))
+        each(block, tree._blocks(each_of[0]), resolve(threads))
         return logs
+
+    def _rooted_at(self, column: str) -> ConditionalModel:
+        if column not in self._rooted:
+            self._rooted[column] = ConditionalModel(self.model, column)
+        return self._rooted[column]
 
     def posterior(
         self, column: str, evidence: Evidence, threads: int | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
         """(float64 [rows, codes] the distribution of a column given the evidence, log
         probabilities)."""
-        if column not in self._rooted:
-            self._rooted[column] = ConditionalModel(self.model, column)
-        tree = self._rooted[column]
+        tree = self._rooted_at(column)
         chances = np.zeros((evidence.rows, self.domain[column]))
         logs = np.zeros(evidence.rows)
 
@@ -241,9 +260,36 @@ class _Block(Struct, frozen=True, eq=False):
     start: np.ndarray
 
 
+def _stacked(domain: Domain, each_of: Sequence[Evidence]) -> Evidence:
+    """The rows of several kinds of evidence, one kind after the other. Equal likelihoods have equal
+    numbers, so that their messages are shared."""
+    if len(each_of) == 1:
+        return each_of[0]
+    soft = [evidence.soft.copy() for evidence in each_of]
+    likelihood: dict[str, np.ndarray] = {}
+    for i, a in enumerate(domain):
+        listed: list[np.ndarray] = []
+        begins: list[int] = []
+        for evidence, numbers in zip(each_of, soft):
+            own = evidence.likelihood.get(a)
+            if own is None:
+                continue
+            same = [k for k, other in enumerate(listed) if np.array_equal(other, own)]
+            if not same:
+                begins.append(sum(map(len, listed)))
+                listed.append(own)
+            begin = begins[same[0] if same else -1]
+            numbers[:, i] = np.where(numbers[:, i] < 0, -1, numbers[:, i] + begin)
+        if listed:
+            likelihood[a] = np.concatenate(listed)
+    hard = np.concatenate([evidence.hard for evidence in each_of])
+    return Evidence(hard, np.concatenate(soft), likelihood)
+
+
 def _distinct(evidence: Evidence) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(rows with equal evidence together, the first row of each kind, the kind of each row)."""
-    both = np.ascontiguousarray(np.concatenate([evidence.hard, evidence.soft], axis=1))
+    both = np.concatenate([evidence.hard, evidence.soft], axis=1)
+    both = np.ascontiguousarray(both[:, (both >= 0).any(axis=0)])
     key = np.zeros(len(both), np.uint64)
     for column in both.T:
         key = (key ^ column.astype(np.uint32)) * np.uint64(0x9E3779B97F4A7C15)

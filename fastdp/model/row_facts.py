@@ -44,19 +44,23 @@ class RowFacts(Struct, frozen=True, eq=False):
     """`within`: weights of a column's codes, among those that share a code of the model. `drawn`:
     columns outside the model, each after its source. `group`: the model's column of groups of users
     ("": none); `shares`: the part of all rows in each group (None: as the model has it); `keep`
-    [groups,
-    codes]: how often rows of a group with these codes are kept."""
+    [groups, codes]: how often rows of a group with these codes are kept. `trends`: by pair of
+    columns, what rows have more of the mean product of the columns' `scores` than the model."""
 
     within: Mapping[str, np.ndarray] = field(default_factory=dict)
     drawn: tuple[DrawnColumn, ...] = ()
     group: str = ""
     shares: np.ndarray | None = None
     keep: Mapping[str, np.ndarray] = field(default_factory=dict)
+    scores: Mapping[str, np.ndarray] = field(default_factory=dict)
+    trends: Mapping[tuple[str, ...], float] = field(default_factory=dict)
 
     def stored(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """(arrays, manifest) for the model's file."""
         arrays = {f"within{i}": np.asarray(w, float) for i, w in enumerate(self.within.values())}
         arrays |= {f"keep{i}": np.asarray(w, float) for i, w in enumerate(self.keep.values())}
+        used = sorted({a for pair in self.trends for a in pair})
+        arrays |= {f"score{i}": np.asarray(self.scores[a], float) for i, a in enumerate(used)}
         for i, item in enumerate(self.drawn):
             parts = {"codes": item.codes, "start": item.start}
             arrays |= {f"drawn{i}_{k}": np.asarray(v, np.int64) for k, v in parts.items()}
@@ -69,6 +73,9 @@ class RowFacts(Struct, frozen=True, eq=False):
             "group": self.group,
         }
         about["drawn"] = [[item.column, item.source] for item in self.drawn]
+        if self.trends:
+            about["scores"] = used
+            about["trends"] = [[*pair, float(change)] for pair, change in self.trends.items()]
         return arrays, about
 
     @classmethod
@@ -86,7 +93,10 @@ class RowFacts(Struct, frozen=True, eq=False):
             )
             for i, (column, source) in enumerate(about["drawn"])
         )
-        made = cls(within, drawn, str(about["group"]), arrays.get("shares"), keep)
+        group, shares = str(about["group"]), arrays.get("shares")
+        scores = {a: arrays[f"score{i}"] for i, a in enumerate(about.get("scores", ()))}
+        trends = {(a, b): float(change) for a, b, change in about.get("trends", ())}
+        made = cls(within, drawn, group, shares, keep, scores, trends)
         made._check(sizes)
         return made
 
@@ -101,6 +111,14 @@ class RowFacts(Struct, frozen=True, eq=False):
         if self.shares is not None:
             good &= self.shares.shape == (groups,) and _weights(self.shares)
         good = good and all(_fits(item, sizes) for item in self.drawn)
+        good = good and all(
+            s.ndim == 1 and 0 < len(s) <= sizes[a] and np.isfinite(s).all()
+            for a, s in self.scores.items()
+        )
+        good = good and all(
+            a != b and a in self.scores and b in self.scores and np.isfinite(change)
+            for (a, b), change in self.trends.items()
+        )
         if not good:
             raise DataError("the facts about rows do not fit the model's columns")
 

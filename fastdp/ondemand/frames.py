@@ -48,7 +48,8 @@ class Given(Struct, eq=False):
 
 def check_names(schema: Schema, names: Iterable[str], what: str) -> None:
     """UsageError for a column that the schema does not have, or that comes twice."""
-    have = {f.source for f in schema.fields.values()} | set(schema.columns) | {schema.user}
+    own = [f.source for f in schema.fields.values()]
+    have = dict.fromkeys([*own, *schema.columns, schema.user])
     seen: set[str] = set()
     for name in names:
         if name in seen:

@@ -25,6 +25,7 @@ from ..model.conditional_model import ConditionalModel, Evidence, no_evidence
 from ..model.graphical_model import Model
 from ..model.row_facts import RowFacts
 from ..schema import Schema
+from .exchange import Exchange
 
 Codes = dict[str, np.ndarray]
 
@@ -114,6 +115,10 @@ class RowLaw:
             return None
         return Expansion(self._compression, self.facts.within, self._impossible)
 
+    @cached_property
+    def _exchange(self) -> Exchange | None:
+        return Exchange(self._tree, self.facts) if self.facts.trends else None
+
     def size(self, column: str) -> int:
         return len(self._maps[column]) if column in self._maps else self.model.domain[column]
 
@@ -145,6 +150,8 @@ class RowLaw:
             soft = self._tree.softened()
             again, found = soft.draw(evidence.of_rows(lost), own, numbers[lost], threads)
             drawn[lost], logs[lost] = again, found
+        if self._exchange is not None:
+            self._exchange(evidence, drawn, own, numbers, threads)
         number = {a: i for i, a in enumerate(self.model.domain)}
         merged = {a: drawn[:, number[a]] for a in self.columns}
         return self._expanded(merged, full, seed, stream), logs
@@ -226,12 +233,15 @@ class RowLaw:
 
     def _by_group(self, known: Known, threads: int | None) -> tuple[np.ndarray, np.ndarray]:
         """(log probability of the evidence [rows, groups], log weight of each group)."""
-        logs = np.empty((known.rows, self._groups))
+        each_of = []
+        kept = np.empty((known.rows, self._groups))
         for g in range(self._groups):
             group = None if self._groups == 1 else np.full(known.rows, g)
             evidence, full = self._evidence(known, group)
-            logs[:, g] = self._tree.log_probability(evidence, threads) + self._kept(full, g)
-        return logs, self._weights
+            each_of.append(evidence)
+            kept[:, g] = self._kept(full, g)
+        root = None if self._groups == 1 else self.facts.group
+        return self._tree.log_probabilities(each_of, threads, root) + kept, self._weights
 
     @cached_property
     def _weights(self) -> np.ndarray:

@@ -282,3 +282,52 @@ def test_the_facts_about_rows_survive_the_file(run, tmp_path):
     bare = replace(run, model=fastdp.Model.load(run.out / "model.fastdp"))
     bare.model.facts = None  # a folder of an earlier version: values that share a code are even
     assert bare.complete({"age": [1, 2]}, seed=1).num_rows == 2
+
+
+def test_frames_of_every_kind_are_completed_or_refused(run):
+    """Frames that people have at hand, and frames that are wrong: an answer or an error of ours that
+    names the column, for `complete` and for `predict`, and never a warning of numpy's."""
+    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    whole = {"age": [1, None], "city": ["Oslo", None]}
+    good = [
+        pd.DataFrame(whole),
+        pd.DataFrame({"age": pd.array([1, None], dtype="Int64")}),
+        pd.DataFrame({"city": pd.Categorical(["Oslo", None])}),
+        pl.DataFrame(whole),
+        pl.LazyFrame(whole),
+        pl.DataFrame({"city": pl.Series(["Oslo", None], dtype=pl.Categorical)}),
+        pa.table({"age": pa.nulls(2)}),
+        pa.table({"age": pa.chunked_array([[1], [None]], pa.int64())}),
+        pa.table({"city": pa.array(["Oslo", "Rome"], pa.string_view())}),
+        {"fare": [float("nan"), 3.0]},
+        {"fare": ["12.5", None]},
+        {"age": [None, None], "city": [None, None], "fare": [None, None]},
+        {"when": ["2026-01-05T10:00:00", None]},
+    ]
+    for frame in good:
+        with np.errstate(all="raise", under="ignore"):
+            made = run.complete(frame, seed=1)
+            assert made.num_rows == 2 and not any(c.null_count for c in made.columns)
+            assert run.predict(frame, "city").num_rows == 2
+    for frame in (pd.DataFrame({"age": []}), pl.DataFrame({"age": []}), {"age": []}):
+        assert run.complete(frame).num_rows == run.predict(frame, "city").num_rows == 0
+    bad = [
+        (None, "cannot read a NoneType"),
+        (3, "cannot read a int"),
+        ([{"age": 1}], "states no types"),
+        ({1: [2]}, "keys are names of columns"),
+        ({"age": [1, 2], "city": ["Oslo"]}, "different lengths: age, city"),
+        ({"age": [2**70]}, "column 'age': its values do not have one type"),
+        ({"age": [1, "x"]}, "column 'age': its values do not have one type"),
+        ({"age": [1], "zzz": [2]}, "no column 'zzz'"),
+        (pa.table([[1], [2]], names=["age", "age"]), "'age' occurs twice"),
+        (pd.DataFrame([[1, 2]], columns=["age", "age"]), "'age' occurs twice"),
+        ({"city": [["Oslo"]]}, "column 'city' is list"),
+        (pd.DataFrame(), "no columns"),
+    ]
+    for frame, said in bad:
+        for ask in (run.complete, lambda f: run.predict(f, "child")):
+            if said == "no columns" and ask is not run.complete:
+                continue
+            with pytest.raises((UsageError, DataError), match=said):
+                ask(frame)

@@ -170,7 +170,9 @@ class ExpandedRows(ModelRows):
 
     @property
     def facts(self) -> RowFacts:
-        return RowFacts(self._expansion.within(), self._expansion.drawn_columns())
+        scores, trends = self._steering.scores, self._steering.changes
+        within, drawn = self._expansion.within(), self._expansion.drawn_columns()
+        return RowFacts(within, drawn, scores=scores, trends=trends)
 
     def again(self, total: int, seed: int) -> Self:
         other = super().again(total, seed)

@@ -30,6 +30,20 @@ RIDGE = 0.01
 that a column whose rows have no partners is left as it is."""
 
 
+def neighbours(model: Model, column: str) -> list[str]:
+    """The columns next to a column in the model's cliques."""
+    return sorted({b for q in model.cliques if column in q for b in q} - {column})
+
+
+def most_off(left: Mapping[Clique, float], waiting: set[str]) -> str | None:
+    """The column of those waiting whose trends lack most; None: all are close."""
+    off = {pair: abs(v) for pair, v in left.items() if abs(v) > CLOSE}
+    known = [a for a in sorted(waiting) if any(a in pair for pair in off)]
+    if not known:
+        return None
+    return max(known, key=lambda a: sum(v for pair, v in off.items() if a in pair))
+
+
 class Steering(Struct, frozen=True, eq=False):
     """`scores` of the model's codes, by column, with mean 0 and variance 1 (codes from 255 on have
     that of 255); `changes`: what the model's trends lack, by pair of columns."""
@@ -48,18 +62,14 @@ class Steering(Struct, frozen=True, eq=False):
             return made
         groups = np.stack([np.minimum(rows[a], 255).astype(np.uint8) for a in names], 1)
         scores = np.stack([np.resize(self.scores[a], 256) for a in names])
-        while waiting:
-            off = {pair: abs(v) for pair, v in left.items() if abs(v) > CLOSE}
-            own = max(sorted(waiting), key=lambda a: sum(v for pair, v in off.items() if a in pair))
-            if not any(own in pair for pair in off):
-                break
+        while (own := most_off(left, waiting)) is not None:
             waiting.remove(own)
             i, mine = names.index(own), [pair for pair in left if own in pair]
-            near = sorted({b for q in model.cliques if own in q for b in q} - {own})
+            near = neighbours(model, own)
             keys = row_keys([made[b] for b in near], model.domain.shape(near), count)
             others = [names.index(b) for pair in mine for b in pair if b != own]
             one, two, gains = exchange_gains(keys.view(np.uint64), groups, i, others, scores)
-            swap, still = exchanged(gains, np.array([left[pair] for pair in mine]), count, rng)
+            swap, still, _ = exchanged(gains, np.array([left[pair] for pair in mine]), count, rng)
             left |= dict(zip(mine, still.tolist()))
             one, two, made[own] = one[swap], two[swap], made[own].copy()
             for codes in (made[own], groups[:, i]):
@@ -69,9 +79,9 @@ class Steering(Struct, frozen=True, eq=False):
 
 def exchanged(
     gains: np.ndarray, missing: np.ndarray, count: int, rng: np.random.Generator
-) -> tuple[np.ndarray, np.ndarray]:
-    """(which pairs of rows are exchanged, what is then missing of each trend). `gains` [pairs,
-    trends]: what an exchange adds to the sums; `count`: all rows."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(which pairs of rows are exchanged, what is then missing of each trend, the factors).
+    `gains` [pairs, trends]: what an exchange adds to the sums; `count`: all rows."""
     chance, factor = rng.random(len(gains)), np.zeros(len(missing))
     step = max(1, len(gains) // SAMPLE)
     some, part = gains[::step], chance[::step]
@@ -80,4 +90,4 @@ def exchanged(
         now = some[part < np.tanh(some @ factor / 2)].sum(0) * (step / count)
         factor += np.linalg.solve(slope, missing - now)
     swap = chance < np.tanh(gains @ factor / 2)
-    return swap, missing - gains[swap].sum(0) / count
+    return swap, missing - gains[swap].sum(0) / count, factor

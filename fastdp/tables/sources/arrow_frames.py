@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..._util.lazy import pa
-from ...errors import UsageError
+from ...errors import DataError, UsageError
 from ...schema.dialect import Dialect
 from .. import parts
 from ..lakehouse import check_plain
@@ -39,10 +39,31 @@ class ColumnMapping(Source):
         return isinstance(given, Mapping)
 
     def parts(self, dialect: Dialect) -> list[Part]:
-        return [of_table(pa.table(dict(self.given)))]
+        columns = {name: _column(name, values) for name, values in self.given.items()}
+        lengths = {name: len(column) for name, column in columns.items()}
+        if len(set(lengths.values())) > 1:
+            raise DataError(
+                f"columns of different lengths: {', '.join(columns)}; a row needs all of them"
+            )
+        return [of_table(pa.table(columns))]
 
     def held(self) -> Iterable[Any]:
         return self.given.values()
+
+
+def _column(name: Any, values: Any) -> pa.ChunkedArray:
+    """A column of a mapping. The errors do not repeat values."""
+    if not isinstance(name, str):
+        raise UsageError(
+            f"a mapping's keys are names of columns, got a key of type {type(name).__name__}"
+        )
+    try:
+        return pa.table({name: values}).column(0)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        raise DataError(
+            f"column {name!r}: its values do not have one type that Arrow can hold; give them one, "
+            "for example as a polars.Series"
+        ) from None
 
 
 @SOURCES.add("dataset")
