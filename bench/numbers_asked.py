@@ -1,7 +1,7 @@
 """Numbers asked before a run: coverage and width of their 95 % intervals, by kind and shape.
 
     python -m bench.numbers_asked [--runs 200] [--kinds sum median ...] [--shapes ...] [--jobs 2]
-                                  [--constants] [--no-save]
+                                  [--constants | --shares] [--no-save]
 
 Users are drawn (or taken from a file), their values encoded in exact integers, Gaussian noise is
 added, and the estimators of `fastdp.numbers` run as in a run. Every line is a kind of number, a
@@ -16,6 +16,7 @@ without a maximum are mostly withheld, and what is given has to cover all the sa
 Files (no constant was chosen on them; skipped where the package is missing): `randhie`, medical
 dollars of 5,912 people in up to five years (statsmodels), and `meps`, drug expenses of 10,391
 people (linearmodels). `--constants`: what other values of the tails' constants would give.
+`--shares`: what other shares of mu^2 would give numbers and take from rows.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from pathlib import Path
 
 import numpy as np
 
-from fastdp.numbers import asked_sums, group_estimates, tail_posterior, typed
+from fastdp.numbers import allocation, asked_sums, group_estimates, tail_posterior, typed
 from fastdp.numbers.asking import NumberResult
 from fastdp.numbers.declared import Declared
 from fastdp.numbers.measure_numbers import measure_numbers
-from fastdp.numbers.stand_in import Simulated
+from fastdp.numbers.stand_in import Simulated, expected_widths
 from fastdp.numbers.user_values import UserValues
 from fastdp.privacy.gdp import mu_from
 from fastdp.schema import Schema
@@ -430,6 +431,29 @@ def compare_constants(options: argparse.Namespace) -> None:
         )
 
 
+LISTS = (
+    ["sum(amount)"],
+    ["sum(amount)", "sum(amount) by month", "mean(amount)", "share of users where rows > 1"],
+    ["share of users where rows > 1", "count of users where sum(amount) > 100"],
+)
+
+
+def compare_shares(users: float = 10_000.0) -> None:
+    """What shares of mu^2 give numbers (expected half-widths on the public stand-in) and take from
+    rows (their noise, as a factor); the chosen share is marked."""
+    mu = mu_from(1.0, DELTA)
+    for texts in LISTS:
+        numbers = [typed.check(text, SCHEMA) for text in texts]
+        facts = [Declared(number.signed) for number in numbers]
+        chosen = allocation.default_share(numbers)
+        print("; ".join(texts))
+        for share in sorted({0.05, 0.1, 0.2, 0.3, 0.5, chosen}):
+            widths = expected_widths(numbers, facts, users, mu * share**0.5)
+            halves = ", ".join(f"{(w.low + w.high) / 2:.3f}" for w in widths)
+            mark = " (chosen)" if share == chosen else ""
+            print(f"  {share:.2f}: numbers ±{halves}; rows x {(1 - share) ** -0.5:.3f}{mark}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--runs", type=int, default=200)
@@ -441,8 +465,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--constants", action="store_true")
+    parser.add_argument("--shares", action="store_true")
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
+    if options.shares:
+        compare_shares()
+        return
     if options.constants:
         compare_constants(options)
         return

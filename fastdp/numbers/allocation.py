@@ -1,16 +1,22 @@
-"""How the numbers' share of mu^2 is divided, before anything is measured.
+"""The numbers' share of mu^2, and how it is divided, before anything is measured.
 
 A number whose 95 % half-width would be e with all of mu, relative to itself, gets a share w of mu^2
 in proportion to e. That minimises the sum of e^2 / w, the relative variances. In proportion to e^2
 all numbers would be as bad as the worst. Only public facts enter: the questions, what is declared of
 them, and a guess of the number of users.
+
+The share itself weighs numbers against rows in the same way. With a share w, numbers have the
+relative variance E^2 / w, the mean over those asked, and rows R^2 / (1 - w). The sum is least at
+w / (1 - w) = E / R. Both E and R are in proportion to 1 / (mu * users), so the share follows from
+the questions and the schema alone: neither epsilon nor a guess of the number of users enters.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
+from ..schema import Schema
 from .declared import Declared
 from .typed import TypedNumber
 
@@ -24,6 +30,14 @@ median of log-normal amounts (sigma 1). Rough public guesses from prototypes: th
 and no interval follows from them."""
 MOST = 1.0
 """A number that would be wider than this counts as this wide: more of mu^2 would not save it."""
+
+
+LEAST_SHARE, MOST_SHARE = 0.05, 0.3
+"""Bounds of the share that is chosen. At the least one, rows have 2.6 % more noise, at the most 20 %.
+Who wants more says so. `python -m bench.numbers_asked --shares` shows what other shares cost."""
+SHARE_STEPS = 100
+"""The chosen share is a whole multiple of 1 / SHARE_STEPS, to be read and to be the same anywhere."""
+Z = 1.96
 
 
 class Shares(Struct, frozen=True):
@@ -41,6 +55,11 @@ def counts_people(number: TypedNumber) -> bool:
 
 def half_width(number: TypedNumber, users: float, mu: float) -> float:
     """The expected relative half-width of a number that gets all of mu."""
+    return min(MOST, scaled_width(number) / (mu * max(users, 1.0)))
+
+
+def scaled_width(number: TypedNumber) -> float:
+    """The expected relative half-width of a number, times mu and users."""
     if counts_people(number):
         kind = "people"
     elif number.aggregate in ("mean", "share"):
@@ -50,7 +69,25 @@ def half_width(number: TypedNumber, users: float, mu: float) -> float:
     across = 1.0
     if number.by:  # a group has 1/groups of a total; users in many groups add less to each
         across = float(number.groups) if number.one_group else math.sqrt(number.groups)
-    return min(MOST, HALF_WIDTHS[kind] * across / (mu * max(users, 1.0)))
+    return HALF_WIDTHS[kind] * across
+
+
+def rows_width(schema: Schema, private: Collection[str] = ()) -> float:
+    """The expected relative half-width of a value's count in the rows, times mu and users. d columns
+    are measured alone and in d - 1 pairs, which share mu^2; a value is one of k, the geometric mean
+    of the columns' sizes. private: columns whose values the run finds, whose size nobody knows."""
+    sizes = schema.modelled
+    known = [math.log(size) for name, size in sizes.items() if name not in private and size > 1]
+    typical = math.exp(sum(known) / len(known)) if known else 2.0
+    return Z * math.sqrt(max(2 * len(sizes) - 1, 1)) * typical
+
+
+def default_share(numbers: Sequence[TypedNumber]) -> float:
+    """The share of mu^2 that numbers get where the owner states none."""
+    mean_square = sum(map(scaled_width, numbers)) / math.sqrt(len(numbers))
+    ratio = mean_square / rows_width(numbers[0].schema, numbers[0].private)
+    share = min(max(ratio / (1 + ratio), LEAST_SHARE), MOST_SHARE)
+    return math.floor(share * SHARE_STEPS + 1e-6) / SHARE_STEPS
 
 
 def shares(

@@ -3,6 +3,8 @@ where an answer is too wide."""
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist
 from typing import Any
@@ -10,8 +12,10 @@ from typing import Any
 from .._util.lazy import pa
 from ..errors import FastdpError
 from ..numbers import language
+from ..numbers.allocation import default_share
+from ..numbers.asked_people import FEW_GROUPS
 from ..numbers.measure_numbers import check_numbers
-from ..numbers.typed import check
+from ..numbers.typed import TypedNumber, check
 from ..schema import Schema
 
 LEVEL = 0.95
@@ -21,27 +25,68 @@ WIDE = 0.2
 ASKED = "asked for before the run"
 
 
-def question_of(of: str, by: Sequence[str] | str, where: Mapping[str, Any] | None) -> str | None:
-    """The question in the language of numbers; None if it cannot be said there."""
+PERIODS = {"active": "distinct"}
+"""Facts about users that numbers call otherwise."""
+FACT = re.compile(r"(\w+)\((.+)\)", re.S)
+
+
+def question_of(
+    of: str,
+    by: Sequence[str] | str,
+    where: Mapping[str, Any] | None,
+    users: bool = False,
+) -> str | None:
+    """The question in the language of numbers; None if it cannot be said there. Shares of groups
+    cannot: in numbers a share by groups is of the group. users: `of` is of users, and names are
+    facts about them."""
     names = [by] if isinstance(by, str) else list(by)
-    head = {"count": "count of rows", "share": None}.get(of, of)
-    if head is None:
+    whom = "users" if users else "rows"
+    if of == "share" and (names or not where):
         return None
-    conditions = [_condition(name, value) for name, value in (where or {}).items()]
-    if any(condition is None for condition in conditions):
+    head = of
+    if of in ("count", "share"):
+        head = f"{of} of {whom}"
+    elif users:
+        match = FACT.fullmatch(of)
+        head = "" if match is None else f"{match[1]}({_named(match[2], users)}) per user"
+    pairs = [(_named(name, users), value) for name, value in (where or {}).items()]
+    conditions = [_condition(name, value) for name, value in pairs]
+    if not head or any(condition is None for condition in conditions):
         return None
     text = head
     if conditions:
         text += " where " + " and ".join(str(condition) for condition in conditions)
     if names:
-        text += " by " + ", ".join(f"`{name}`" for name in names)
+        text += " by " + ", ".join(_named(name, users) for name in names)
     try:
         return language.render(language.parse(text))
     except FastdpError:
         return None
 
 
+def advised_question(
+    of: str,
+    by: Sequence[str] | str,
+    where: Mapping[str, Any] | None,
+    users: bool = False,
+) -> str | None:
+    """The number to ask for in place of this answer; for shares of groups the count by groups."""
+    return question_of("count" if of == "share" and by else of, by, where, users)
+
+
+def _named(name: str, users: bool) -> str:
+    """A column, or a fact about users, in the language of numbers."""
+    if users and name == "rows":
+        return name
+    match = FACT.fullmatch(name) if users else None
+    if match is None:
+        return f"`{name}`"
+    return f"{PERIODS.get(match[1], match[1])}(`{match[2]}`)"
+
+
 def _condition(name: str, value: Any) -> str | None:
+    """A condition on what `_named` gave."""
+
     def constant(one: Any) -> str:
         plain = isinstance(one, int | float) and not isinstance(one, bool)
         return repr(one) if plain else "'" + str(one).replace("'", "''") + "'"
@@ -49,11 +94,11 @@ def _condition(name: str, value: Any) -> str | None:
     if isinstance(value, tuple) and len(value) == 2:
         if any(end is None for end in value):
             return None
-        return f"`{name}` >= {constant(value[0])} and `{name}` < {constant(value[1])}"
+        return f"{name} >= {constant(value[0])} and {name} < {constant(value[1])}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         listed = ", ".join(constant(one) for one in value)
-        return f"`{name}` in ({listed})" if listed else None
-    return None if value is None else f"`{name}` = {constant(value)}"
+        return f"{name} in ({listed})" if listed else None
+    return None if value is None else f"{name} = {constant(value)}"
 
 
 def with_numbers(answer: pa.Table, numbers: pa.Table | None, question: str | None) -> pa.Table:
@@ -63,9 +108,13 @@ def with_numbers(answer: pa.Table, numbers: pa.Table | None, question: str | Non
     found = [row for row in numbers.to_pylist() if _asks(row["number"]) == question]
     if not found or any(name not in answer.column_names for name in ("estimate", "note")):
         return answer
-    by = list(language.parse(question).by)
-    by_group = {tuple(row[name] for name in by): row for row in found}
-    rows, z = answer.to_pylist(), NormalDist().inv_cdf((1 + LEVEL) / 2)
+    asked = language.parse(question)
+    by_group = {tuple(row[name] for name in asked.by): row for row in found}
+    by = [f"{pick}({name})" if pick else name for name, pick in zip(asked.by, asked.pick)]
+    if any(name not in answer.column_names for name in by):
+        return answer
+    rows = answer.to_pylist()
+    z = NormalDist().inv_cdf((1 + LEVEL) / 2)
     for row in rows:
         key = tuple("(null)" if row[name] is None else str(row[name]) for name in by)
         number = by_group.get(key)
@@ -87,25 +136,59 @@ def _asks(text: str) -> str | None:
         return None
 
 
+def hint_of(question: str | None, numbers: pa.Table | None, schema: Schema) -> str:
+    """What to add to the error of an answer that the run has no facts for: where to find it, or
+    which number to ask for; empty if numbers cannot say it either."""
+    if question is None or not _can_be_asked(question, schema):
+        return ""
+    if numbers is not None and question in map(_asks, numbers["number"].to_pylist()):
+        return f"; run.numbers has {question!r}"
+    return f"; add {question!r} to numbers= before the next run"
+
+
+def _can_be_asked(question: str, schema: Schema) -> bool:
+    try:
+        check_numbers([check(question, schema)])
+    except FastdpError:
+        return False
+    return True
+
+
 def with_advice(
-    answer: pa.Table, numbers: pa.Table | None, question: str | None, schema: Schema
+    answer: pa.Table,
+    numbers: pa.Table | None,
+    question: str | None,
+    schema: Schema,
+    mu: float | None = None,
 ) -> pa.Table:
-    """The answer, with a note on rows that are too wide to use: which number to ask for next time."""
-    if question is None or not question.startswith(("sum", "mean")):
+    """The answer, with a note on rows that are too wide to use: which number to ask for next time.
+    mu: of the run. A count by groups is advised only where it would be narrower than the answer."""
+    if question is None:
         return answer
     if numbers is not None and question in map(_asks, numbers["number"].to_pylist()):
         return answer
-    try:
-        check_numbers([check(question, schema)])
-    except FastdpError:  # it cannot be asked beforehand
+    if not _can_be_asked(question, schema):
         return answer
-    rows, advised = answer.to_pylist(), False
+    would = _count_width(check(question, schema), mu)
+    rows = answer.to_pylist()
+    advised = False
     for row in rows:
         low, high, middle = row["low"], row["high"], row["estimate"]
         known = low is not None and high is not None and middle is not None
-        if known and (high - low) / 2 <= WIDE * abs(middle):
+        if known and (high - low) / 2 <= max(WIDE * abs(middle), would):
             continue
         advice = f"too wide to print: add {question!r} to numbers= before the next run"
         row["note"] = f"{row['note']}; {advice}" if row.get("note") else advice
         advised = True
     return pa.Table.from_pylist(rows, answer.schema) if advised else answer
+
+
+def _count_width(number: TypedNumber, mu: float | None) -> float:
+    """The half-width that a count as a number would have at least, in rows or users, with the share
+    that it would get by default; 0 for what is no count. A user adds 1 or more, so noise is at least
+    that of 1."""
+    if number.aggregate != "count" or mu is None:
+        return 0.0
+    share = default_share([number])
+    groups = 1 if number.one_group else min(number.groups, FEW_GROUPS)
+    return NormalDist().inv_cdf((1 + LEVEL) / 2) * math.sqrt(groups / share) / mu

@@ -17,17 +17,13 @@ from msgspec import Struct
 
 from ..errors import UsageError, did_you_mean
 from ..numbers import language
-from ..numbers.allocation import counts_people
+from ..numbers.allocation import counts_people, default_share
 from ..numbers.declared import Declared
 from ..numbers.measure_numbers import check_numbers
 from ..numbers.typed import TypedNumber, check
 from ..schema import Schema
 
 MOST_NUMBERS = 100
-SHARE, SHARE_OF_PEOPLE = 0.2, 0.1
-"""The share of mu^2 that numbers get unless it is stated; the second where all of them count people.
-A capped sum of 2,400 people is known to 5 % and shares of them to 1.5 points at epsilon 1 (`python
--m bench.numbers_asked`); the rows of the run have 11 % (5 %) more noise for it."""
 
 
 class NumberOptions(Struct, frozen=True, forbid_unknown_fields=True, rename={"questions": "list"}):
@@ -71,10 +67,8 @@ class NumberOptions(Struct, frozen=True, forbid_unknown_fields=True, rename={"qu
         return units
 
     def share_of(self, numbers: Sequence[TypedNumber]) -> float:
-        """The share of mu^2 that the numbers get."""
-        if self.share is not None:
-            return self.share
-        return SHARE_OF_PEOPLE if all(map(counts_people, numbers)) else SHARE
+        """The share of mu^2 that the numbers get: as stated, or weighed against the rows."""
+        return default_share(numbers) if self.share is None else self.share
 
     def plain(self) -> dict[str, Any]:
         """The options as a recipe has them, without those that are not given."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from ..model.graphical_model import Model
 from ..privacy.statement import part_folders
 from ..schema import Schema
 from ..schema.linked_schema import LinkedSchema
-from .answer_numbers import LEVEL, question_of, with_advice, with_numbers
+from .answer_numbers import LEVEL, advised_question, hint_of, question_of, with_advice, with_numbers
 from .folder import whole_file
 from .matching_rows import stored_rows
 from .output import Output
@@ -210,16 +211,28 @@ class Run:
         options["basis"] = basis
         about_users = asks_about_users(of)
         with reading_folder(self.out):
-            if about_users is not None:
-                own = {"level": level, "simultaneous": simultaneous, **options}
-                return answer(self._people_facts, about_users, by, where, **own)
-            facts = self._facts
-            found = answer(facts, of, by, where, level, simultaneous=simultaneous, **options)
+            users = about_users is not None
+            of = of if about_users is None else about_users
+            try:
+                facts = self._people_facts if users else self._facts
+                found = answer(facts, of, by, where, level, simultaneous=simultaneous, **options)
+            except UsageError as error:
+                if not users:
+                    raise
+                hint = hint_of(advised_question(of, by, where, users), self.numbers, self.schema)
+                raise UsageError(f"{error}{hint}") from None
             if minus or over or population or simultaneous or level != LEVEL:
                 return found
-            question = question_of(of, by, where)
-            found = with_numbers(found, self.numbers, question)
-            return with_advice(found, self.numbers, question, self.schema)
+            found = with_numbers(found, self.numbers, question_of(of, by, where, users))
+            advised = advised_question(of, by, where, users)
+            mu = self._mu if of == "count" else None
+            return with_advice(found, self.numbers, advised, self.schema, mu)
+
+    @property
+    def _mu(self) -> float | None:
+        """mu of all the run; None where its noise is not Gaussian."""
+        events = [part["event"].get("mu") for part in self.privacy.get("parts") or ()]
+        return math.sqrt(sum(mu * mu for mu in events)) if events and all(events) else None
 
     @cached_property
     def _people_facts(self) -> Facts:

@@ -252,6 +252,22 @@ def test_users_are_released_once_and_shares_follow_the_widths():
     assert max(few.numbers) < 3 / len(numbers), "hopeless numbers do not take everything"
 
 
+def test_the_default_share_is_least_in_all():
+    """Of the relative variances of numbers and rows together, at any number of users and any mu; it
+    rises with what is asked and falls with what the rows have to say."""
+    one = [number("sum(amount)")]
+    many = [number(text) for text in ("sum(amount)", "mean(amount)", "sum(amount) by month")]
+    people = [number("share of users where rows > 1")]
+    assert allocation.default_share(people) < allocation.default_share(one)
+    assert allocation.default_share(one) <= allocation.default_share(many) <= 0.3
+    rows = allocation.rows_width(SCHEMA)
+    e = allocation.scaled_width(one[0])
+    shares = np.linspace(0.01, 0.99, 981)
+    best = shares[np.argmin(e**2 / shares + rows**2 / (1 - shares))]
+    expected = min(max(best, allocation.LEAST_SHARE), allocation.MOST_SHARE)
+    assert allocation.default_share(one) == pytest.approx(expected, abs=0.011)
+
+
 def test_a_quantile_by_group_is_refused_before_the_charge():
     with pytest.raises(UsageError, match="by group"):
         measured({"median(sum(amount)) per user by home": None})

@@ -12,9 +12,12 @@ import pytest
 import fastdp
 from fastdp.answers.measurements_file import RELEASED
 from fastdp.errors import RunError, UsageError
+from fastdp.numbers.allocation import default_share
 from fastdp.numbers.measure_numbers import measure_numbers
+from fastdp.numbers.typed import check
 from fastdp.privacy.statement import file_hash
 from fastdp.release.gateway import Session
+from fastdp.run.answer_numbers import advised_question, question_of, with_advice
 from fastdp.run.number_options import number_options
 from fastdp.run.number_table import Replayed, number_table
 from fastdp.run.verify import verify
@@ -125,11 +128,12 @@ def test_they_cost_their_share_and_the_rows_have_the_rest(made):
     assert {r["attributes"][0] for r in vectors} == set(NUMBERS)
     spent = math.fsum(r["event"]["mu"] ** 2 for r in vectors)
     asked = run.privacy["mechanism"]["numbers"]
-    assert asked["list"] == NUMBERS and asked["share"] == 0.2
+    share = default_share([check(text, SCHEMA) for text in NUMBERS])
+    assert asked["list"] == NUMBERS and asked["share"] == share
     assert spent == pytest.approx(asked["mu"] ** 2, rel=1e-6)
-    assert spent == pytest.approx(0.2 * part["event"]["mu"] ** 2, rel=1e-6)
+    assert spent == pytest.approx(share * part["event"]["mu"] ** 2, rel=1e-6)
     rest = part["spent"]["mu"] ** 2 - spent
-    assert rest <= 0.8 * part["event"]["mu"] ** 2 * (1 + 1e-9)
+    assert rest <= (1 - share) * part["event"]["mu"] ** 2 * (1 + 1e-9)
     labels = [s["label"] for entry in ledger.entries("shop") for s in entry["steps"]]
     assert {r["label"] for r in vectors} <= set(labels)
 
@@ -155,6 +159,56 @@ def test_the_folder_verifies_loads_and_answers(made):
         assert by_month[0]["estimate"] == first["estimate"]
     wide = loaded.answer("sum(amount)", by="country").to_pylist()
     assert any("add 'sum(amount) by country' to numbers=" in r["note"] for r in wide)
+
+
+@pytest.mark.parametrize(
+    ("of", "by", "where", "users", "question"),
+    [
+        ("count", (), None, False, "count of rows"),
+        ("count", "month", {"country": "UK"}, False, "count of rows where country = 'UK' by month"),
+        ("share", (), {"month": 3}, False, "share of rows where month = 3"),
+        ("share", "month", None, False, None),
+        ("share", (), None, False, None),
+        ("share", (), {"rows": (2, 9)}, True, "share of users where (rows >= 2) and (rows < 9)"),
+        (
+            "count",
+            ("country", "first(month)"),
+            None,
+            True,
+            "count of users by country, first(month)",
+        ),
+        ("mean(rows)", (), None, True, "mean(rows) per user"),
+        ("count", (), {"active(month)": 2}, True, "count of users where distinct(month) = 2"),
+        ("mean(sum(amount))", (), None, True, "mean(sum(amount)) per user"),
+    ],
+)
+def test_answers_are_said_in_the_language_of_numbers(of, by, where, users, question):
+    assert question_of(of, by, where, users) == question
+    if question is not None:
+        check(question, SCHEMA)
+
+
+def test_wide_answers_of_every_kind_name_the_number_to_ask_for():
+    wide = pa.table({"estimate": [100.0], "low": [20.0], "high": [180.0], "note": ["x"]})
+    for question in ("count of rows", "count of users by country", "share of rows where month = 3"):
+        (row,) = with_advice(wide, None, question, SCHEMA, 0.7).to_pylist()
+        assert (
+            row["note"] == f"x; too wide to print: add {question!r} to numbers= before the next run"
+        )
+    narrow = pa.table({"estimate": [100.0], "low": [99.0], "high": [101.0], "note": ["x"]})
+    assert with_advice(narrow, None, "count of rows", SCHEMA, 0.7) is narrow
+    # a number would have more noise than the answer has: nothing is gained by asking
+    assert with_advice(wide, None, "count of users by country", SCHEMA, 0.01) is wide
+    assert with_advice(wide, None, "count of users by amount", SCHEMA, 0.7) is not None
+    assert advised_question("share", "month", None) == "count of rows by month"
+
+
+def test_a_question_about_users_that_the_run_has_no_facts_for_says_what_to_ask(made):
+    run, _ = made
+    with pytest.raises(UsageError, match=r"run\.numbers has 'count of users by country'"):
+        run.answer("count of users", by="country")
+    with pytest.raises(UsageError, match=r"add 'count of users by first\(month\)' to numbers="):
+        run.answer("count of users", by="first(month)")
 
 
 def _rewrite(place, name, change):
@@ -361,9 +415,11 @@ def test_the_plan_says_what_to_expect():
     options = {"mechanism": "mst", "epsilon": 1.0, "delta": 1e-6, "rows": 100_000}
     plan = fastdp.plan(SCHEMA, **options, users=24_000, numbers=FEW[:2])
     plain = fastdp.plan(SCHEMA, **options, users=24_000)
-    assert [n.number for n in plan.numbers] == FEW[:2] and plan.numbers_share == 0.2
-    assert plan.lines[0].sigma == pytest.approx(plain.lines[0].sigma / math.sqrt(0.8))
-    assert "numbers: 20.0% of mu^2" in str(plan) and "points" in str(plan)
+    assert [n.number for n in plan.numbers] == FEW[:2]
+    share = default_share([check(text, SCHEMA) for text in FEW[:2]])
+    assert plan.numbers_share == share
+    assert plan.lines[0].sigma == pytest.approx(plain.lines[0].sigma / math.sqrt(1 - share))
+    assert f"numbers: {share:.1%} of mu^2" in str(plan) and "points" in str(plan)
     assert json.dumps(plan.to_dict()["numbers"])
     few = fastdp.plan(SCHEMA, **options, users=30, numbers=["sum(amount)"])
     assert "declare a maximum per user" in str(few)
