@@ -37,7 +37,7 @@ class Dialect:
     True if the first line holds the names of the fields, else the names of all fields in order.
     newlines: whether quoted values may contain line ends. If so, the privacy promise assumes that
     the file was written correctly. malformed: whether a line of the wrong shape is dropped or
-    becomes a row of nulls.
+    becomes a row of nulls; in a table with users it is always dropped.
     """
 
     delimiter: str | None = None

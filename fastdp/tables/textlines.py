@@ -65,15 +65,12 @@ def delimited(path: str, dialect: Dialect) -> Part:
     dialect = dialect.named(textblocks.stem(path))
     names, header = names_of(path, dialect), dialect.header is True
     rule = _rule(dialect)
-    tally, keep, transcode = (
-        Tally(),
-        dialect.malformed == "null",
-        textblocks.transcoder(dialect.encoding),
-    )
+    tally, transcode = Tally(), textblocks.transcoder(dialect.encoding)
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
         column = np.full(len(names), -1, np.int32)
         column[[names.index(name) for name in columns]] = np.arange(len(columns))
+        keep = _kept(dialect, user)
 
         def split(text: Block, final: bool = True) -> tuple[pa.RecordBatch, int]:
             limits = (len(columns), textblocks.MAX_LINE)
@@ -159,14 +156,11 @@ def json_lines(path: str, dialect: Dialect) -> Part:
     """The part of a file with one JSON object per line. Any key can be read as a column: which keys
     occur is not checked, since that depends on the rows."""
 
-    tally, keep, transcode = (
-        Tally(),
-        dialect.malformed == "null",
-        textblocks.transcoder(dialect.encoding),
-    )
+    tally, transcode = Tally(), textblocks.transcoder(dialect.encoding)
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
         keys = core.Texts([name.encode() for name in columns])
+        keep = _kept(dialect, user)
 
         def members(block: Block) -> pa.RecordBatch:
             made, rows, wrong = core.json(transcode(block), keys, textblocks.MAX_LINE, keep)
@@ -177,6 +171,12 @@ def json_lines(path: str, dialect: Dialect) -> Part:
         return (partial(read, piece) for piece in textblocks.pieces(path, dialect, False))
 
     return Part(path, pa.schema([]), units, tally=tally, any_name=True)
+
+
+def _kept(dialect: Dialect, user: str | None) -> bool:
+    """Whether a malformed line becomes a row of nulls. In a table with users it is left out,
+    whatever the dialect says: it has no id, and rows without an id are protected one by one."""
+    return dialect.malformed == "null" and user is None
 
 
 def _cut(

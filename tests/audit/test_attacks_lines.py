@@ -84,7 +84,7 @@ def joined(lists):
     return [item for one in lists for item in one]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     lines=st.lists(one_line, max_size=8),
     line=one_line,
@@ -264,3 +264,19 @@ def test_every_malformed_line_is_counted_once(wrong, long, block, suffix, malfor
             rows = sum(batch.num_rows for unit in part.units(["a", "b"], None) for batch in unit())
             assert part.tally.lines == number
             assert rows == len(lines) - (number if malformed == "drop" else 0)
+
+
+@pytest.mark.parametrize("null", ["drop", "own"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl"])
+def test_a_damaged_line_is_nobodys_row(tmp_path, ending, null):
+    """It has no id. As rows of nulls, several of one person would be several users, or that many
+    rows of the released number of rows without an id (found by the replay of neighbours)."""
+    good, bad = {"csv": (b"7,1\n", b'7,"\n'), "jsonl": (b'{"u":7,"a":1}\n', b'{"u":7\n')}[ending]
+    path = tmp_path / f"rows.{ending}"
+    header = b"u,a\n" if ending == "csv" else b""
+    path.write_bytes(header + good * 3 + bad * 5 + b"\xff\n")
+    plain = {"columns": {"a": {"kind": "integer", "max": 1}}, "dialect": {"malformed": "null"}}
+    users = {"user": {"column": "u", "null": null}}
+    table = fastdp.read(path, fastdp.Schema.from_dict(plain | users), public=True)
+    assert (table.rows, table.users, table.null_ids) == (3, 1, 0) and table._malformed == 6
+    assert fastdp.read(path, fastdp.Schema.from_dict(plain), public=True).rows == 9
