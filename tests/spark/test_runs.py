@@ -7,13 +7,14 @@ import pyarrow.parquet as pq
 import pytest
 
 import fastdp
-from fastdp.cli.app import main
 from fastdp.engines import spark as engine
 from fastdp.engines.local import local
-from fastdp.errors import UsageError
+from fastdp.errors import Cancelled, RunError, UsageError
 from fastdp.run import spark_output
 from fastdp.userkeys import RowsPerUser
 
+from ..builders import open_ledger
+from ..cli.test_app import fastdp_cli
 from ..run.runs import ADAGRID, rows, run, same, schema
 from .conftest import MODE, RETRIES
 
@@ -85,6 +86,37 @@ def test_what_cannot_be_asked_is_refused(spark, tmp_path):
         run(frame, schema=schema(), report=True, out=tmp_path / "run")
 
 
+def test_what_is_not_for_release_lies_elsewhere(spark, tmp_path):
+    """`private_dir` with Spark: an interrupted run, resumed from the same folder, is charged once;
+    without the folder it is refused."""
+    shared, private = tmp_path / "shared", tmp_path / "mine"
+    ledger = open_ledger(tmp_path, epsilon=20.0, delta=1e-5)
+    frame = spark.createDataFrame(rows())
+
+    def synthesize(**options):
+        fixed = {"epsilon": 2.0, "delta": 1e-6, "clip": 3, "schema": schema(), "partitions": 2}
+        place = {"out": shared / "run", "ledger": ledger, "dataset": "d"}
+        return fastdp.synthesize(frame, "mst", **fixed, **place, **options)
+
+    def cancel():
+        return any(entry["steps"] for entry in ledger.entries("d"))
+
+    with pytest.raises(Cancelled, match="charged"):
+        synthesize(private_dir=private, cancel=cancel)
+    (charged,) = ledger.entries("d")
+    assert [path.name for path in shared.iterdir()] == ["run.unfinished"]
+    with pytest.raises(RunError, match="private_dir="):
+        synthesize()
+    synthesize(private_dir=private, resume=True)
+    assert [path.name for path in shared.iterdir()] == ["run"]
+    (entry,) = ledger.entries("d")
+    drawn = {step["label"]: step["answers"] for step in entry["steps"]}
+    assert all(drawn[s["label"]] == s["answers"] for s in charged["steps"] if s["answered"])
+    assert {path.stat().st_mode & 0o777 for path in private.iterdir()} == {0o600}
+    assert private.stat().st_mode & 0o777 == 0o700
+    assert fastdp.verify(shared / "run", ledger).ok
+
+
 def plain(table):
     return table.cast(spark_output.spark_schema(table.schema)).replace_schema_metadata()
 
@@ -137,38 +169,26 @@ def test_rows_of_a_run_with_a_folder(spark, tmp_path):
 
 
 @pytest.mark.skipif(MODE == "connect", reason="a session of its own, of the classic kind")
-def test_on_the_command_line(tmp_path, monkeypatch, capsys, spark):
+def test_on_the_command_line(tmp_path, monkeypatch, spark):
     from pyspark.sql import SparkSession
 
     monkeypatch.setattr(SparkSession, "stop", lambda self: None)  # the tests' session is used
-    pq.write_table(rows(), tmp_path / "rows.parquet")
+    source = tmp_path / "rows.parquet"  # whole: Spark's own process was started in another folder
+    pq.write_table(rows(), source)
     schema().save(tmp_path / "rows.toml")
     common = "-m mst -e 2 -d 1e-6 --clip 3 --seed 7 --sample-seed 8 --quiet".split()
+    spark_options = ["--engine", "spark", "--master", RETRIES, "--partitions", "2"]
     for name, more in (
         ("one", []),
-        ("two", ["--engine", "spark", "--master", RETRIES, "--partitions", "2"]),
+        ("two", [*spark_options, "--private-dir", str(tmp_path / "mine")]),
     ):
-        with pytest.raises(SystemExit) as ended:
-            main(
-                [
-                    "synth",
-                    str(tmp_path / "rows.parquet"),
-                    *common,
-                    "--out",
-                    str(tmp_path / name),
-                    *more,
-                ]
-            )
-        assert not ended.value.code, capsys.readouterr().err
+        fastdp_cli("synth", source, *common, "--out", name, *more, cwd=tmp_path)
     data = [fastdp.load_run(tmp_path / name).data for name in ("one", "two")]
     assert data[0].equals(data[1])
-    for wrong in (
-        ["rows.csv", "--engine", "spark"],
-        [str(tmp_path / "rows.parquet"), "--master", RETRIES],
-    ):
-        with pytest.raises(SystemExit) as ended:
-            main(["synth", *wrong, *common, "--out", str(tmp_path / "three")])
-        assert ended.value.code == 2
+    assert (tmp_path / "mine" / "timings.json").exists() and not (tmp_path / "two.private").exists()
+    for wrong in (["rows.csv", "--engine", "spark"], [source, "--master", RETRIES]):
+        asked = ["synth", *wrong, *common, "--out", "three"]
+        assert fastdp_cli(*asked, cwd=tmp_path, check=False).returncode == 2
 
 
 @pytest.mark.skipif(
