@@ -12,7 +12,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("docs", "bench")
-FILES = ("README.md", "ARCHITECTURE.md", "SECURITY.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE")
+FILES = (
+    "README.md",
+    "ARCHITECTURE.md",
+    "SECURITY.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "LICENSE",
+)
 
 
 def main() -> None:
@@ -23,7 +30,9 @@ def main() -> None:
     for made in (pages, site):
         shutil.rmtree(made, ignore_errors=True)
     for name in FOLDERS:
-        shutil.copytree(ROOT / name, pages / name, ignore=shutil.ignore_patterns("__pycache__", "out"))
+        shutil.copytree(
+            ROOT / name, pages / name, ignore=shutil.ignore_patterns("__pycache__", "out")
+        )
     for name in FILES:
         shutil.copy(ROOT / name, pages)
     shutil.copytree(
@@ -31,7 +40,18 @@ def main() -> None:
     )
     notebooks = [sys.executable, ROOT / "examples" / "notebooks.py", "--pages", pages / "examples"]
     subprocess.run(notebooks, check=True)
-    build = [sys.executable, "-m", "mkdocs", "build", "-q", "--strict", "-f", ROOT / "mkdocs.yml", "-d", site]
+    build = [
+        sys.executable,
+        "-m",
+        "mkdocs",
+        "build",
+        "-q",
+        "--strict",
+        "-f",
+        ROOT / "mkdocs.yml",
+        "-d",
+        site,
+    ]
     given = {"FASTDP_PAGES": str(pages), "NO_MKDOCS_2_WARNING": "1"}
     sys.exit(subprocess.run(build, env={**os.environ, **given}).returncode)
 

