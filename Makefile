@@ -21,27 +21,32 @@ $(VENV)/.made: $(LOCK)
 	touch $@
 
 # The package alone, with what it needs to run: all that the demo takes. The core is compiled while the packages are downloaded.
-# Their bytecode is made where they are first imported: most of it never is.
-NEEDS = $(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")'
+# Their bytecode is made where they are first imported: most of it never is. WITH="lint test": these extras in the same go.
+WITH  ?=
+NEEDS = $(BIN)/python -c 'import sys, tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+  extras = [p["optional-dependencies"][name] for name in sys.argv[1:]]; \
+  print(*p["dependencies"], *[need for extra in extras for need in extra], sep="\n")'
 $(VENV)/.built: $(VENV)/.made $(CORE)
 	@echo "fastdp: installing packages and compiling the core; the first time takes one to three minutes"
 	$(MAKE) --no-print-directory -j2 $(VENV)/.needs $(VENV)/.core
 	touch $@
 $(VENV)/.needs: $(VENV)/.made pyproject.toml
-	$(NEEDS) > $(VENV)/needs.txt
+	$(NEEDS) $(WITH) > $(VENV)/needs.txt
 	$(PIP) --no-compile -r $(VENV)/needs.txt
-	touch $@
+	touch $@ $(foreach extra,$(WITH),$(VENV)/.has-$(extra))
 $(VENV)/.core: $(VENV)/.made $(CORE)
 	$(PIP) --no-build-isolation --no-deps -e .
 	touch $@
 
 # What a target needs beyond that: an extra of pyproject.toml.
 $(VENV)/.has-%: pyproject.toml $(LOCK) | $(VENV)/.built
-	$(PIP) "fastdp[$*]"
+	$(PIP) --no-compile "fastdp[$*]"
 	touch $@
 
 # What CI runs: lint, format, type checkers, then the tests.
-test: lint
+test:
+	$(MAKE) --no-print-directory WITH="lint test" build
+	$(MAKE) --no-print-directory lint
 	$(MAKE) --no-print-directory unit
 
 # The tests alone. Tests of an extra that is not installed are skipped, and listed with the reason; `make test-all` installs
@@ -121,14 +126,14 @@ bench: build $(VENV)/.has-bench
 	$(BIN)/python -m bench.history $(if $(QUICK),--quick)
 	$(BIN)/python -m bench.readme
 
-# Both type checkers at a time: each keeps to one core.
+# Both type checkers at a time, and the package by two processes of mypy: it takes three times as long as the rest.
 lint: build $(VENV)/.has-lint
 	$(MAKE) --no-print-directory -j2 lint-package lint-interface
 
 lint-package:
 	$(BIN)/ruff check fastdp tests tools bench setup.py
 	$(BIN)/ruff format --check fastdp tests tools bench setup.py
-	$(BIN)/mypy
+	MYPY_NUM_WORKERS=2 $(BIN)/mypy
 
 lint-interface:
 	$(BIN)/clang-format --dry-run --Werror $(UNITS)

@@ -72,7 +72,7 @@ def test_the_least_squares_solution_with_signs_is_that_of_scipy(seed, n):
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=14, max_size=14), st.floats(1e-3, 1e5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_hostile_histograms_give_a_distribution(values, sigma):
     edges = size_edges(150)
     found = RowsPosterior.of(edges, values, sigma, 150, limit=1 << 14)

@@ -296,7 +296,7 @@ ALL_KINDS = [
 ]
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from(ALL_KINDS), ANYTHING)
 def test_no_value_raises(column, array):
     """A wrong type is a DataError; of a right one, any value at all gets a code within the

@@ -181,6 +181,7 @@ Python."""
 FEWER = {
     "1_000_000": "20_000",
     "1000000": "20000",
+    "--rows 200000": "--rows 100000",
     "taxi(60_000": "taxi(20_000",
     "partitions=32": "partitions=2",
     "partitions 32": "partitions 2",

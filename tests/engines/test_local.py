@@ -24,7 +24,7 @@ def small(domain, cliques, limit=1 << 21):
     return [c for c in cliques if Domain(domain).cells(c) <= limit]
 
 
-@settings(max_examples=160, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     tables(),
     st.sampled_from([None, 1, 2, 3, 1000]),

@@ -152,7 +152,7 @@ def test_runs_that_cannot_find_domains_are_refused_before_anything_is_charged():
     st.floats(1e-4, 0.05),
     st.lists(st.tuples(st.floats(-0.1, 1), st.floats(0, 0.3)), min_size=1, max_size=6),
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_the_second_round_spends_at_most_what_is_left(left, first, missing):
     """It never gives a column a share that could find nothing, and a column that misses more gets
     more."""

@@ -87,7 +87,7 @@ def counted(pairs, cap):
 
 
 @given(rows, st.integers(1, 4), st.integers(0, 5))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_one_user_changes_at_most_cap_counts_with_a_norm_of_one(pairs, cap, out):
     """Also when the user brings values that nobody else has: the others' choices do not move. The
     values are the most frequent of the user's own rows, and all weigh the same."""

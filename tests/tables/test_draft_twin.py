@@ -164,7 +164,7 @@ TYPES = {"int": pl.Int64, "clock": pl.Int64, "text": pl.String, "price": pl.Deci
 @example(("text", 1300, 1000, 0, 0, True, 1), "x", 5, False, 0, False)
 @example(("text", 1300, 1001, 0, 0, True, 1), "x", 5, False, 0, False)
 @example(("clock 1 2400", 240, 1.0, 1400, 0, True, 1), "x", 5, False, 0, False)
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_a_column_is_drafted_by_its_values(made, name, bins, public, nulls, less):
     kind, values = made[0].split()[0], column(*made)
     if nulls == 2:  # the fewest nulls that leave a column out, or one less

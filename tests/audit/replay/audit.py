@@ -1,8 +1,10 @@
 """Runs the scenes of worlds and compares their pairs."""
 
+import itertools
 import shutil
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -39,16 +41,20 @@ def audit_scene(scene: Scene, seed: int, figures: Figures) -> list[str]:
 
 def audit_world(one: World | str, pairs: int, seed: int = 0, figures: Figures | None = None):
     """(what contradicts the guarantee in so many pairs of a world, figures)."""
-    one = WORLDS[one] if isinstance(one, str) else one
     figures = Figures() if figures is None else figures
-    found, number, begun = [], 0, figures.pairs
+    return list(itertools.chain(*audit_scenes(one, pairs, seed, figures))), figures
+
+
+def audit_scenes(one: World | str, pairs: int, seed: int, figures: Figures) -> Iterator[list[str]]:
+    """What contradicts the guarantee in each scene in turn, until there were so many pairs."""
+    one = WORLDS[one] if isinstance(one, str) else one
+    number, begun = 0, figures.pairs
     while figures.pairs - begun < pairs:
         rng = np.random.default_rng([seed, number, *one.name.encode()])
         scene = one.make(rng)
         scene.neighbours = scene.neighbours[: pairs - (figures.pairs - begun)]
-        found += [f"scene {number}, {text}" for text in audit_scene(scene, number, figures)]
+        yield [f"scene {number}, {text}" for text in audit_scene(scene, number, figures)]
         number += 1
-    return found, figures
 
 
 def timed(name: str, pairs: int | None, seed: int) -> tuple[list[str], Figures, float]:

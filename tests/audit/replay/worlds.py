@@ -146,14 +146,14 @@ def clip_given(rng: np.random.Generator) -> Scene:
     return of_users(rng, synthesize(hostile.schema(rng), mechanism=recipe, epsilon=1.0))
 
 
-@world("order", pairs=8)
+@world("order", pairs=4)
 def order(rng: np.random.Generator) -> Scene:
     """Users whose rows have an order: `Succession`, agreement, groups of users."""
     schema = hostile.schema(rng, order=str(rng.choice(["n", "t"])))
     return of_users(rng, synthesize(schema, mechanism="cliquetree", epsilon=20.0))
 
 
-@world("table about users", pairs=8)
+@world("table about users", pairs=4)
 def table_about_users(rng: np.random.Generator) -> Scene:
     """Users are chosen by a released table of facts about them (`UserFacts`): it is asked for in
     tables as small as these too."""
@@ -168,7 +168,7 @@ def table_about_users(rng: np.random.Generator) -> Scene:
     return of_users(rng, run)
 
 
-@world("private domain", pairs=12)
+@world("private domain", pairs=8)
 def private_domain(rng: np.random.Generator) -> Scene:
     """Nothing is known but the types: kinds, bounds, values, clips and sums are found."""
     return of_users(
@@ -223,7 +223,7 @@ def events(rng: np.random.Generator) -> Scene:
     return Scene(base, hostile.one_group(rng, base, NEIGHBOURS), run)
 
 
-@world("partitioned engine", pairs=8)
+@world("partitioned engine", pairs=4)
 def partitioned(rng: np.random.Generator) -> Scene:
     """The engine that Spark uses: partitions of whole users, here in this process."""
     partitions = int(rng.choice([1, 3, 20]))
@@ -261,7 +261,7 @@ def batches(rng: np.random.Generator) -> Scene:
     return of_users(rng, run)
 
 
-@world("text files", pairs=8)
+@world("text files", pairs=4)
 def text_files(rng: np.random.Generator) -> Scene:
     """Lines of a CSV file, malformed ones and bytes that are not text among the user's."""
     plain = hostile.schema(rng, "ngx").to_dict()
@@ -343,7 +343,7 @@ LINKED = {
 }
 
 
-@world("linked tables", pairs=12)
+@world("linked tables", pairs=8)
 def linked(rng: np.random.Generator) -> Scene:
     """One key: its row (or rows, or none) in the parents' table and its rows in the child's."""
     plain = copy.deepcopy(LINKED)
@@ -430,7 +430,7 @@ def keys(rng: np.random.Generator) -> Scene:
     return of_users(rng, run)
 
 
-@world("session", pairs=48)
+@world("session", pairs=60)
 def session(rng: np.random.Generator) -> Scene:
     """Random calls of every method of a session, in any order, without a mechanism."""
     schema = hostile.schema(rng)
