@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from .._core import codes as core
-from ..codec.decode import stream_key
+from ..codec.draws import stream_key
 from ..mechanisms.shared.steering import exchanged, most_off, neighbours
 from ..model.conditional_model import ConditionalModel, Evidence, no_evidence
 from ..model.row_facts import RowFacts
