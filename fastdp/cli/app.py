@@ -43,12 +43,12 @@ REGISTERED = (
 
 @command("synth")
 def synth(
-    epsilon: str,
+    epsilon: str | None = None,
     data: list[str] | None = None,
     sql: str | None = None,
     out: Path | None = None,
     private_dir: Path | None = None,
-    delta: float = 1e-9,
+    delta: float | None = None,
     mechanism: str = "auto",
     schema: str | None = None,
     domain: str | None = None,
@@ -60,6 +60,9 @@ def synth(
     deadline: float | None = None,
     ledger: str | None = None,
     dataset: str | None = None,
+    series: str | None = None,
+    period: str | None = None,
+    late: bool = False,
     rows: int | None = None,
     clip: str | None = None,
     max_cells: int | None = None,
@@ -96,12 +99,15 @@ def synth(
     from ..mechanisms.recipe import load
     from ..run.owner_files import failure_text
     from ..run.result import LinkedRun
-    from ..run.spec import Options
+    from ..run.spec import DEFAULT_DELTA, Options
     from ..run.synthesize import watched
     from .show import progress_for, run_summary
 
     given = {name: value for name, value in locals().items() if name in Options.__annotations__}
-    each = epsilons(epsilon)
+    if epsilon is None and series is None:
+        raise UsageError("--epsilon is required, but in a series (see: fastdp synth --help)")
+    each = [None] if epsilon is None else epsilons(epsilon)
+    delta = DEFAULT_DELTA if delta is None else delta
     common.ask_first(each, delta, yes)
     if master is not None and engine != "spark":
         raise UsageError("--master needs --engine spark")
@@ -111,7 +117,13 @@ def synth(
         )
     source = None if engine == "spark" else tables or source_of(data or [], sql)
     if out is None:
-        if tables or not data or data[0].startswith("table:") or common.is_url(data[0]):
+        if (
+            series is not None
+            or tables
+            or not data
+            or data[0].startswith("table:")
+            or common.is_url(data[0])
+        ):
             raise UsageError("--out is required: it names the run folder")
         out = common.sibling_path(data[0], ".synthetic")
     if data and not tables and schema is None and domain is None and load(mechanism).schema is None:

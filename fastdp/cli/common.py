@@ -24,8 +24,9 @@ STAGES = HELP["stages"]
 """What a run does in each of its stages."""
 
 _PARAMETER = re.compile(
-    r"(?<![\w/'\"])(?:(resume|ignore_empty_columns)=True|(archetypes|clip|dataset|domain|drop|engine|form|"
-    r"ledger|max_cells|memory|out|partitions|private_dir|public|report|rows|schema|seed|user)="
+    r"(?<![\w/'\"])(?:(resume|ignore_empty_columns|late)=True|(archetypes|clip|dataset|domain|drop|engine|form|"
+    r"ledger|max_cells|memory|out|partitions|period|private_dir|public|report|rows|schema|seed|series|"
+    r"user)="
     r"(?:['\"](\w+)['\"])?)(?![\w'\"])"
 )
 _DIALECT = re.compile(r'\bdialect=\{"(\w+)": ("[^"]*")\}')

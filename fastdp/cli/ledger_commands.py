@@ -19,10 +19,13 @@ def ledger_open(
     keys: float = 0.0,
     unit: str | None = None,
     null_user: str | None = None,
+    periods: int | None = None,
+    period_epsilon: float | None = None,
     yes: bool = False,
     as_json: bool = False,
 ) -> None:
-    """Open a data set with a budget, and a unit, that can never be changed."""
+    """Open a data set with a budget, and a unit, that can never be changed; or, with --periods, a
+    series of releases."""
     from ..privacy.ledger import Ledger
     from ..privacy.unit import Unit
 
@@ -31,9 +34,15 @@ def ledger_open(
     ask_first([epsilon], delta, yes)
     protects = None if unit is None else Unit.parse(unit, null_user)
     book = Ledger(path)
-    book.open(dataset, epsilon=epsilon, delta=delta, mu=mu, pure=pure, keys=keys, unit=protects)
+    series = {"periods": periods, "period_epsilon": period_epsilon}
+    budget = {"epsilon": epsilon, "delta": delta, "mu": mu, "pure": pure, "keys": keys}
+    book.open(dataset, unit=protects, **budget, **series)
     if as_json:
-        emit({"ledger": path, "dataset": dataset, "budget": book.datasets()[dataset], "unit": unit})
+        made = {"ledger": path, "dataset": dataset, "budget": book.datasets()[dataset]}
+        made |= {"unit": unit}
+        emit(made if periods is None else made | {"series": book.series(dataset)})
+    elif periods is not None:
+        say("\n".join(_horizon(book.series(dataset), book.datasets()[dataset])))
 
 
 @command("ledger", "show")
@@ -54,6 +63,8 @@ def ledger_show(path: str, dataset: str | None = None, as_json: bool = False) ->
             "unit": None if unit is None else unit.to_dict(),
         }
         shown[name] |= {"spent": spent, "left": left, "runs": ledger.entries(name)}
+        if (series := ledger.series(name)) is not None:
+            shown[name]["series"] = series
     if as_json:
         emit(shown)
     else:
@@ -123,6 +134,7 @@ def dataset_lines(name: str, entry: Mapping) -> list[str]:
             f"  {text}"
             for text in composition_words(entry["budget"] or {}, entry["spent"], entry["left"])
         ),
+        *(f"  {text}" for text in _horizon(entry.get("series"), entry["budget"])),
     ]
     for run in entry["runs"]:
         about = run.get("about") or {}
@@ -137,6 +149,7 @@ def dataset_lines(name: str, entry: Mapping) -> list[str]:
         lines += [
             f"  run {run['run']}  {when}  {mechanism}  {state}",
             f"    folder: {about.get('folder') or 'none recorded'}",
+            *([f"    period: {run['period']}"] if run.get("period") else []),
             f"    unit: {_unit(run['unit'], '')}",
             f"    {len(run['steps'])} steps, {_charges(run['charged'])}",
         ]
@@ -169,6 +182,16 @@ def composition_words(budget: Mapping, spent: Mapping, left: Mapping) -> list[st
             f" {rest:.4g}, not {total - used:.4g}.)"
         ),
     ]
+
+
+def _horizon(series: Mapping | None, budget: Mapping | None) -> list[str]:
+    """A series, drawn; nothing for other data sets."""
+    from ..privacy.budget import Budget
+    from ..run.series_horizon import horizon_lines
+
+    if series is None or budget is None:
+        return []
+    return horizon_lines(series, Budget.from_dict(budget))
 
 
 def _unit(value: Mapping | None, otherwise: str) -> str:

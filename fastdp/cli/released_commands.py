@@ -14,14 +14,19 @@ def verify_run(folder: Path, ledger: str | None = None, as_json: bool = False) -
     and model with the statement and, with --ledger, with what was drawn; fail if something private
     lies in the folder.
     """
-    from ..run.verify import verify
+    from ..run.verify import read_statement, verify
 
     verdict = verify(folder, ledger=ledger)
     if as_json:
         facts = {"epsilon": verdict.epsilon, "delta": verdict.delta, "private": verdict.private}
+        if verdict.user_epsilon is not None:
+            facts["user_epsilon"] = verdict.user_epsilon
         emit({"ok": verdict.ok, **facts, "notes": list(verdict.notes)})
         return
     say(f"{folder}: the statement holds, epsilon {verdict.epsilon:.6g} at delta {verdict.delta:g}")
+    for line in read_statement(folder).get("notes", ()):
+        if verdict.user_epsilon is not None and "released so far" in line:
+            say(f"  {line}")
     if not verdict.private:
         say("NOT PRIVATE: the noise was drawn from a known seed")
     for note in verdict.notes:

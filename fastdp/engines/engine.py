@@ -44,19 +44,30 @@ class OpenCounter(Struct):
 class Engine:
     """Counts a run's rows. name: as it is registered. counts: the sources that it takes, for error
     texts; a source names its engines. divides: it has `partitions`. holds_rows: the rows are in this
-    process while it is open, so that a report can use them. links: it counts linked tables."""
+    process while it is open, so that a report can use them. links: it counts linked tables.
+    periods: it counts by user and period."""
 
     name: ClassVar[str]
     counts: ClassVar[str] = "a source that this process can read"
     divides: ClassVar[bool] = False
     holds_rows: ClassVar[bool] = True
     links: ClassVar[bool] = True
+    periods: ClassVar[bool] = False
 
     def check(self, options: EngineOptions) -> None:
         """Raise UsageError if the engine has no such option, or its value is out of range."""
         if options.partitions is not None and not self.divides:
             dividing = [engine.name for engine in ENGINES if engine.divides]
             raise UsageError(f"partitions= needs engine={' or '.join(map(repr, dividing))}")
+
+    def check_unit(self, schema: Schema) -> None:
+        """Raise UsageError, before anything is charged, if the engine cannot count by the schema's
+        unit of privacy."""
+        if schema.period is not None and not self.periods:
+            raise UsageError(
+                f"engine={self.name!r} does not count by user and period; use engine='local' on "
+                "the same source. Nothing was charged"
+            )
 
     def check_run(self, source: Source, schema: Schema, numbers: bool) -> None:
         """Raise, before anything is charged, if the engine cannot count what a run asks of a source.

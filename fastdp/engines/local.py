@@ -193,6 +193,7 @@ class LocalEngine(Engine):
     """Threads of this process count one table in memory."""
 
     name = "local"
+    periods = True
 
     def open(self, source: Source, schema: Schema, options: EngineOptions) -> OpenCounter:
         if source.encoded is not None:

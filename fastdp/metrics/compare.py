@@ -10,6 +10,7 @@ import numpy as np
 from .._util.threads import resolve
 from ..codec.decode import decode
 from ..schema import Schema
+from ..tables.row_periods import of_one_period
 from ..tables.table import Table
 from .inputs import Pair, as_arrow, pair_up
 
@@ -40,6 +41,8 @@ class Comparison:
         for name in ("truth", "synthetic"):
             source = getattr(self, name)
             setattr(self, name, source if isinstance(source, Table) else as_arrow(source, name))
+        if self.schema is not None and self.schema.period and not isinstance(self.truth, Table):
+            self.truth = of_one_period(self.truth, self.schema.period)
 
     @property
     def rows(self) -> dict[str, int]:

@@ -199,10 +199,14 @@ class Pair:
         return replace(self, synthetic=dict(synthetic), rows=(self.rows[0], rows))
 
 
+TRUTH = "truth"
+
+
 def coded(source: Any, schema: Schema, what: str, *, users: bool = False) -> Table:
     """A table of codes unchanged; any other source read as public rows, with the schema's columns
     that it has. `users`: also its users, where it has their ids, which are taken as they are:
-    synthetic ones may be wider."""
+    synthetic ones may be wider. Of the truth, rows of the schema's one period take part and its
+    users are pairs of a user and a period; synthetic rows have such users already."""
     if hasattr(source, "codes"):
         return source
     source = as_arrow(source, what)
@@ -210,8 +214,11 @@ def coded(source: Any, schema: Schema, what: str, *, users: bool = False) -> Tab
     wanted = [n for n, c in schema.columns.items() if c.source in present]
     if not wanted:
         raise DataError(f"{what}: no column of the schema is in the table")
-    schema = replace(schema.select(wanted), user_dtype=None)
-    if not users or schema.user not in present:
+    period = schema.period
+    if what != TRUTH or period is None or not {period.of, schema.user} <= present:
+        period = None
+    schema = replace(schema.select(wanted), user_dtype=None, period=period)
+    if schema.user not in present or not (users or period):
         schema = schema.without_users()
     return read(source, schema, public=True)
 

@@ -6,7 +6,8 @@ random `nonce`. So nothing about a run, such as the time at which it began, can 
 confirmed from a published hash. `State.append` is the only place that gives records their meaning.
 It refuses records that break the rules, so a replay of the chain is also its audit.
 
-Kinds: `open` (a data set, its budget and perhaps its unit), `reserve` (a run's unit and parts:
+Kinds: `open` (a data set, its budget and perhaps its unit; of a series the number of its periods),
+`reserve` (a run's unit and parts, of a series also its period:
 upper bounds on what each may spend, fixed before data is read), `step` (one call of the session:
 the events it spends and the numbers it draws, charged from then on), `answer` (hashes of the noisy
 answers of a step), `finish` (the run is over: budget that no step charged is returned to the data
@@ -20,9 +21,11 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, field
 
 from ..errors import BudgetError, LedgerError, UsageError
+from ..schema.periods import KIND as USER_PERIOD, code_of
 from .accountant import GAUSSIAN, Event, Gaussian, Threshold
 from .budget import Budget, Totals, combined_mu, epsilon_at, from_dict, mu2, pure_epsilon
 from .sampler_distance import FEWEST, MOST, allowed_draws
+from .series import check_periods, check_series, fits_share, period_epsilon
 from .unit import Unit
 
 
@@ -60,7 +63,8 @@ class Step(Struct):
 
 class Run(Struct):
     """What the chain holds of one run. `most_draws` is None if nothing limits them (a run that
-    protects nobody)."""
+    protects nobody). `period`: of a series, the period whose rows it releases; `late`: it is a
+    further release of that period. `finished_at`: the record that ended it."""
 
     dataset: str
     plan: str
@@ -75,6 +79,15 @@ class Run(Struct):
     finished: bool = False
     published: tuple[str, ...] = ()
     entered: dict[int, Totals] = field(default_factory=dict)
+    period: str | None = None
+    late: bool = False
+    finished_at: int | None = None
+
+    def counts_at(self, seq: int) -> bool:
+        """Whether it may have released something, by what the chain holds up to this record: it
+        reserved by then, and had not ended without a step."""
+        over = self.finished_at is not None and self.finished_at <= seq
+        return self.seq <= seq and not (over and not self.steps)
 
     def drawn(self, part: int | None = None) -> list[Event]:
         """The events of all steps entered so far, of one part or of all."""
@@ -117,6 +130,7 @@ class State:
         self.budgets: dict[str, Budget] = {}
         self.units: dict[str, Unit] = {}
         self.groups: dict[str, tuple[str, ...]] = {}
+        self.series: dict[str, int] = {}
         self.runs: dict[str, Run] = {}
         self.totals: dict[str, Totals] = {}
 
@@ -146,8 +160,7 @@ class State:
     def check(self, kind: str, body: Mapping) -> None:
         """Raise BudgetError or LedgerError if the rules do not let this record come next."""
         if kind == "open":
-            Budget.from_dict(body["budget"])
-            _unit_in(body)
+            _check_open(body)
             if body["dataset"] in self.budgets:
                 raise LedgerError(
                     f"data set {body['dataset']!r} is already open; its budget cannot change"
@@ -180,6 +193,7 @@ class State:
         if "unit" not in body:
             raise LedgerError("a reservation must name the unit that it protects")
         self.check_unit(dataset, Unit.parse(body["unit"]))
+        self._check_period(dataset, body, parts)
         left = self.draws_left(dataset)
         if left < FEWEST:
             raise BudgetError(
@@ -195,6 +209,78 @@ class State:
                 f" {_say(parts)}, the budget has {_left(budget.left(spent))} left. Nothing was read"
                 " or drawn"
             )
+
+    def _check_period(self, dataset: str, body: Mapping, parts: Sequence[Event]) -> None:
+        """Raise LedgerError or BudgetError unless the run's period may be released now."""
+        period = body.get("period")
+        late = body.get("late", False)
+        horizon = self.series.get(dataset)
+        if horizon is None:
+            if period is not None:
+                raise LedgerError(
+                    f"data set {dataset!r} is not a series; open one with a number of periods "
+                    "(`fastdp ledger open ... --periods`, or Ledger.open(..., periods=...)). "
+                    "Nothing was read or drawn"
+                )
+            return
+        if period is None:
+            raise LedgerError(
+                f"data set {dataset!r} is a series: name the period to release (series= and "
+                "period=). Nothing was read or drawn"
+            )
+        unit = self.units[dataset]
+        code_of(str(unit.period), period)
+        before = self.releases_of(dataset, period)
+        if before and not late:
+            raise LedgerError(
+                f"data set {dataset!r}: {period} was released by run {before[0]}, and a period is "
+                "released once. A further release of it (late rows) is charged on its own: "
+                "late=True. Nothing was read or drawn"
+            )
+        if late and not before:
+            raise LedgerError(
+                f"data set {dataset!r}: {period} was not released yet; leave late= out. Nothing "
+                "was read or drawn"
+            )
+        released = {run.period for run in self.runs.values() if self._counts(run, dataset)}
+        if len(released | {period}) > horizon:
+            raise BudgetError(
+                f"data set {dataset!r}: its budget is for {horizon} periods, which are all "
+                f"released; {period} is one more. Nothing was read or drawn"
+            )
+        budget = self.budgets[dataset]
+        if not fits_share(budget, horizon, parts):
+            raise BudgetError(
+                f"data set {dataset!r}: a release of one period may spend epsilon "
+                f"{period_epsilon(budget, horizon):g} at delta {budget.delta:g}; the run needs "
+                f"{_say(parts)}. Nothing was read or drawn"
+            )
+
+    def _counts(self, run: Run, dataset: str) -> bool:
+        return run.dataset == dataset and run.counts_at(self.seq)
+
+    def releases_of(self, dataset: str, period: str) -> list[str]:
+        """Names of the runs that released this period, or may still do so."""
+        return [
+            name
+            for name, run in self.runs.items()
+            if run.period == period and self._counts(run, dataset)
+        ]
+
+    def series_facts(self, name: str) -> dict | None:
+        """What a statement says of its series: the releases up to this run's reservation, in their
+        order, each by its upper bounds. None if the run is of no series."""
+        run = self.run(name)
+        horizon = self.series.get(run.dataset)
+        if horizon is None:
+            return None
+        so_far = [
+            {"period": one.period, "late": one.late, "events": [e.to_dict() for e in one.parts]}
+            for one in self.runs.values()
+            if one.dataset == run.dataset and one.counts_at(run.seq)
+        ]
+        about = {"name": run.dataset, "period": run.period, "late": run.late, "periods": horizon}
+        return about | {"releases": so_far}
 
     def check_unit(self, dataset: str, unit: Unit) -> None:
         """Raise LedgerError if the data set's budget is for another unit than this."""
@@ -271,6 +357,8 @@ class State:
             unit = _unit_in(body)
             if unit is not None:
                 self.units[dataset] = unit
+            if body.get("periods") is not None:
+                self.series[dataset] = body["periods"]
         elif kind == "reserve":
             self._take_reserve(seq, body)
         elif kind == "step":
@@ -290,6 +378,7 @@ class State:
         else:
             run = self.runs[body["run"]]
             run.finished = True
+            run.finished_at = seq
             run.published = tuple(body.get("published", ()))
             before = self.totals[run.dataset]
             self.totals[run.dataset] = before.plus(run.totals()).plus(Totals.of(run.parts), -1)
@@ -302,6 +391,8 @@ class State:
         run = Run(
             dataset, body["plan"], parts, seq, unit, body.get("time"), about, body.get("draws")
         )
+        run.period = body.get("period")
+        run.late = body.get("late", False)
         self.runs[body["run"]] = run
         self.units.setdefault(dataset, unit)
         self.totals[dataset] = self.totals[dataset].plus(Totals.of(parts))
@@ -326,6 +417,20 @@ class State:
         finished ones."""
         self.require_dataset(dataset)
         return [e for run in self.runs.values() if run.dataset == dataset for e in run.charge()]
+
+
+def _check_open(body: Mapping) -> None:
+    """Raise unless a data set may be opened so."""
+    budget = Budget.from_dict(body["budget"])
+    unit = _unit_in(body)
+    if body.get("periods") is not None:
+        check_periods(body["periods"])
+        check_series(budget)
+        if unit is None or unit.kind != USER_PERIOD:
+            raise UsageError(
+                "periods: a series protects one user in one period; give its unit, as in "
+                'unit="user-period:COLUMN:month:TIME"'
+            )
 
 
 def _unit_in(body: Mapping) -> Unit | None:

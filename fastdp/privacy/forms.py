@@ -16,7 +16,12 @@ from ..errors import UsageError
 
 OWNER = "to be filled in by the publisher"
 
-_LEVELS = {"user": "User-level", "row": "Record-level", "event": "Event-level"}
+_LEVELS = {
+    "user": "User-level",
+    "row": "Record-level",
+    "event": "Event-level",
+    "user-period": "User-period-level",
+}
 _MECHANISMS = {
     "gaussian": "rounded Gaussian mechanism",
     "discrete-laplace": "discrete Laplace mechanism",

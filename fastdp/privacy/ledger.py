@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +26,11 @@ from .._util.files import as_path
 from ..errors import LedgerError, UsageError
 from ..schema import Schema
 from .accountant import Event
-from .budget import Budget, Totals
+from .budget import Budget, Totals, epsilon_at, root_down
 from .chain import Run, State, part_budget, summary
 from .ledger_store import FileStore, MemoryStore
 from .sampler_distance import check_sampler
+from .series import check_periods, lifetime_budget, period_epsilon as period_epsilon_of
 from .unit import Unit
 
 LOCAL = "this run"
@@ -88,22 +90,36 @@ class Ledger:
         pure: float = 0.0,
         keys: float = 0.0,
         unit: Unit | Mapping | Schema | str | None = None,
+        periods: int | None = None,
+        period_epsilon: float | None = None,
     ) -> None:
         """Open a data set with a budget: epsilon and delta, or mu. A budget can be set once and
         never changed.
 
-        `unit` fixes whom the budget protects: "row", "user:COLUMN", "event:COLUMN", a mapping of
-        kind, column and null, or a schema. Without it, the first reservation does. Runs of another
+        `unit` fixes whom the budget protects: "row", "user:COLUMN", "event:COLUMN",
+        "user-period:COLUMN:month:TIME", a mapping of its fields, or a schema. Without it, the first
+        reservation does. Runs of another
         unit are refused.
 
         `pure` sets a part of epsilon aside for pure (Laplace) releases. Only such a budget takes
         pure and Gaussian releases side by side at the sum of their epsilons. `keys` sets a part of
         delta aside for `select_keys`; without it no keys can be taken from the data set. Opening
         again with the same budget does nothing.
+
+        `periods` makes the data set a series of so many releases, one a period. Its unit is a
+        user-period; the budget is for one user over all periods, and each release may spend an
+        equal share of its mu^2. In place of epsilon, `period_epsilon` states what each may spend.
         """
         if not isinstance(dataset, str) or not dataset.strip():
             raise UsageError("dataset: expected a non-empty name")
-        budget = Budget.of(epsilon, delta, mu, pure, keys)
+        if period_epsilon is not None:
+            if periods is None or epsilon is not None or mu is not None or pure or keys:
+                raise UsageError(
+                    "period_epsilon: it stands in place of epsilon, and needs periods and delta alone"
+                )
+            budget = lifetime_budget(period_epsilon, 0.0 if delta is None else delta, periods)
+        else:
+            budget = Budget.of(epsilon, delta, mu, pure, keys)
         protects = None if unit is None else Unit.parse(unit)
         if budget.epsilon is not None and budget.delta is not None:
             check_sampler(budget.epsilon, budget.delta, f"data set {dataset!r}")
@@ -111,10 +127,10 @@ class Ledger:
             current = work.state.budgets.get(dataset)
             if current is None:
                 body = {"dataset": dataset, "budget": budget.to_dict(), "time": _now()}
-                work.append(
-                    "open", body | ({} if protects is None else {"unit": protects.to_dict()})
-                )
-            elif current != budget:
+                body |= {} if protects is None else {"unit": protects.to_dict()}
+                body |= {} if periods is None else {"periods": check_periods(periods)}
+                work.append("open", body)
+            elif current != budget or work.state.series.get(dataset) != periods:
                 raise LedgerError(
                     f"data set {dataset!r} is already open with another budget, which "
                     "cannot be "
@@ -137,6 +153,15 @@ class Ledger:
         with self._store.transaction() as work:
             work.state.require_dataset(dataset)
             return work.state.units.get(dataset)
+
+    def series(self, dataset: str) -> dict | None:
+        """Facts of a series: `periods` (how many it has), `period` (their length), what each may
+        spend (`epsilon` at `delta`, and `mu`), the `releases` so far with the epsilon that one user
+        in all of them has used up by then, and how many periods are `left`. None if the data set
+        is no series."""
+        with self._store.transaction() as work:
+            work.state.require_dataset(dataset)
+            return _series(work.state, dataset)
 
     def spent(self, dataset: str) -> dict:
         """What the data set is charged: epsilon at its delta, mu, pure epsilon (None unless all is
@@ -179,6 +204,7 @@ class Ledger:
                     raise LedgerError("the statement does not name a ledger")
                 _check_reference(state, work, reference)
                 _check_claims(state.run(str(reference["run"])), statement)
+                _check_series(state, str(reference["run"]), statement)
             return {"id": state.id, "seq": state.seq, "hash": state.hash}
 
     def reserve(
@@ -191,6 +217,8 @@ class Ledger:
         unit: Unit,
         draws: int | None = None,
         about: Mapping | None = None,
+        period: str | None = None,
+        late: bool = False,
     ) -> Reservation:
         """One joint reservation of all the run's parts, or the one it made before it was
         interrupted.
@@ -199,7 +227,8 @@ class Ledger:
         another unit; nothing is charged then. A run that comes back must ask for the same parts by
         the same plan (a digest of what it is going to do). draws: the most numbers it may draw
         (`distance.check_sampler`; None: a run that protects nobody). about: for people who look at
-        the ledger, such as mechanism and folder.
+        the ledger, such as mechanism and folder. period, late: of a series, the period that is
+        released, and whether it is a further release of it.
         """
         described = [e.to_dict() for e in parts]
         with self._store.transaction() as work:
@@ -211,7 +240,7 @@ class Ledger:
                     "run; open your own ledger"
                 )
             before = work.state.runs.get(run)
-            asked = (dataset, plan, unit, tuple(parts))
+            asked = (dataset, plan, unit, tuple(parts), period, late)
             if before is None:
                 body = {
                     "dataset": dataset,
@@ -221,10 +250,11 @@ class Ledger:
                     "time": _now(),
                 }
                 body |= {"unit": unit.to_dict(), "about": dict(about or {})}
+                body |= {} if period is None else {"period": period, "late": late}
                 work.append("reserve", body if draws is None else body | {"draws": int(draws)})
             elif before.finished:
                 raise LedgerError(f"run {run!r} is finished; start a new one")
-            elif (before.dataset, before.plan, before.unit, before.parts) != asked:
+            elif _asked_before(before) != asked:
                 raise LedgerError(
                     f"run {run!r} was reserved with other settings; resume with the "
                     "same ones, or "
@@ -360,6 +390,40 @@ class Reservation:
                 reference["budget"] = budget.to_dict()
             return {"reference": reference, "entry": _entry(self.run, run)}
 
+    def series(self) -> dict | None:
+        """What the statement says of the run's series; None if it is of none."""
+        with self.ledger._store.transaction() as work:
+            return work.state.series_facts(self.run)
+
+
+def _asked_before(run: Run) -> tuple:
+    return run.dataset, run.plan, run.unit, run.parts, run.period, run.late
+
+
+def _series(state: State, dataset: str) -> dict | None:
+    horizon = state.series.get(dataset)
+    if horizon is None:
+        return None
+    budget = state.budgets[dataset]
+    assert budget.mu is not None and budget.delta is not None
+    runs = [run for run in state.runs.values() if run.dataset == dataset]
+    counted = [run for run in runs if run.counts_at(state.seq)]
+    releases = []
+    for number, run in enumerate(counted, 1):
+        so_far = [event for one in counted[:number] for event in one.parts]
+        numbers = {"epsilon": epsilon_at(run.parts, budget.delta)}
+        numbers["user_epsilon"] = epsilon_at(so_far, budget.delta)
+        releases.append({"period": run.period, "late": run.late} | numbers)
+    return {
+        "periods": horizon,
+        "period": state.units[dataset].period,
+        "epsilon": period_epsilon_of(budget, horizon),
+        "delta": budget.delta,
+        "mu": root_down(Fraction(budget.mu) ** 2 / horizon),
+        "releases": releases,
+        "left": horizon - len({run.period for run in counted}),
+    }
+
 
 def _entry(name: str, run: Run) -> dict:
     steps = []
@@ -379,6 +443,7 @@ def _entry(name: str, run: Run) -> dict:
         steps.append(drawn | answers)
     known: dict[str, Any] = {"run": name, "dataset": run.dataset, "seq": run.seq, "time": run.time}
     known |= {"unit": run.unit.to_dict(), "about": dict(run.about)}
+    known |= {} if run.period is None else {"period": run.period, "late": run.late}
     known |= {"parts": [e.to_dict() for e in run.parts], "steps": steps, "finished": run.finished}
     return known | {
         "published": list(run.published),
@@ -431,6 +496,15 @@ def _check_claims(run: Run, statement: Mapping) -> None:
     if claimed != charged or statement["ledger"].get("dataset") != run.dataset:
         raise LedgerError(
             "the statement states a different charge than the ledger's record of this run"
+        )
+
+
+def _check_series(state: State, name: str, statement: Mapping) -> None:
+    """Raise LedgerError if the statement lists other releases of its series than the ledger."""
+    if "parts" in statement and statement.get("series") != state.series_facts(name):
+        raise LedgerError(
+            "the statement's series differs from the ledger's record of it, so that what it says "
+            "of one user over all periods does not hold"
         )
 
 

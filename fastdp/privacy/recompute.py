@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from ..schema.pending import MOST_KEYS_PER_USER
+from ..schema.periods import KIND as USER_PERIOD
 from . import clip as clip_rules
 from .accountant import BoundedRange, Event, Gaussian, Pure, Threshold, event_from_dict
 from .budget import combined_mu, epsilon_at
@@ -105,7 +106,8 @@ def _part_problems(statement: Mapping, entry: Mapping, cap: Event) -> Iterator[s
         yield "its epsilon does not follow from its bound"
     if not _close(entry["spent"]["mu"], combined_mu(events) if events else 0.0):
         yield "the stated cost differs from the cost of its releases"
-    if not _whole(entry["clip"]) or (statement["unit"]["kind"] != "user" and entry["clip"] != 1):
+    bounded = statement["unit"]["kind"] in ("user", USER_PERIOD)
+    if not _whole(entry["clip"]) or (not bounded and entry["clip"] != 1):
         yield "the clip must be a whole number of rows, and 1 if no user is protected"
     if "clip_choice" in entry:
         yield from clip_rules.problems(entry["clip_choice"], entry["clip"], entry["releases"])

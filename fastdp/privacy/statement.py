@@ -28,6 +28,7 @@ from . import noise
 from .accountant import Event, event_from_dict
 from .budget import combined_mu, epsilon_at, pure_epsilon
 from .sampler_distance import added_delta
+from .series import protection
 from .unit import Unit
 
 FORMAT = "fastdp-privacy/1"
@@ -81,10 +82,11 @@ def build(
     notes: Sequence[str] = (),
     only: int | None = None,
     found: Mapping | None = None,
+    series: Mapping | None = None,
 ) -> dict:
     """The statement of a run. Epsilon, delta and mu are those of all parts together, by their upper
     bounds: they hold however the run chose its measurements. `found`: which of the schema's columns
-    were found in the run."""
+    were found in the run. `series`: the releases of the run's series, up to this one."""
     caps = [event_from_dict(p["event"]) for p in parts]
     delta = parts[0]["asked"]["delta"]
     method = parts[0]["asked"]["method"]
@@ -98,6 +100,7 @@ def build(
         "delta": delta,
         "mu": combined_mu(caps),
         "unit": _unit(schema, unit),
+        **two_numbers(schema, parts, delta, series),
         "bound": _bound(schema, unit, parts),
         "parts": [dict(p) for p in parts],
         "accountant": {
@@ -129,6 +132,7 @@ def build(
         "public_data": [dict(p) for p in public_data],
         "not_protected": [
             schema_not_protected(found is not None),
+            *over_periods_not_protected(schema),
             *NOT_PROTECTED,
         ],
         "ledger": dict(reference),
@@ -136,8 +140,53 @@ def build(
     }
     if only is not None:
         statement["part"] = only
-    statement["notes"] = [*notes, *_remarks(epsilon, delta, reference, schema, seeded)]
+    remarks = _remarks(epsilon, delta, reference, schema, seeded)
+    statement["notes"] = [*notes, *period_remarks(statement, schema), *remarks]
     return statement
+
+
+def two_numbers(
+    schema: Schema, parts: Sequence[Mapping], delta: float, series: Mapping | None
+) -> dict[str, Any]:
+    """`protection`, and the series by which it can be recomputed, where the unit is a user-period;
+    nothing else."""
+    if schema.period is None:
+        return {}
+    numbers = {"protection": protection(parts, delta, series)}
+    return numbers if series is None else numbers | {"series": dict(series)}
+
+
+def over_periods_not_protected(schema: Schema) -> list[str]:
+    """What a unit of user and period leaves open."""
+    if schema.period is None:
+        return []
+    each = schema.period.length
+    return [
+        f"what the rows of one user over several {each}s show together: habits from {each} to "
+        f"{each}, and whether the user is in the data at all; for these the number `user` counts, "
+        "where the statement has one"
+    ]
+
+
+def period_remarks(statement: Mapping, schema: Schema) -> Iterator[str]:
+    """The two numbers of a statement about user-periods, in words."""
+    if schema.period is None:
+        return
+    each = schema.period.length
+    user = statement["protection"]["user"]
+    yield f"an id in the rows stands for one user in one {each}, and is fresh in every release"
+    if user is None:
+        yield (
+            f"the guarantee is for one {each} of a user; a user with rows in k {each}s of this "
+            "table is protected by k times mu"
+        )
+    else:
+        own = statement["protection"]["user_period"]
+        yield (
+            f"one {each} of a user: epsilon {own['epsilon']:.6g}; one user in every {each} released "
+            f"so far ({user['periods']}): epsilon {user['epsilon']:.6g}; both at delta "
+            f"{user['delta']:g}"
+        )
 
 
 def schema_not_protected(found: bool) -> str:
@@ -214,10 +263,11 @@ def _bound(schema: Schema, unit: str, parts: Sequence[Mapping]) -> dict:
     clips = [p["clip"] for p in parts]
     if schema.user is None or unit == "event":
         return {"how": "each row weighs 1", "clip": clips}
+    one = "user" if schema.period is None else f"user in one {schema.period.length}"
     return {
         "how": (
-            "each row of a user with R rows weighs min(2^20, floor(clip 2^20 / R)) units of 2^-20"
-            " rows; histograms of users count each user at most cap times"
+            f"each row of a {one} with R rows weighs min(2^20, floor(clip 2^20 / R)) units of 2^-20"
+            f" rows; histograms of users count each {one} at most cap times"
         ),
         "clip": clips,
         "clip_from": [p.get("clip_choice", {}).get("from", "recipe or schema") for p in parts],

@@ -42,6 +42,7 @@ from ..schema.kind_of_text import as_number
 from ..schema.pending import MOST_KEYS_PER_USER
 from ..tables import idvalues, reading, textvalues
 from ..tables.parts import Part
+from ..tables.row_periods import row_periods, taking_part
 from ..tables.sources.source import open_parts
 from ..tables.userids import UserIndex
 from .steps import Steps
@@ -273,13 +274,15 @@ def count_keys(
     distinct: list = []
     who, what = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     rows = 0
-    for keys, ids in _batches(source, schema, name, dtype, places):
+    for keys, ids, periods in _batches(source, schema, name, dtype, places):
         number = values.add(values.prepare(keys)).astype(np.int64)
         new, first = np.unique(number, return_index=True)
         distinct += keys.take(first[new >= len(distinct)]).to_pylist()
         what.append(number)
         alone = np.arange(rows, rows + len(number))
-        who.append(alone if ids is None else users.add(users.prepare(ids)).astype(np.int64))
+        who.append(
+            alone if ids is None else users.add(users.prepare(ids, periods)).astype(np.int64)
+        )
         rows += len(number)
     user, value = np.concatenate(who), np.concatenate(what)
     if known:
@@ -312,10 +315,13 @@ def count_keys(
 
 def _batches(
     source: Any, schema: Schema, name: str, dtype: str, places: int | None = None
-) -> Iterator[tuple[pa.Array, pa.Array | None]]:
-    """Batches of (values, user ids or None). Rows without a value are left out, and rows without a
-    user where the schema drops them."""
+) -> Iterator[tuple[pa.Array, pa.Array | None, np.ndarray | None]]:
+    """Batches of (values, user ids or None, numbers of the rows' periods or None). Rows without a
+    value are left out, rows without a user where the schema drops them, and rows of periods that do
+    not take part."""
+    period = schema.period
     wanted = [name] if schema.user is None else [name, schema.user]
+    wanted += [] if period is None or period.of in wanted else [period.of]
     for part in open_parts(source, schema.dialect):
         _check(part, wanted, name, dtype, places)
         for unit in reading.guarded(part.where, part.units(wanted, schema.user)):
@@ -327,8 +333,13 @@ def _batches(
                     ids = idvalues.normal(batch.column(schema.user), schema.user_dtype)
                     has_id = idvalues.has_id(ids) if schema.null_user == "drop" else None
                     keep = keep if has_id is None else pc.and_(keep, pa.array(has_id))
-                    ids = ids.filter(keep)
-                yield keys.filter(keep), ids
+                numbers = None
+                if period is not None:
+                    numbers = row_periods(batch.column(period.of), period)
+                    inside = taking_part(numbers, period)
+                    keep = keep if inside is None else pc.and_(keep, pa.array(inside))
+                    numbers = numbers[keep.to_numpy(zero_copy_only=False)]
+                yield keys.filter(keep), None if ids is None else ids.filter(keep), numbers
 
 
 def keys_of(array: pa.Array, dtype: str, places: int | None = None) -> pa.Array:

@@ -117,10 +117,10 @@ def listed(column: Pending, values: Sequence[int | str] = ()) -> Categorical:
 
 
 def with_fields(asked: Schema, fields: Mapping[str, Column | Derived]) -> Schema:
-    """A schema of the columns `fields`, with the user column and the dialect of the schema
-    `asked`."""
+    """A schema of the columns `fields`, with the user column, the periods and the dialect of the
+    schema `asked`."""
     user = (asked.user, asked.max_rows_per_user, asked.null_user, asked.user_dtype)
-    return Schema(dict(fields), *user, asked.name, dialect=asked.dialect)
+    return Schema(dict(fields), *user, asked.name, dialect=asked.dialect, period=asked.period)
 
 
 class LaterEngine:

@@ -120,6 +120,8 @@ def reserve(
     work: str | os.PathLike | None = None,
     about: Mapping | None = None,
     schemas: Sequence[Schema] | None = None,
+    period: str | None = None,
+    late: bool = False,
     check: Callable[[], None] = lambda: None,
     _trace: Callable[[str], None] | None = None,
 ) -> Reserved:
@@ -138,6 +140,9 @@ def reserve(
         For people who look at the ledger: mechanism, folder.
     schemas
         For linked tables: the schema of each part, whose rows are those of the same users.
+    period, late
+        Of a series: the period that is released, whose rows alone the schema reads; and whether it is
+        a further release of it, charged on its own.
     check
         Called before each step is charged; raises Cancelled to stop the run.
     """
@@ -153,6 +158,8 @@ def reserve(
     each = [schema] * len(asks) if schemas is None else list(schemas)
     if len({Unit.of(s, a.unit) for s, a in zip(each, asks, strict=True)}) != 1:
         raise UsageError("all tables of a run must protect the same users")
+    if period is not None and any(s.period is None or s.period.only != period for s in each):
+        raise PrivacyError(f"the schema does not read the rows of {period} alone")
     clips = [clip_for(s, a) for s, a in zip(each, asks)]
     caps = [a.cap() for a in asks]
     for ask, own, clip, cap in zip(asks, each, clips, caps, strict=True):
@@ -180,7 +187,10 @@ def reserve(
     whole = digest(settled | {"asks": [a.described() for a in asks]})
     name = uuid.uuid4().hex if run is None else run
     unit = Unit.of(schema, asks[0].unit)
-    reservation = ledger.reserve(dataset, name, caps, whole, unit=unit, draws=draws, about=about)
+    of_series: dict[str, Any] = {"period": period, "late": late}
+    reservation = ledger.reserve(
+        dataset, name, caps, whole, unit=unit, draws=draws, about=about, **of_series
+    )
     trace = _trace or (lambda point: None)
     return Reserved(
         schema, asks, clips, caps, reservation, agreed, seed, trace, check, domain_part, schemas
@@ -325,6 +335,7 @@ class Reserved:
             seeded=self._seed is not None,
             only=only,
             found=None if self.learnt is None else self.learnt.described(),
+            series=self.reservation.series(),
             **about,
         )
 

@@ -71,7 +71,14 @@ def promise(statement: Mapping) -> dict:
         **{key: _number(statement.get(key)) for key in ("epsilon", "delta", "mu")},
         "asked": _number(asked) if len(parts) > 1 else None,
         "parts": len(parts),
-        "unit": {"column": unit.get("column"), "kind": unit.get("kind") or "user"},
+        "unit": {
+            "column": unit.get("column"),
+            "kind": unit.get("kind") or "user",
+            "period": unit.get("period"),
+        },
+        "user_epsilon": _number(
+            ((statement.get("protection") or {}).get("user") or {}).get("epsilon")
+        ),
         "bound": _number(part.get("clip")),
         "mechanism": mechanism.get("name") if isinstance(mechanism, Mapping) else mechanism,
         "private": statement.get("private"),

@@ -34,6 +34,8 @@ def one_unit(promise: dict) -> str:
         return "any single record"
     if column is None or kind == "row":
         return "any single row"
+    if kind == "user-period":
+        return f"any one {_who(column)} with all of its records of one {unit.get('period')}"
     return f"any one {_who(column)} with all of its records"
 
 
@@ -56,9 +58,12 @@ def promise_words(promise: dict) -> list[str]:
         )
     bound = promise.get("bound")
     unit = promise.get("unit") or {}
-    if bound and unit.get("kind") == "user":
+    if bound and unit.get("kind") in ("user", "user-period"):
         who = _who(unit.get("column") or "person")
-        out.append(f"No {who} counts for more than {big(bound)} row{'s' if bound != 1 else ''}.")
+        each = f" of one {unit['period']}" if unit.get("period") else ""
+        rows = f"{big(bound)} row{'s' if bound != 1 else ''}{each}"
+        out.append(f"No {who} counts for more than {rows}.")
+    out += _over_periods(promise, unit)
     if promise.get("asked") is not None:
         out.append(
             f"This table was made with ε = {promise['asked']:.4g}; the figures above cover all "
@@ -66,6 +71,23 @@ def promise_words(promise: dict) -> list[str]:
         )
     if promise.get("alone") is True:
         out.append("Other releases from the same data are not counted here; their losses add up.")
+    return out
+
+
+def _over_periods(promise: dict, unit: dict) -> list[str]:
+    """What a promise about one period of a user does not cover."""
+    if not unit.get("period"):
+        return []
+    who, each = _who(unit.get("column") or "person"), unit["period"]
+    out = [
+        f"This is about one {each}. It does not hide what a {who}'s {each}s show together: habits"
+        f" from {each} to {each}, and whether the {who} is in the series at all."
+    ]
+    if promise.get("user_epsilon") is not None:
+        out.append(
+            f"A {who} who is in every {each} released so far is protected with"
+            f" ε = {promise['user_epsilon']:.4g}; that number grows with every release."
+        )
     return out
 
 

@@ -157,6 +157,8 @@ def _reserve(spec: RunSpec, run: str, folder: RunFolder | None) -> Reserved:
         seed=options.seed,
         work=None if folder is None else folder.private,
         about={"mechanism": spec.recipe.mechanism, "recipe": spec.recipe.name, "folder": place},
+        period=None if options.series is None else options.period,
+        late=options.late,
         check=spec.reporter.check,
     )
     asked = ", ".join(f"{e:g}" for e in spec.promised)

@@ -44,6 +44,9 @@ REFUSED = {
     "public": "public data is for one table",
     "diagnose": "look at each table with fastdp.check",
     "numbers": "ask them of one table that has the user column",
+    "series": "make a series of one table",
+    "period": "make a series of one table",
+    "late": "make a series of one table",
 }
 
 
@@ -124,6 +127,8 @@ def validate_linked(
     options = checked_values(options)
     check_sources(None, options)
     links = links_of(options.schema, mechanism)
+    if any(schema.period is not None for schema in links.linked.tables.values()):
+        raise UsageError("linked tables protect whole users: remove the unit of their schemas")
     if not isinstance(tables, Mapping) or set(tables) != set(links.names):
         given = (
             ", ".join(map(str, tables)) if isinstance(tables, Mapping) else type(tables).__name__

@@ -36,6 +36,8 @@ def read_public(
                 "public=: the table has another schema; read it with that of the private data"
             )
         return source.encoded
+    if schema.period is not None:
+        schema = schema.with_period(schema.period.during(None))  # public rows may be of any period
     if not relabel:
         return read(source, schema, public=True, threads=threads)
     fields = dict(schema.fields)

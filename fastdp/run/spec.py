@@ -28,6 +28,9 @@ from .public_data import public_entry
 from .source_checks import check_source
 from .status import RunStatus
 
+DEFAULT_DELTA = float("1e-9")
+"""The delta of a run that names none. Compared by identity: a series replaces this one alone."""
+
 Path = str | os.PathLike[str]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -48,6 +51,9 @@ class Options(TypedDict, total=False):
     public: Any
     ledger: Ledger | Path | None
     dataset: str | None
+    series: str | None
+    period: str | None
+    late: bool
     seed: int | None
     sample_seed: int | None
     threads: int | None
@@ -68,7 +74,7 @@ class Options(TypedDict, total=False):
     diagnose: bool
 
 
-FLAGS = ("resume", "report", "ignore_empty_columns", "diagnose")
+FLAGS = ("late", "resume", "report", "ignore_empty_columns", "diagnose")
 DEFAULTS = dict.fromkeys(Options.__annotations__) | dict.fromkeys(FLAGS, False)
 _Base: Any = make_dataclass(
     "_Base", [(n, Any, v) for n, v in DEFAULTS.items()], frozen=True, kw_only=True
@@ -159,6 +165,7 @@ class RunSpec:
         """Raises, before anything is charged, if the source cannot be read by the schema."""
         check_source(source, self.schema)
         engine = ENGINES.get(str(self.options.engine))()
+        engine.check_unit(self.schema)
         engine.check_run(source, self.schema, self.numbers is not None)
 
     def with_schema(self, schema: Schema) -> RunSpec:
@@ -176,18 +183,23 @@ class RunSpec:
         recipe = {key: value for key, value in self.recipe.fields.items() if key not in LIMITS}
         public = self.options.public
         numbers = {} if self.numbers is None else {"numbers": self.numbers.plain()}
-        return numbers | {
-            "schema": self.asked.digest(),
-            "mechanism": self.recipe.mechanism,
-            "fields": json.loads(json.dumps(recipe, default=str)),
-            "epsilon": list(self.epsilons),
-            "delta": self.delta,
-            "rows": self.options.rows,
-            "dataset": self.options.dataset,
-            "public": None if public is None else public_entry(public)["name"],
-            "seed": self.options.seed,
-            "sample_seed": self.options.sample_seed,
-        }
+        late = {"late": True} if self.options.late else {}
+        return (
+            numbers
+            | late
+            | {
+                "schema": self.asked.digest(),
+                "mechanism": self.recipe.mechanism,
+                "fields": json.loads(json.dumps(recipe, default=str)),
+                "epsilon": list(self.epsilons),
+                "delta": self.delta,
+                "rows": self.options.rows,
+                "dataset": self.options.dataset,
+                "public": None if public is None else public_entry(public)["name"],
+                "seed": self.options.seed,
+                "sample_seed": self.options.sample_seed,
+            }
+        )
 
     def limits(self) -> list[dict]:
         """The arguments that may differ when a run is resumed, as long as no step entered in the

@@ -61,6 +61,7 @@ def recomputed_problems(folder: Path, statement: Mapping) -> Iterator[str]:
     if exact and remarks and list(statement["notes"][-len(remarks) :]) != remarks:
         yield f"its notes must end with: {' / '.join(remarks)}"
     yield from _found_problems(statement, schema)
+    yield from _series_problems(statement, schema)
     linked = (
         "tables" in statement["mechanism"]
     )  # each part is about another table: see its own folder
@@ -71,6 +72,21 @@ def recomputed_problems(folder: Path, statement: Mapping) -> Iterator[str]:
             yield from (
                 f"{release['label']!r}: {text}" for text in _count_problems(release, schema, facts)
             )
+
+
+def _series_problems(statement: Mapping, schema: Schema) -> Iterator[str]:
+    """Problems where the run is not the last release that its series lists, or its schema does not
+    read the rows of that period alone."""
+    series = statement.get("series")
+    if series is None:
+        return
+    own = series["releases"][-1]
+    if own["period"] != series["period"] or own["events"] != [
+        part["event"] for part in statement["parts"]
+    ]:
+        yield "the last release of its series is not this run"
+    if schema.period is None or schema.period.only != series["period"]:
+        yield "schema.json does not read the rows of the stated period alone"
 
 
 def _made_again(statement: Mapping, schema: Schema) -> dict:
@@ -87,6 +103,7 @@ def _made_again(statement: Mapping, schema: Schema) -> dict:
         second=statement["accountant"]["second"],
         seeded=statement["private"] is not True,
         found=statement["schema"].get("found"),
+        series=statement.get("series"),
     )
 
 

@@ -17,7 +17,7 @@ from .execute import execute, load_finished
 from .folder import RunFolder
 from .result import LinkedRun, Run
 from .row_count_checks import UNSURE
-from .spec import Options, RunOptions, RunSpec, lists_options
+from .spec import DEFAULT_DELTA, Options, RunOptions, RunSpec, lists_options
 from .status import RunStatus
 from .validate import validate
 
@@ -77,7 +77,7 @@ def synthesize(
     table: Any,
     mechanism: Mechanism = "auto",
     epsilon: float | Sequence[float] | None = None,
-    delta: float = 1e-9,
+    delta: float = DEFAULT_DELTA,
     **options: Unpack[Options],
 ) -> Run | list[Run] | LinkedRun:
     """Private synthetic rows like those of `table`.
@@ -90,8 +90,8 @@ def synthesize(
     mechanism : str, path, mapping or config
         A mechanism's name, a recipe's name or path, its fields, or a config object; "auto" is `cliquetree`.
     epsilon : float or sequence of float
-        The epsilon of the guarantee, positive; required. Several: one joint reservation and a list of runs
-        (with `out`, each in a folder eps-E).
+        The epsilon of the guarantee, positive; required, but in a series. Several: one joint reservation and
+        a list of runs (with `out`, each in a folder eps-E).
     delta : float
         In [0, 1), far below 1 / number of people.
     schema : Schema, LinkedSchema, path or built-in name
@@ -115,6 +115,12 @@ def synthesize(
         The budget that is charged; without one the statement says that other runs are not counted.
     dataset : str, optional
         The data set's name in the ledger.
+    series, period : str, optional
+        A series of the ledger, and the period of it to release, such as "2026-03". Only rows of that period
+        are read. Epsilon and delta are the series' share for one period, unless they are given
+        (docs/guide/series.md).
+    late : bool
+        A further release of a period that was released before, such as of late rows; charged on its own.
     seed : int, optional
         Fixes the noise. For tests only, refused with a ledger, stamps the statement private: false.
     sample_seed : int, optional

@@ -26,6 +26,7 @@ from ..tables.sources.source import Source, source_of
 from ..tables.table import Table
 from .counter import engine_for
 from .number_options import NumberOptions, exact_fields, number_options
+from .series_options import in_series, with_series
 from .source_checks import check_rereading
 from .spec import FLAGS, RunOptions, RunSpec, plugins_of
 from .status import RunStatus
@@ -35,6 +36,7 @@ def validate(
     table: Source, mechanism: Any, epsilon: Any, delta: Any, options: RunOptions, status: RunStatus
 ) -> RunSpec:
     """The spec of a run. Raises before any row is read and before anything is charged."""
+    epsilon, delta, options, period = with_series(epsilon, delta, options)
     epsilons = checked_epsilons(epsilon, delta)
     options = checked_values(options)
     check_sources(table, options)
@@ -45,7 +47,7 @@ def validate(
         memory=options.memory,
         deadline=options.deadline,
     )
-    schema = _schema(table, options, recipe)
+    schema = in_series(_schema(table, options, recipe), period, table)
     likely = schema.stand_in()
     configs = tuple(recipe.config(e).resolved(likely, e, float(delta)) for e in epsilons)
     for config in configs:
@@ -82,6 +84,12 @@ def check_asked(
     if delta == 0 or any(config.pure for config in configs):
         raise UsageError(
             "numbers: they have Gaussian noise; use a mechanism that has, and delta > 0"
+        )
+    if schema.period is not None and schema.period.only is None:
+        raise UsageError(
+            f"numbers: in a table of several {schema.period.length}s they would count a user once "
+            f"in each {schema.period.length}; ask for them in a release of one "
+            f"{schema.period.length} (only in the schema's unit, or series=)"
         )
     if any(config.unit != "user" for config in configs):
         raise UsageError("numbers: they are measured per user; set unit = 'user'")

@@ -78,7 +78,8 @@ PRIVATE += ("*.db", "*.head", "reading.json", "state.json")
 @dataclass(frozen=True)
 class Verdict:
     """What `verify` found: the recomputed promise, the files checked, what is wrong (empty if
-    nothing is), and what the check could not show."""
+    nothing is), and what the check could not show. `user_epsilon`: of a series, what one user in
+    every period released so far is protected by; `epsilon` is that of the run."""
 
     folder: Path
     epsilon: float
@@ -87,6 +88,7 @@ class Verdict:
     files: int
     problems: tuple[str, ...]
     notes: tuple[str, ...] = ()
+    user_epsilon: float | None = None
 
     @property
     def ok(self) -> bool:
@@ -152,7 +154,8 @@ def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
     epsilon, delta = (_number(statement.get(name)) for name in ("epsilon", "delta"))
     files, private = statement.get("files"), statement.get("private") is True
     number = len(files) if isinstance(files, dict) else 0
-    return Verdict(folder, epsilon, delta, private, number, tuple(problems), tuple(notes))
+    user = _user_epsilon(statement)
+    return Verdict(folder, epsilon, delta, private, number, tuple(problems), tuple(notes), user)
 
 
 def read_statement(folder: str | os.PathLike) -> dict:
@@ -316,6 +319,12 @@ def _plain(text: str) -> str:
     shown = text.encode("utf-8", "backslashreplace").decode()
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in shown)
     return shown if len(shown) <= MOST_TEXT else shown[:MOST_TEXT] + " ..."
+
+
+def _user_epsilon(statement: Mapping) -> float | None:
+    numbers = statement.get("protection")
+    user = numbers.get("user") if isinstance(numbers, Mapping) else None
+    return _number(user.get("epsilon")) if isinstance(user, Mapping) else None
 
 
 def _number(value: Any) -> float:

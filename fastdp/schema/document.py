@@ -14,6 +14,7 @@ from . import constraints, dtypes
 from .dialect import Dialect
 from .entry import kind_of
 from .fields import parse_field
+from .periods import Period
 from .toml_write import document, learnt_marks
 
 FORMAT = 1
@@ -49,6 +50,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
     provenance: str = ""
     learnt: list[str] = []
     user: str | _User | None = None
+    unit: Any = None
     dialect: Any = {}
     outputs: dict[str, Output] = {}
     constraints: Any = ()
@@ -102,6 +104,8 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
         about = {"user": user.column, "max_rows_per_user": user.max_rows, "null_user": user.null}
         about |= {"user_dtype": dtype, "order": order}
         about |= {"user_amounts": tuple(user.amounts)}
+    if made.unit is not None:
+        about["period"] = Period.parse(made.unit)
     return about | {
         "fields": {name: parse_field(name, item) for name, item in made.columns.items()},
         "name": made.name,

@@ -31,6 +31,7 @@ from .dialect import Dialect
 from .document import FORMAT, Output
 from .fields import Field
 from .pending import Pending
+from .periods import Period
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,7 +49,8 @@ class Schema:
     occur (docs/guide/constraints.md); `modelled` is the domain without the columns that are
     computed from others when rows are written. `learnt` names the lines that a draft took from data
     and nobody has replaced since. `exact` names the fields that are also read as exact numbers,
-    beside their codes; like the dialect it is not part of the digest.
+    beside their codes; like the dialect it is not part of the digest. `period`: the unit of privacy
+    is one user in one period of time, so that the id of a row is the pair of both.
     """
 
     fields: Mapping[str, Field]
@@ -65,6 +67,7 @@ class Schema:
     order: tuple[str, ...] = ()
     exact: tuple[str, ...] = ()
     user_amounts: tuple[str, ...] = ()
+    period: Period | None = None
 
     def __post_init__(self) -> None:
         if not self.fields:
@@ -105,6 +108,10 @@ class Schema:
                 )
         if self.constraints:
             public_knowledge.check(self)
+        if self.period is not None:
+            if self.user is None:
+                raise SchemaError("unit: a user-period needs a user column; give one under [user]")
+            object.__setattr__(self, "period", self.period.checked())
         for name in self.exact:
             if name not in self.fields:
                 raise SchemaError(f"exact: the schema has no column {name!r}")
@@ -238,7 +245,7 @@ class Schema:
         """The same columns for a table without user ids: nothing is said of users or of the order
         of their rows."""
         none: dict[str, Any] = {"user": None, "max_rows_per_user": None, "user_dtype": None}
-        return replace(self, **none, order=(), user_amounts=())
+        return replace(self, **none, order=(), user_amounts=(), period=None)
 
     def with_constraints(self, constraints: Iterable[Constraint | Mapping[str, Any]]) -> Schema:
         """The same schema with these constraints in place of its own; a mapping has the keys of the
@@ -257,6 +264,10 @@ class Schema:
             if name in self.fields and self.fields[name].amount() is None:
                 raise SchemaError(f"exact: {name!r} is not a column of numbers, dates or times")
         return self if exact == self.exact else replace(self, exact=exact)
+
+    def with_period(self, period: Period | None) -> Schema:
+        """The same schema, whose unit of privacy is one user in one period; None: one user."""
+        return replace(self, period=period)
 
     def of_users(self) -> dict[str, str]:
         """What is declared of columns' values in the rows of one user: constant, repeated or
@@ -299,6 +310,8 @@ class Schema:
                 plain["user"]["order"] = self.order[0] if len(self.order) == 1 else list(self.order)
             if self.user_amounts:
                 plain["user"]["amounts"] = list(self.user_amounts)
+        if self.period is not None:
+            plain["unit"] = self.period.to_plain()
         if self.learnt:
             plain["learnt"] = list(self.learnt)
         if dialect := self.dialect.to_plain():

@@ -67,7 +67,7 @@ LEARNT_KEYS = {
 def document(
     plain: Mapping[str, Any], head: Sequence[str] = (), before_columns: Sequence[str] = ()
 ) -> str:
-    """The TOML text of a schema's plain form: scalars, then [user], [dialect], [columns.*],
+    """The TOML text of a schema's plain form: scalars, then [user], [unit], [dialect], [columns.*],
     [outputs.*], [[constraints]]. `head`, `before_columns`: comments. Lines that `plain["learnt"]`
     names are marked."""
     out = [f"# {line}" for line in head]
@@ -84,7 +84,7 @@ def document(
     out += lines(
         "", {k: v for k, v in plain.items() if not isinstance(v, Mapping) and k not in skip}
     )
-    for key in ("user", "dialect"):
+    for key in ("user", "unit", "dialect"):
         if key in plain:
             out += ["", f"[{key}]", *lines(key, plain[key])]
     if before_columns:

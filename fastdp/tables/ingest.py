@@ -32,6 +32,7 @@ from ..schema import Schema, dtypes
 from ..schema.dialect import Dialect
 from . import idvalues, reading, textvalues
 from .parts import Part, Unit
+from .row_periods import check_type, row_periods, taking_part
 from .sources.source import open_parts
 from .table import Table, as_schema, code_dtype
 from .userids import POSITION, Found, Prepared, UserIndex
@@ -249,6 +250,8 @@ def checked_columns(
 
     needed = list(dict.fromkeys(encode.source_columns(schema)))
     wanted = needed if schema.user is None else [*needed, schema.user]
+    if schema.period is not None and schema.period.of not in wanted:
+        wanted.insert(len(needed), schema.period.of)
     users = UserIndex(schema.user or "") if users is None else users
     for part in parts:
         _check_part(part, schema, wanted, users)
@@ -280,13 +283,19 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIn
     ]
     problems = encode.type_problems(schema.fields.values(), pa.schema(fields))
     if schema.user is not None:
-        kind = pa.binary() if part.is_text(schema.user) else part.schema.field(schema.user).type
         try:
-            users.agree(users.prepare(pa.nulls(0, kind)).kind)
+            users.agree(users.prepare(pa.nulls(0, _type_of(part, schema.user))).kind)
+            if schema.period is not None:
+                check_type(_type_of(part, schema.period.of), schema.period, part.where)
         except DataError as error:
             problems.append(str(error))
     if problems:
         raise DataError(f"{part.where}: {'; '.join(problems)}")
+
+
+def _type_of(part: Part, name: str) -> pa.DataType:
+    """The type in which a column is read, before its text is parsed."""
+    return pa.binary() if part.is_text(name) else part.schema.field(name).type
 
 
 def check_structure(parts: Sequence[Part], wanted: Sequence[str]) -> None:
@@ -385,6 +394,9 @@ def _encode(
     find: bool,
 ) -> Encoded:
 
+    period, numbers = schema.period, None
+    if period is not None:
+        numbers = row_periods(batch.column(period.of), period)
     if part.text or part.any_name:
         batch = pa.record_batch(parsed(batch, part, source_types(schema)))
     codes, keep = encode.encode_batch(schema, batch)
@@ -396,13 +408,16 @@ def _encode(
         null_ids = ids.null_count
         if schema.null_user == "drop" and (has_id := idvalues.has_id(ids)) is not None:
             keep = has_id if keep is None else keep & has_id
+    if period is not None and (inside := taking_part(numbers, period)) is not None:
+        keep = inside if keep is None else keep & inside
     rows = batch.num_rows
     if keep is not None and not keep.all():
         codes = {name: column[keep] for name, column in codes.items()}
         exact = {name: column[keep] for name, column in exact.items()}
         ids = None if ids is None else ids.filter(flags(keep))
+        numbers = None if numbers is None else numbers[keep]
         rows = int(np.count_nonzero(keep))
-    user: Any = None if users is None else users.prepare(ids)
+    user: Any = None if users is None else users.prepare(ids, numbers)
     if users is not None and find:
         user = users.find(user, position)
     return Encoded(codes, user, rows, batch.num_rows - rows, null_ids, exact)

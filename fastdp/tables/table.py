@@ -90,6 +90,11 @@ class Table:
         code outside its domain.
         """
         schema = as_schema(schema, user=None if user is None else "user")
+        if schema.period is not None:
+            raise DataError(
+                "from_codes takes ids without times, so it cannot tell a user's periods apart; "
+                "read the source with fastdp.read, or remove the schema's unit"
+            )
         checked: dict[str, np.ndarray] = {}
         if user is not None:
             user = np.asarray(user)

@@ -69,6 +69,8 @@ class Found(Struct, frozen=True, eq=False):
     rows: np.ndarray
 
 
+PAIRS = "period and "
+"""How the kind of ids begins that are pairs of a period and an id."""
 POSITION = 1 << 32
 """The least position of a row."""
 
@@ -93,11 +95,14 @@ class UserIndex:
     def __len__(self) -> int:
         return 0 if self._ids is None else len(self._ids)
 
-    def prepare(self, ids: pa.Array) -> Prepared:
+    def prepare(self, ids: pa.Array, periods: np.ndarray | None = None) -> Prepared:
         """Hashes ids. Nulls (and NaN) stay marked as not valid: each becomes a user of its own in
-        `add`."""
+        `add`. periods: the number of each row's period; then the ids are pairs of both
+        (docs/explain/user-periods.md)."""
 
         ids = idvalues.normal(ids)
+        if periods is not None:
+            return self._pairs(ids, periods)
         ids = ids.cast(pa.int64()) if pa.types.is_null(ids.type) else ids
         if pa.types.is_dictionary(kind := ids.type):
             return self._prepare_dictionary(ids)
@@ -132,6 +137,23 @@ class UserIndex:
             f"user column {self.column!r}: expected whole numbers, strings, dates or "
             f"binaries, got {kind}"
         )
+
+    def _pairs(self, ids: pa.Array, periods: np.ndarray) -> Prepared:
+        """Pairs of a period and an id, as texts: eight bytes of the period's number, then those of
+        the id. So two pairs are equal if and only if both parts are."""
+        if pa.types.is_dictionary(ids.type):
+            ids = ids.dictionary_decode()
+        plain = self.prepare(ids)
+        kind = f"{PAIRS}{plain.kind}"
+        numbers = np.ascontiguousarray(periods, "<i8")
+        if plain.strings is None:
+            pairs = np.column_stack([numbers, plain.key.view(np.int64).astype("<i8")])
+            content = np.ascontiguousarray(pairs).view(np.uint8).reshape(-1)
+            offset = np.arange(len(numbers) + 1, dtype=np.int64) * 16
+        else:
+            offset, content = _prefixed(*plain.strings, numbers)
+        key = bound.hash_strings(offset, content, self._secret)
+        return Prepared(kind, key, (offset, content), plain.valid)
 
     def _words(self, kind: str, words: np.ndarray, valid: np.ndarray | None) -> Prepared:
 
@@ -180,7 +202,7 @@ class UserIndex:
         with self._lock:
             self.agree(batch.kind)
             if self._ids is None:
-                words = 2 if batch.kind.startswith(("string", "decimal")) else 1
+                words = 2 if batch.kind.startswith(("string", "decimal", PAIRS)) else 1
                 self._ids = bound.Ids(words, int(self._secret[0]), self._threads)
         key, valid, codes = batch.key, batch.valid, batch.codes
         if codes is not None and (nulls := np.count_nonzero(missing := codes < 0)):
@@ -237,6 +259,27 @@ def numbered(ids: np.ndarray, dtype: str | None) -> tuple[np.ndarray, np.ndarray
     numbers = index.add(index.prepare(array))
     has_id = idvalues.has_id(array)
     return numbers, index.hashes(), np.ones(len(ids), bool) if has_id is None else has_id
+
+
+def _prefixed(
+    offset: np.ndarray, content: np.ndarray, numbers: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """(offsets, bytes) of texts, each after the eight bytes of its number."""
+    texts = pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(), len(numbers), [None, pa.py_buffer(offset), pa.py_buffer(content)]
+    )
+    words = pa.Array.from_buffers(
+        pa.binary(8), len(numbers), [None, pa.py_buffer(np.ascontiguousarray(numbers))]
+    )
+    empty = pa.scalar(b"", pa.large_binary())
+    joined = pc.binary_join_element_wise(words.cast(pa.large_binary()), texts, empty)
+    if isinstance(joined, pa.ChunkedArray):
+        joined = joined.combine_chunks()
+    _, offsets, data = joined.buffers()
+    made = np.zeros(1, np.int64)
+    if len(numbers):
+        made = np.frombuffer(offsets, np.int64, len(numbers) + 1, joined.offset * 8)
+    return made, np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
 
 
 def _values(ids: pa.Array, dtype) -> np.ndarray:

@@ -1,13 +1,16 @@
 """Small tables, and users made to break a run: none, one, many or all rows; extreme values, nulls,
 NaN, infinities, times out of range, new categories; the only one who has a value."""
 
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 
 import fastdp
 
+EPOCH = datetime(1970, 1, 1)
 VICTIM = 1 << 40
 """The id of the user who is in one table of a pair only."""
 MOST_ROWS = 6
@@ -142,3 +145,72 @@ def schema(rng: np.random.Generator, columns: str = "ngxt", **facts: Any) -> fas
     user = {"column": "u", "max_rows": MOST_ROWS, "null": null} | facts
     plain = {"fastdp": 1, "name": "w", "columns": {name: every[name] for name in columns}}
     return fastdp.Schema.from_dict(plain | ({"user": user} if user["column"] else {}))
+
+
+def zoned(table: pa.Table) -> pa.Table:
+    """The same rows with times of a zone, which a unit of periods has to convert."""
+    at = table.schema.get_field_index("t")
+    return table.set_column(at, "t", table["t"].cast(pa.timestamp("us", "UTC")))
+
+
+def month_of(micro: int | None, zone: str | None) -> tuple[int, int] | None:
+    """The month of a time, by Python's calendar and zones; None if it is no valid time."""
+    try:
+        moment = EPOCH + timedelta(microseconds=micro)  # type: ignore[arg-type]
+        local = moment if zone is None else moment.replace(tzinfo=UTC).astimezone(ZoneInfo(zone))
+    except (OverflowError, TypeError):
+        return None
+    return local.year, local.month
+
+
+def one_user_month(
+    rng: np.random.Generator,
+    base: pa.Table,
+    count: int,
+    zone: str | None,
+    month: tuple[int, int] | Literal["any"] | None = "any",
+) -> list[pa.Table]:
+    """Tables in which one user has rows of one month more than in `base`, or less. The user may
+    have rows of other months; times are at both ends of the month, or all invalid (None)."""
+    whose = [
+        (who, month_of(micro, zone))
+        for who, micro in zip(base["u"].to_pylist(), base["t"].cast(pa.int64()).to_pylist())
+    ]
+    there = sorted({pair for pair in whose if pair[0] is not None}, key=repr)
+    out = []
+    for _ in range(count):
+        if there and rng.random() < 0.4:
+            leaves = there[rng.integers(len(there))]
+            kept = [i for i, pair in enumerate(whose) if pair != leaves]
+            out.append(base.take(pa.array(kept, pa.int64())))
+            continue
+        ids = sorted({pair[0] for pair in there} | {VICTIM})
+        number = int(rng.integers(0, 40))
+        drawn_month = None if rng.random() < 0.25 else (2020 + number // 12, number % 12 + 1)
+        times = _month_times(drawn_month if month == "any" else month, zone)
+        who = ids[rng.integers(len(ids))]
+        if (who, month_of(times[0], zone)) in there:
+            who = VICTIM
+        more = made(rng, [VICTIM] * int(rng.choice([1, 3, MOST_ROWS, 40])), wild=0.3)
+        if rng.random() < 0.5:
+            more = more.take([0] * more.num_rows)
+        drawn = pa.array([times[i] for i in rng.integers(0, len(times), more.num_rows)], pa.int64())
+        more = more.set_column(0, "u", pa.array([who] * more.num_rows, pa.int64()))
+        at = more.schema.get_field_index("t")
+        more = more.set_column(at, "t", drawn.cast(base["t"].type))
+        out.append(shuffled(rng, pa.concat_tables([base, more])))
+    return out
+
+
+def _month_times(month: tuple[int, int] | None, zone: str | None) -> list[int | None]:
+    """Times of one month, in microseconds: its first and last ones, and others; or invalid ones."""
+    if month is None:
+        return [None, -(2**63) + 1, 2**63 - 1, 10**18]
+    clock = UTC if zone is None else ZoneInfo(zone)
+    number = 12 * month[0] + month[1] - 1
+    ends = [
+        datetime(k // 12, k % 12 + 1, 1, tzinfo=clock).astimezone(UTC).replace(tzinfo=None)
+        for k in (number, number + 1)
+    ]
+    first, last = ((end - EPOCH) // timedelta(microseconds=1) for end in ends)
+    return [first, last - 1, (first + last) // 2, first + 1]

@@ -1,5 +1,6 @@
 """The worlds: kinds of runs that the replay audit goes through. See the package's docstring."""
 
+import contextlib
 import copy
 import csv
 import io
@@ -27,6 +28,7 @@ from fastdp.numbers import typed
 from fastdp.numbers.declared import Declared
 from fastdp.numbers.measure_numbers import measure_numbers
 from fastdp.privacy.ledger import Reservation
+from fastdp.privacy.unit import Unit
 from fastdp.queries import Sparse
 from fastdp.release.reserve import BudgetRequest, reserve
 from fastdp.run import counter, execute
@@ -571,3 +573,67 @@ def random_query(rng: np.random.Generator, cells: int) -> Any:
     rows = rng.integers(-2, 3, (4, cells))
     norm = max(1, math.isqrt(int((rows**2).sum(axis=0).max()) - 1) + 1)
     return Sparse(rows, norm)
+
+
+def user_months(rng: np.random.Generator, zone: str | None, columns: str = "ngxt") -> fastdp.Schema:
+    """A schema whose unit is one user in one month of `t`. Of its releases about users, some are
+    asked for by an order, by amounts and by a private column."""
+    facts = {"order": str(rng.choice(["n", "t"])), "amounts": ["x"]} if "t" in columns else {}
+    plain = hostile.schema(rng, columns, **facts).to_dict()
+    plain["unit"] = {"kind": "user-period", "period": "month", "of": "t"}
+    plain["unit"] |= {} if zone is None else {"zone": zone}
+    if "g" in columns and rng.random() < 0.4:
+        plain["columns"]["g"] = {"kind": "string", "domain": "private"}
+    if zone is not None and "t" in columns:
+        plain["columns"]["t"] |= {"dtype": "timestamp[us, tz=UTC]"}
+    return fastdp.Schema.from_dict(plain)
+
+
+def in_zone(rng: np.random.Generator) -> tuple[str | None, pa.Table]:
+    """A zone, or none, and a table whose times are of it."""
+    zone = [None, "America/New_York", "Asia/Kathmandu"][rng.integers(3)]
+    base = hostile.rows(rng)
+    return zone, base if zone is None else hostile.zoned(base)
+
+
+@world("user and month", pairs=8)
+def user_and_month(rng: np.random.Generator) -> Scene:
+    """The unit is one user in one month; that user may have rows of other months."""
+    zone, base = in_zone(rng)
+    name = str(rng.choice(["cliquetree", "mst", "adagrid"]))
+    inner = synthesize(user_months(rng, zone), mechanism=name, epsilon=20.0)
+
+    def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
+        with patch.object(with_users, "LEAST_FACTS", -math.inf):
+            return inner(data, folder)
+
+    return Scene(base, hostile.one_user_month(rng, base, NEIGHBOURS, zone), run)
+
+
+@world("series", pairs=6)
+def series(rng: np.random.Generator) -> Scene:
+    """One month of a series, charged in a ledger. The neighbour has one user's rows of one month
+    more or less, or a user with rows of any months."""
+    zone, base = in_zone(rng)
+    schema = user_months(rng, zone, "nx")
+    month = [(2020, 9), (2021, 1), (2022, 2), None][rng.integers(4)]
+    name = "none" if month is None else f"{month[0]}-{month[1]:02d}"
+    inner = synthesize(
+        schema.with_period(None),
+        mechanism="mst",
+        epsilon=5.0,
+        ledger="budget.db",
+        series="s",
+        period=name,
+    )
+
+    def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
+        ledger = fastdp.Ledger(folder / "budget.db")
+        unit = Unit.of(schema)
+        ledger.open("s", epsilon=20.0, delta=1e-4, keys=5e-5, periods=2, unit=unit)
+        with contextlib.chdir(folder):
+            return inner(data, folder)
+
+    others = hostile.one_user_month(rng, base, NEIGHBOURS - 1, zone, month)
+    others += hostile.neighbours(rng, base, 1) if zone is None else []
+    return Scene(base, others, run, on_disk=True)
