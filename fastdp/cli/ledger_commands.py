@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from ..errors import UsageError
 from .common import ask_first, emit, say
@@ -34,12 +35,20 @@ def ledger_open(
     ask_first([epsilon], delta, yes)
     protects = None if unit is None else Unit.parse(unit, null_user)
     book = Ledger(path)
-    series = {"periods": periods, "period_epsilon": period_epsilon}
-    budget = {"epsilon": epsilon, "delta": delta, "mu": mu, "pure": pure, "keys": keys}
-    book.open(dataset, unit=protects, **budget, **series)
+    book.open(
+        dataset,
+        epsilon=epsilon,
+        delta=delta,
+        mu=mu,
+        pure=pure,
+        keys=keys,
+        unit=protects,
+        periods=periods,
+        period_epsilon=period_epsilon,
+    )
     if as_json:
-        made = {"ledger": path, "dataset": dataset, "budget": book.datasets()[dataset]}
-        made |= {"unit": unit}
+        made: dict[str, Any] = {"ledger": path, "dataset": dataset}
+        made |= {"budget": book.datasets()[dataset], "unit": unit}
         emit(made if periods is None else made | {"series": book.series(dataset)})
     elif periods is not None:
         say("\n".join(_horizon(book.series(dataset), book.datasets()[dataset])))

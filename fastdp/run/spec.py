@@ -182,24 +182,20 @@ class RunSpec:
         """What decides a run's measurements and output; a resumed run must have the same."""
         recipe = {key: value for key, value in self.recipe.fields.items() if key not in LIMITS}
         public = self.options.public
-        numbers = {} if self.numbers is None else {"numbers": self.numbers.plain()}
-        late = {"late": True} if self.options.late else {}
-        return (
-            numbers
-            | late
-            | {
-                "schema": self.asked.digest(),
-                "mechanism": self.recipe.mechanism,
-                "fields": json.loads(json.dumps(recipe, default=str)),
-                "epsilon": list(self.epsilons),
-                "delta": self.delta,
-                "rows": self.options.rows,
-                "dataset": self.options.dataset,
-                "public": None if public is None else public_entry(public)["name"],
-                "seed": self.options.seed,
-                "sample_seed": self.options.sample_seed,
-            }
-        )
+        made: dict[str, Any] = {} if self.numbers is None else {"numbers": self.numbers.plain()}
+        made |= {"late": True} if self.options.late else {}
+        return made | {
+            "schema": self.asked.digest(),
+            "mechanism": self.recipe.mechanism,
+            "fields": json.loads(json.dumps(recipe, default=str)),
+            "epsilon": list(self.epsilons),
+            "delta": self.delta,
+            "rows": self.options.rows,
+            "dataset": self.options.dataset,
+            "public": None if public is None else public_entry(public)["name"],
+            "seed": self.options.seed,
+            "sample_seed": self.options.sample_seed,
+        }
 
     def limits(self) -> list[dict]:
         """The arguments that may differ when a run is resumed, as long as no step entered in the

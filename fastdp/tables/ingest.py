@@ -394,9 +394,10 @@ def _encode(
     find: bool,
 ) -> Encoded:
 
-    period, numbers = schema.period, None
-    if period is not None:
+    numbers = inside = None
+    if (period := schema.period) is not None:
         numbers = row_periods(batch.column(period.of), period)
+        inside = taking_part(numbers, period)
     if part.text or part.any_name:
         batch = pa.record_batch(parsed(batch, part, source_types(schema)))
     codes, keep = encode.encode_batch(schema, batch)
@@ -408,7 +409,7 @@ def _encode(
         null_ids = ids.null_count
         if schema.null_user == "drop" and (has_id := idvalues.has_id(ids)) is not None:
             keep = has_id if keep is None else keep & has_id
-    if period is not None and (inside := taking_part(numbers, period)) is not None:
+    if inside is not None:
         keep = inside if keep is None else keep & inside
     rows = batch.num_rows
     if keep is not None and not keep.all():
