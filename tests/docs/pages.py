@@ -33,6 +33,7 @@ SCHEMA_KEYS = {
     "name",
     "provenance",
     "user",
+    "unit",
     "dialect",
     "columns",
     "outputs",
