@@ -111,16 +111,13 @@ def synthesize(
         Synthetic rows to make, a public number; None: the total estimated from the noisy answers.
     public : source or fastdp.Table read with public=True, optional
         Public data for user ids, and for mechanisms that use it.
-    ledger : Ledger, path or URL, optional
-        The budget that is charged; without one the statement says that other runs are not counted.
-    dataset : str, optional
-        The data set's name in the ledger.
-    series, period : str, optional
+    ledger, dataset : Ledger, path or URL; str, optional
+        The budget that is charged, and the data set's name in it; without a ledger the statement says that
+        other runs are not counted.
+    series, period, late : str, str, bool, optional
         A series of the ledger, and the period of it to release, such as "2026-03". Only rows of that period
-        are read. Epsilon and delta are the series' share for one period, unless they are given
-        (docs/guide/series.md).
-    late : bool
-        A further release of a period that was released before, such as of late rows; charged on its own.
+        are read. Epsilon and delta are the series' share for one period, unless they are given. `late`: a
+        further release of a period, such as of late rows, charged on its own (docs/guide/series.md).
     seed : int, optional
         Fixes the noise. For tests only, refused with a ledger, stamps the statement private: false.
     sample_seed : int, optional
