@@ -201,7 +201,9 @@ def test_what_is_refused_before_the_charge(tmp_path):
     unit = {"kind": "user-period", "period": "month", "of": "t"}
     several = fastdp.Schema.from_dict(SCHEMA.to_dict() | {"unit": unit})
     with pytest.raises(UsageError, match="several months"):
-        fastdp.synthesize(data, schema=several, epsilon=1.0, numbers=["share of users where rows > 1"])
+        fastdp.synthesize(
+            data, schema=several, epsilon=1.0, numbers=["share of users where rows > 1"]
+        )
     with pytest.raises(UsageError, match="remove the schema's"):
         fastdp.synthesize(data, **call | {"schema": several})
     with pytest.raises(LedgerError, match="protects one user in one month"):
