@@ -2,11 +2,15 @@
 #include "deal_order_chunk.h"
 #include "team.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 #define NEAR_ENOUGH 0.002 /* of the users: how far from its goal a sum may be when exchanges end */
 #define CLOSE 0.01 /* of the users: distances beyond count in proportion (as ANY: Chicago, chained trips) */
-#define ANY 3 /* of so many rows that are proposed, one is any row (chosen on Chicago and chained trips) */
+#define LEAST_ALIKE 8.0 /* rows in a list of rows that are alike, on average (4 and 16 give the same) */
+#define DIGIT 11        /* bits of time that are sorted at once */
+#define ANY \
+    3 /* of so many rows that are proposed, one need not follow the row before it (chosen on Chicago and chained trips) */
 
 typedef struct {
     const fdp_order_plan *plan;
@@ -15,16 +19,6 @@ typedef struct {
     atomic_llong next;
     atomic_int status;
 } order_job;
-
-typedef struct {
-    uint64_t key;
-    uint32_t row;
-} timed;
-
-static int by_key(const void *a, const void *b) {
-    const timed *x = a, *y = b;
-    return x->key != y->key ? (x->key > y->key) - (x->key < y->key) : (x->row > y->row) - (x->row < y->row);
-}
 
 /* A random row of list[from .. to), which is in order of time, whose time is low to high; n where none is. */
 static uint32_t within(chunk *c, const uint32_t *list, uint32_t from, uint32_t to, uint32_t low,
@@ -49,47 +43,80 @@ static uint32_t within(chunk *c, const uint32_t *list, uint32_t from, uint32_t t
     return e > a ? list[a + (uint32_t)below(next64(&c->random), e - a)] : (uint32_t)c->n;
 }
 
-/* A pair of columns that rows of user u should follow in more often, by how much is missing; `pairs`
- * where none is. */
-static int64_t needed_pair(chunk *c, uint32_t u) {
-    const int64_t pairs = c->plan->pairs, kinds = c->plan->kinds;
-    const double *gap = c->gap + c->kind[u];
-    double missing = 0.0;
-    for (int64_t p = 0; p < pairs; p++) missing += FDP_MAX(-gap[p * kinds], 0.0);
-    double at = unit(next64(&c->random)) * missing;
-    for (int64_t p = 0; p < pairs; p++)
-        if (gap[p * kinds] < 0.0 && (at += gap[p * kinds]) < 0.0) return p;
-    return pairs;
+/* How much is missing from a sum, beyond what is near enough. */
+static inline double missing(const chunk *c, int64_t sum) {
+    const double m = -c->gap[sum] - c->near[sum];
+    return m > 0.0 ? m : 0.0;
 }
 
-/* Times at which a row after one of time `low` is missing most; all up to `high` where no gap is missing. */
-static uint32_t needed_time(chunk *c, uint32_t low, uint32_t *high) {
-    const double *gap = c->gap + c->steps;
-    double missing = 0.0;
-    for (int64_t k = 0; k < c->plan->gaps; k++) missing += FDP_MAX(-gap[k], 0.0);
-    double at = unit(next64(&c->random)) * missing;
-    for (int64_t k = 0; k < c->plan->gaps; k++)
-        if (gap[k] < 0.0 && (at += gap[k]) < 0.0) {
-            const uint64_t end = low + ((uint64_t)1 << k) - 1;
-            *high = (uint32_t)FDP_MIN(end, UINT32_MAX);
-            return (uint32_t)FDP_MIN(low + ((uint64_t)1 << k >> 1), UINT32_MAX);
-        }
-    return low;
+/* One of `count` sums from `first` on, each `step` after the other, by how much is missing; -1 where nothing is. */
+static int64_t needed(chunk *c, int64_t first, int64_t step, int64_t count) {
+    double all = 0.0;
+    for (int64_t k = 0; k < count; k++) all += missing(c, first + k * step);
+    if (all == 0.0) return -1;
+    double at = unit(next64(&c->random)) * all;
+    int64_t found = -1;
+    for (int64_t k = 0; k < count && at >= 0.0; k++) {
+        const double part = missing(c, first + k * step);
+        if (part > 0.0) found = k;
+        at -= part;
+    }
+    return found;
 }
 
-/* A row to have in place of `row`: one that follows from the row before, or any (one in ANY); it comes
- * before the row after (one in ANY), or when gaps are missing. */
+typedef struct {
+    uint32_t low, high;
+} times;
+
+/* Times at which a row after one of time `low` is missing most. */
+static times after_gap(chunk *c, times between) {
+    const int64_t k = needed(c, c->steps, 1, c->plan->gaps);
+    if (k < 0) return between;
+    const uint64_t first = between.low + ((uint64_t)1 << k >> 1), last = between.low + ((uint64_t)1 << k) - 1;
+    return (times){(uint32_t)FDP_MIN(first, UINT32_MAX), (uint32_t)FDP_MIN(last, UINT32_MAX)};
+}
+
+/* Times of which first (`side` 0) or last (1) rows are missing most. */
+static times of_end(chunk *c, int64_t side, times between) {
+    const int64_t e = needed(c, c->steps + c->plan->gaps + side * c->plan->ends, 1, c->plan->ends);
+    if (e < 0) return between;
+    return (times){c->end_time[e], c->end_time[e + 1] - (c->end_time[e + 1] > c->end_time[e])};
+}
+
+/* 1 where a sum is larger than it should be, -1 where it is smaller, 0 where it is near enough. */
+static inline int beyond(const chunk *c, int64_t sum) {
+    return (c->gap[sum] > c->near[sum]) - (c->gap[sum] < -c->near[sum]);
+}
+
+/* Whether some sum is larger than it should be because of this row, or rows should follow it in other ways. */
+static int in_surplus(const chunk *c, uint32_t u, uint32_t before, uint32_t row, uint32_t after) {
+    const int64_t ends = c->steps + c->plan->gaps;
+    for (int64_t p = 0; p < c->plan->pairs; p++)
+        if (beyond(c, p * c->plan->kinds + c->kind[u]) != 0) return 1;
+    if (beyond(c, before == NONE ? ends + c->end[row] : bin_of(c, before, row)) > 0) return 1;
+    return beyond(c, after == NONE ? ends + c->plan->ends + c->end[row] : bin_of(c, row, after)) > 0;
+}
+
+/* A row to have in place of `row`, of a time when one is missing: one that follows from the row before, or (one in ANY,
+ * or where rows need not follow) one with the same habits. n where none is found. */
 static uint32_t propose(chunk *c, uint32_t row) {
     const uint32_t u = c->user[row], at = c->place[row];
     const uint32_t before = row_at(c, u, (int64_t)at - 1), after = row_at(c, u, (int64_t)at + 1);
-    uint32_t low = before == NONE ? 0 : c->time[before], high = after == NONE ? UINT32_MAX : c->time[after];
-    if (before == NONE) return within(c, c->by_time, 0, (uint32_t)c->n, low, high);
-    if (below(next64(&c->random), ANY) > 0) low = needed_time(c, low, &high);
-    const int64_t p = below(next64(&c->random), ANY) == 0 ? c->plan->pairs : needed_pair(c, u);
-    if (p == c->plan->pairs) return within(c, c->by_time, 0, (uint32_t)c->n, low, high);
-    const uint32_t wanted = this_of(c, p, before);
-    const uint32_t *start = c->value_start + c->value_at[p] + wanted;
-    return within(c, c->by_value + p * c->n, start[0], start[1], low, high);
+    if (!in_surplus(c, u, before, row, after)) return (uint32_t)c->n;
+    times when = {before == NONE ? 0 : c->time[before], after == NONE ? UINT32_MAX : c->time[after]};
+    const uint64_t how = below(next64(&c->random), 2 * ANY);
+    if (before == NONE ? how > 0 : after == NONE && how < ANY)
+        when = of_end(c, before != NONE, when);
+    else if (before != NONE && how > 1)
+        when = after_gap(c, when);
+    const int follow = before != NONE && c->plan->pairs > 0 && below(next64(&c->random), ANY) > 0;
+    const int64_t p = follow ? needed(c, c->kind[u], c->plan->kinds, c->plan->pairs) : -1;
+    if (p >= 0) {
+        const uint32_t *start = c->value_start + c->value_at[p] + this_of(c, p, before);
+        return within(c, c->by_value + p * c->n, start[0], start[1], when.low, when.high);
+    }
+    const uint32_t *start = c->alike_start + c->alike_of[row];
+    return within(c, c->alike, start[0], start[1], when.low, when.high);
 }
 
 /* The square of a distance, beyond `close` its tangent: so that a goal that cannot be reached does not drive
@@ -97,6 +124,13 @@ static uint32_t propose(chunk *c, uint32_t row) {
 static inline double cost(double distance, double close) {
     const double d = distance < 0 ? -distance : distance;
     return d < close ? d * d : close * (2.0 * d - close);
+}
+
+/* How far all sums are from their goals. */
+static double distance(const chunk *c) {
+    double sum = 0.0;
+    for (int64_t k = 0; k < c->sums; k++) sum += cost(c->gap[k], c->close[k]);
+    return sum;
 }
 
 /* How much worse the sums would be that were touched from the i-th on. */
@@ -120,8 +154,13 @@ static void put(chunk *c, uint32_t u, uint32_t at, uint32_t to, uint32_t new) {
 
 static void count_change(chunk *c, uint32_t u, int64_t f, uint32_t from, uint32_t to) {
     uint32_t *distinct = c->distinct + u * c->plan->features + f;
-    *distinct -= --find(c, u, f, from)->count == 0;
-    *distinct += find(c, u, f, to)->count++ == 0;
+    if (in_cells(c, u)) {
+        *distinct -= --find(c, u, f, from)->count == 0;
+        *distinct += find(c, u, f, to)->count++ == 0;
+    } else {
+        *distinct -= count_of(c, u, f, from) == 1;
+        *distinct += count_of(c, u, f, to) == 0;
+    }
 }
 
 /* Exchanges two rows of two users if that brings the sums nearer to their goals. */
@@ -139,7 +178,7 @@ static void try_exchange(chunk *c, uint32_t a, uint32_t b) {
     if (!(worse + worse_from(c, touches) < -1e-12)) return;
     for (uint32_t i = 0; i < c->touches; i++) c->gap[c->touched[i]] += c->change[c->touched[i]];
     for (int64_t f = 0; f < c->plan->features; f++) {
-        const uint32_t x = of_feature(c, f, a), y = of_feature(c, f, b);
+        const uint32_t x = features_of(c, a)[f], y = features_of(c, b)[f];
         if (x == y) continue;
         count_change(c, u, f, x, y);
         count_change(c, v, f, y, x);
@@ -196,12 +235,28 @@ static void add_sums(chunk *c, int64_t *out) {
     }
 }
 
-/* Rows in order of time, and those of each user; ties as a random number says. */
-static void put_in_order(chunk *c, const uint32_t *owner, int64_t first_user, timed *room) {
-    for (uint32_t i = 0; i < c->n; i++)
-        room[i] = (timed){(uint64_t)c->time[i] << 32 | (uint32_t)next64(&c->random), i};
-    qsort(room, (size_t)c->n, sizeof *room, by_key);
-    for (uint32_t i = 0; i < c->n; i++) c->by_time[i] = room[i].row;
+/* Sorts by_time, rows of one time as they are: by the digits of times, from the last on. */
+static void sort_by_time(chunk *c) {
+    uint32_t most = 0, start[(1 << DIGIT) + 1];
+    for (int64_t i = 0; i < c->n; i++) most = FDP_MAX(most, c->time[i]);
+    for (int shift = 0; shift < 32 && most >> shift > 0; shift += DIGIT) {
+        const uint32_t mask = (1 << DIGIT) - 1;
+        memset(start, 0, sizeof start);
+        for (int64_t i = 0; i < c->n; i++) start[(c->time[i] >> shift & mask) + 1]++;
+        for (uint32_t v = 0; v <= mask; v++) start[v + 1] += start[v];
+        for (int64_t i = 0; i < c->n; i++) {
+            const uint32_t row = c->by_time[i];
+            c->alike[start[c->time[row] >> shift & mask]++] = row;
+        }
+        memcpy(c->by_time, c->alike, sizeof *c->by_time * (size_t)c->n);
+    }
+}
+
+/* Rows in order of time, and those of each user; ties at random. */
+static void put_in_order(chunk *c, const uint32_t *owner, int64_t first_user) {
+    for (uint32_t i = 0; i < c->n; i++) c->by_time[i] = i;
+    shuffle(c->by_time, (uint64_t)c->n, &c->random);
+    sort_by_time(c);
     for (int64_t i = 0; i < c->n; i++) {
         const uint32_t row = c->by_time[i], u = (uint32_t)(owner[row] - first_user);
         c->user[row] = u;
@@ -223,6 +278,49 @@ static void put_in_order(chunk *c, const uint32_t *owner, int64_t first_user, ti
     }
 }
 
+/* Lists of rows that agree in the first features which do not follow from time, as many of them as leave LEAST_ALIKE
+ * rows to a list on average. */
+static void list_alike(chunk *c) {
+    const int64_t n = c->n;
+    double lists = 1.0;
+    uint64_t *key = (uint64_t *)c->alike_key;
+    for (int64_t i = 0; i < n; i++) key[i] = 0;
+    for (int64_t f = 0; f < c->plan->features; f++) {
+        if (c->plan->timed[f]) continue;
+        memset(c->alike_start, 0, sizeof *c->alike_start * (size_t)(n + 2));
+        for (uint32_t i = 0; i < n; i++) c->alike_start[features_of(c, i)[f] % (uint32_t)n]++;
+        double same = 0.0;
+        for (int64_t v = 0; v < n; v++) same += (double)c->alike_start[v] * c->alike_start[v];
+        const double values = (double)n * (double)n / same;
+        if (lists * values > (double)n / LEAST_ALIKE) continue;
+        lists *= values;
+        for (uint32_t i = 0; i < n; i++) key[i] = mix(key[i] + features_of(c, i)[f] + 1);
+    }
+    memset(c->alike_start, 0, sizeof *c->alike_start * (size_t)(n + 2));
+    for (uint32_t i = 0; i < n; i++) {
+        c->alike_of[i] = (uint32_t)below(key[i], (uint64_t)n);
+        c->alike_start[c->alike_of[i] + 1]++;
+    }
+    for (int64_t v = 0; v < n; v++) c->alike_start[v + 1] += c->alike_start[v];
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t row = c->by_time[i];
+        c->alike[c->alike_start[c->alike_of[row]]++] = row;
+    }
+    memmove(c->alike_start + 1, c->alike_start, sizeof *c->alike_start * (size_t)n);
+    c->alike_start[0] = 0;
+}
+
+/* The first time of each end; of the one after the last, all times are over. */
+static void list_ends(chunk *c) {
+    const int64_t ends = c->plan->ends;
+    int64_t e = 0;
+    for (int64_t i = 0; i < c->n; i++) {
+        const uint32_t row = c->by_time[i];
+        for (; e <= c->end[row]; e++) c->end_time[e] = c->time[row];
+    }
+    for (; e <= ends; e++) c->end_time[e] = UINT32_MAX;
+}
+
 /* The users who count in a sum. */
 static inline double users_of(const chunk *c, int64_t sum) {
     if (sum < c->steps) return c->many[sum % c->plan->kinds];
@@ -230,14 +328,12 @@ static inline double users_of(const chunk *c, int64_t sum) {
 }
 
 static int enough(const chunk *c) {
-    for (int64_t k = 0; k < c->about; k++) {
-        const double near = NEAR_ENOUGH * users_of(c, k);
-        if (c->plan->shift[k] != 0.0 && (c->gap[k] > near || c->gap[k] < -near)) return 0;
-    }
+    for (int64_t k = 0; k < c->about; k++)
+        if (c->plan->shift[k] != 0.0 && beyond(c, k) != 0) return 0;
     return 1;
 }
 
-static void order_chunk(order_job *job, int64_t number, chunk *c, timed *room) {
+static void order_chunk(order_job *job, int64_t number, chunk *c) {
     const fdp_order_plan *plan = job->plan;
     const int64_t first_user = plan->user_start[number];
     c->random.state = stream_key(plan->seed, (uint64_t)number, 1, ORDER);
@@ -249,23 +345,33 @@ static void order_chunk(order_job *job, int64_t number, chunk *c, timed *room) {
         c->many[plan->kinds] += plan->wanted[first_user + u] > 1;
     }
     for (int64_t k = 0; k < plan->kinds; k++) c->even[k] = c->many[k] / FDP_MAX(c->even[k], 1.0);
-    put_in_order(c, job->owner + c->base, first_user, room);
+    put_in_order(c, job->owner + c->base, first_user);
     add_sums(c, job->before);
     for (int64_t k = 0; k < c->about; k++) c->gap[k] = -plan->shift[k] * users_of(c, k);
     for (int64_t k = 0; k < c->about; k++) c->close[k] = CLOSE * users_of(c, k);
+    for (int64_t k = 0; k < c->about; k++) c->near[k] = NEAR_ENOUGH * users_of(c, k);
     for (int64_t u = 0; u < c->users; u++)
         for (int64_t f = 0; f < plan->features; f++)
             for (int64_t k = 0; k < 2; k++)
                 c->close[c->about + 2 * (c->group[u] * plan->features + f) + k] +=
                     CLOSE * (plan->wanted[first_user + u] > 1);
     if (plan->tries > 0 && !enough(c)) {
+        for (int64_t f = 0; f < plan->features; f++)
+            for (int64_t i = 0; i < c->n; i++)
+                c->codes[i * plan->features + f] = plan->codes[f * plan->rows + c->base + i];
         count_values(c);
-        for (int64_t t = 0; t < plan->tries * c->n; t++) {
-            const uint32_t a = (uint32_t)below(next64(&c->random), (uint64_t)c->n), b = propose(c, a);
-            if (b < c->n) try_exchange(c, a, b);
-            if (t % c->n < c->n - 1) continue;
+        list_alike(c);
+        list_ends(c);
+        double now = distance(c), was = INFINITY;
+        for (int64_t sweep = 0; sweep < plan->tries && now < (1.0 - plan->least) * was; sweep++) {
+            for (int64_t t = 0; t < c->n; t++) {
+                const uint32_t a = (uint32_t)below(next64(&c->random), (uint64_t)c->n), b = propose(c, a);
+                if (b < c->n) try_exchange(c, a, b);
+            }
             shuffle_ties(c);
             if (enough(c)) break;
+            was = now;
+            now = distance(c);
         }
     }
     add_sums(c, job->after);
@@ -282,14 +388,15 @@ static void *take(char *room, size_t *at, size_t size) {
 }
 
 /* The chunk's arrays in one piece of memory, `room`; returns its size. */
-static size_t lay_out(chunk *c, timed **sorted, char *room) {
+static size_t lay_out(chunk *c, char *room) {
     const size_t n = (size_t)c->n, pairs = (size_t)c->plan->pairs, sums = (size_t)c->sums;
     size_t at = 0, values = 0;
     for (size_t p = 0; p < pairs; p++) values += c->plan->keys[p] + 2;
     c->cells = take(room, &at, sizeof *c->cells * (c->mask + 1));
-    *sorted = take(room, &at, sizeof **sorted * n);
+    c->codes = take(room, &at, sizeof *c->codes * n * (size_t)c->plan->features);
     c->gap = take(room, &at, sizeof *c->gap * sums);
     c->close = take(room, &at, sizeof *c->close * sums);
+    c->near = take(room, &at, sizeof *c->near * (size_t)c->about);
     c->change = take(room, &at, sizeof *c->change * sums);
     c->even = take(room, &at, sizeof *c->even * (size_t)c->plan->kinds);
     c->many = take(room, &at, sizeof *c->many * ((size_t)c->plan->kinds + 1));
@@ -300,6 +407,11 @@ static size_t lay_out(chunk *c, timed **sorted, char *room) {
     c->place = take(room, &at, sizeof *c->place * n);
     c->user = take(room, &at, sizeof *c->user * n);
     c->by_time = take(room, &at, sizeof *c->by_time * n);
+    c->alike = take(room, &at, sizeof *c->alike * n);
+    c->alike_of = take(room, &at, sizeof *c->alike_of * n);
+    c->alike_key = take(room, &at, sizeof *c->alike_key * n);
+    c->alike_start = take(room, &at, sizeof *c->alike_start * (n + 2));
+    c->end_time = take(room, &at, sizeof *c->end_time * ((size_t)c->plan->ends + 1));
     c->by_value = take(room, &at, sizeof *c->by_value * n * pairs);
     c->first = take(room, &at, sizeof *c->first * ((size_t)c->users + 1));
     c->group = take(room, &at, sizeof *c->group * (size_t)c->users);
@@ -314,7 +426,6 @@ static void order_work(fdp_team *team, int member, void *ctx) {
     (void)team, (void)member;
     for (int64_t number; (number = fdp_team_next(&job->next)) < plan->chunks;) {
         chunk c = {.plan = plan, .base = plan->row_start[number]};
-        timed *sorted;
         c.n = plan->row_start[number + 1] - c.base;
         c.users = plan->user_start[number + 1] - plan->user_start[number];
         c.steps = plan->pairs * plan->kinds;
@@ -324,16 +435,19 @@ static void order_work(fdp_team *team, int member, void *ctx) {
         c.end = plan->end + c.base;
         c.kind = plan->kind + plan->user_start[number];
         c.mask = 1;
-        while (c.mask < 4 * (uint64_t)(c.n * plan->features + 1)) c.mask *= 2;
+        uint64_t counted = 1;
+        for (int64_t u = plan->user_start[number]; u < plan->user_start[number + 1]; u++)
+            counted += plan->wanted[u] > FEW ? plan->wanted[u] * (uint64_t)plan->features : 0;
+        while (c.mask < 4 * counted) c.mask *= 2;
         c.mask--;
-        char *room = calloc(lay_out(&c, &sorted, NULL), 1);
+        char *room = calloc(lay_out(&c, NULL), 1);
         if (room == NULL) {
             atomic_store(&job->status, FDP_ERR_MEMORY);
             continue;
         }
-        lay_out(&c, &sorted, room);
+        lay_out(&c, room);
         for (int64_t p = 0; p < plan->pairs; p++) c.value_at[p + 1] = c.value_at[p] + plan->keys[p] + 2;
-        order_chunk(job, number, &c, sorted);
+        order_chunk(job, number, &c);
         free(room);
     }
 }

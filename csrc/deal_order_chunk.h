@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define NONE UINT32_MAX
+#define FEW 32 /* rows of a user that are looked at one by one: counts of all users would not fit a cache */
 
 typedef struct {
     uint64_t key; /* 0: free */
@@ -16,7 +17,8 @@ typedef struct {
 
 /* One chunk of n rows and its users. sequence[first[u] .. first[u + 1]): rows of user u in order;
  * place[row] and user[row]: where they are. by_time: all rows in order; by_value[p * n ..]: the same, those
- * of one value of pair p's second column together, from value_start[value_at[p] + value] on. cells: how many
+ * of one value of pair p's second column together, from value_start[value_at[p] + value] on; alike: the same, rows
+ * with the same habits together, from alike_start[alike_of[row]] on. end_time[e]: the first time of end e. cells: how many
  * rows of a user have a value of a feature; distinct: how many values each user has of each feature. many:
  * users of each kind with two rows or more; even: what a step of theirs counts for, so that all count as
  * much as the users. steps, about: sums of pairs, and those before the features'. gap[k]: how far sum k is
@@ -24,18 +26,20 @@ typedef struct {
 typedef struct {
     const fdp_order_plan *plan;
     int64_t base, n, users, sums, steps, about;
-    uint32_t *sequence, *place, *user, *by_time, *by_value, *value_start, *value_at, *first, *group;
+    uint32_t *codes, *sequence, *place, *user, *by_time, *by_value, *value_start, *value_at, *first, *group;
+    uint64_t *alike_key;
+    uint32_t *alike, *alike_of, *alike_start, *end_time;
     const uint32_t *time, *end, *kind;
     cell *cells;
     uint64_t mask, filled;
-    double *gap, *close, *change, *even, *many;
+    double *gap, *close, *near, *change, *even, *many;
     uint32_t *touched, *stamp, *distinct;
     uint32_t touches, now;
     stream random;
 } chunk;
 
-static inline uint32_t of_feature(const chunk *c, int64_t f, uint32_t row) {
-    return c->plan->codes[f * c->plan->rows + c->base + row];
+static inline const uint32_t *features_of(const chunk *c, uint32_t row) {
+    return c->codes + (int64_t)row * c->plan->features;
 }
 
 static inline uint32_t this_of(const chunk *c, int64_t p, uint32_t row) {
@@ -57,8 +61,18 @@ static inline cell *look(const chunk *c, uint64_t key) {
     return c->cells + at;
 }
 
+/* Whether values of a user are counted in cells; of others, by looking at their rows. */
+static inline int in_cells(const chunk *c, uint32_t u) {
+    return c->first[u + 1] - c->first[u] > FEW;
+}
+
+/* How many rows of user u have a value of feature f. */
 static inline int64_t count_of(const chunk *c, uint32_t u, int64_t f, uint32_t value) {
-    return look(c, key_of(c, u, f, value))->count; /* a free cell counts 0 */
+    if (in_cells(c, u)) return look(c, key_of(c, u, f, value))->count; /* a free cell counts 0 */
+    int64_t count = 0;
+    for (uint32_t at = c->first[u]; at < c->first[u + 1]; at++)
+        count += features_of(c, c->sequence[at])[f] == value;
+    return count;
 }
 
 static cell *find(chunk *c, uint32_t u, int64_t f, uint32_t value) {
@@ -75,10 +89,19 @@ static void count_values(chunk *c) {
     memset(c->cells, 0, sizeof *c->cells * (c->mask + 1));
     memset(c->distinct, 0, sizeof *c->distinct * (size_t)(c->users * features));
     c->filled = 0;
-    for (int64_t f = 0; f < features; f++)
-        for (uint32_t row = 0; row < c->n; row++)
-            c->distinct[c->user[row] * features + f] +=
-                find(c, c->user[row], f, of_feature(c, f, row))->count++ == 0;
+    for (uint32_t u = 0; u < c->users; u++)
+        for (uint32_t at = c->first[u]; at < c->first[u + 1]; at++) {
+            const uint32_t *mine = features_of(c, c->sequence[at]);
+            for (int64_t f = 0; f < features; f++) {
+                int is_new = 1;
+                if (in_cells(c, u))
+                    is_new = find(c, u, f, mine[f])->count++ == 0;
+                else
+                    for (uint32_t i = c->first[u]; i < at && is_new; i++)
+                        is_new = features_of(c, c->sequence[i])[f] != mine[f];
+                c->distinct[u * features + f] += (uint32_t)is_new;
+            }
+        }
 }
 
 static inline void add(chunk *c, int64_t sum, double by) {
@@ -158,7 +181,7 @@ static void add_agreement(chunk *c, uint32_t u, uint32_t old, uint32_t new) {
     const double n = c->first[u + 1] - c->first[u];
     if (n < 2) return;
     for (int64_t f = 0; f < c->plan->features; f++) {
-        const uint32_t a = of_feature(c, f, old), b = of_feature(c, f, new);
+        const uint32_t a = features_of(c, old)[f], b = features_of(c, new)[f];
         if (a == b) continue;
         const int64_t have = count_of(c, u, f, b), left = count_of(c, u, f, a) - 1;
         const int64_t sum = c->about + 2 * (c->group[u] * c->plan->features + f);

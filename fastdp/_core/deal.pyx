@@ -3,7 +3,7 @@
 Arguments are checked in users/dealing.py.
 """
 
-from libc.stdint cimport int64_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
 
 import numpy as np
 
@@ -44,6 +44,8 @@ cdef extern from "deal_order.h" nogil:
         const uint32_t *that
         const uint32_t *keys
         const double *shift
+        const uint8_t *timed
+        double least
         uint64_t seed
     int fdp_order_rows(const fdp_order_plan *, int, uint32_t *, int64_t *, int64_t *, int64_t *)
 
@@ -86,50 +88,37 @@ def deal(
     return owner, equal
 
 
-def order_rows(
-    const int64_t[::1] row_start,
-    const int64_t[::1] user_start,
-    const uint32_t[:, ::1] codes,
-    const uint32_t[::1] wanted,
-    const uint32_t[::1] group,
-    int64_t groups,
-    const uint32_t[::1] kind,
-    int64_t kinds,
-    const uint32_t[::1] time,
-    const uint32_t[::1] end,
-    int64_t ends,
-    const uint32_t[:, ::1] this,
-    const uint32_t[:, ::1] that,
-    const uint32_t[::1] keys,
-    int64_t gaps,
-    const double[::1] shift,
-    int64_t tries,
-    uint32_t[::1] owner,
-    uint64_t seed,
-    int threads,
-):
-    """(sequence int64[rows], before, after int64[len(shift)]); `owner` is changed in place."""
+def order_rows(plan, uint32_t[::1] owner, uint64_t seed, int threads):
+    """(sequence int64[rows], before, after int64[len(shift)]); `owner` is changed in place. plan: an
+    object with the fields of fdp_order_plan, as `users.order.OrderPlan` has them."""
+    cdef const int64_t[::1] row_start = plan.row_start, user_start = plan.user_start
+    cdef const uint32_t[:, ::1] codes = plan.codes, this = plan.this, that = plan.that
+    cdef const uint8_t[::1] timed = plan.timed
+    cdef const uint32_t[::1] wanted = plan.wanted, group = plan.group, kind = plan.kind
+    cdef const uint32_t[::1] time = plan.time, end = plan.end, keys = plan.keys
+    cdef const double[::1] shift = plan.shift
     sequence = np.zeros(owner.shape[0], np.int64)
     before, after = np.zeros(shift.shape[0], np.int64), np.zeros(shift.shape[0], np.int64)
     cdef int64_t[::1] sequence_view = sequence, before_view = before, after_view = after
-    cdef fdp_order_plan plan
+    cdef fdp_order_plan c
     cdef int code
     if owner.shape[0] == 0 or wanted.shape[0] == 0:
         return sequence, before, after
-    plan.chunks, plan.rows = row_start.shape[0] - 1, owner.shape[0]
-    plan.row_start, plan.user_start = &row_start[0], &user_start[0]
-    plan.features, plan.groups, plan.pairs = codes.shape[0], groups, this.shape[0]
-    plan.kind, plan.kinds = &kind[0], kinds
-    plan.gaps, plan.ends, plan.tries, plan.seed = gaps, ends, tries, seed
-    plan.codes = &codes[0, 0] if codes.shape[0] else NULL
-    plan.wanted, plan.group, plan.time, plan.end = &wanted[0], &group[0], &time[0], &end[0]
-    plan.this = &this[0, 0] if this.shape[0] else NULL
-    plan.that = &that[0, 0] if this.shape[0] else NULL
-    plan.keys = &keys[0] if this.shape[0] else NULL
-    plan.shift = &shift[0]
+    c.chunks, c.rows = row_start.shape[0] - 1, owner.shape[0]
+    c.row_start, c.user_start = &row_start[0], &user_start[0]
+    c.features, c.groups, c.pairs = codes.shape[0], plan.groups, this.shape[0]
+    c.kind, c.kinds, c.gaps, c.ends = &kind[0], plan.kinds, plan.gaps, plan.ends
+    c.tries, c.least, c.seed = plan.tries, plan.least, seed
+    c.codes = &codes[0, 0] if codes.shape[0] else NULL
+    c.timed = &timed[0] if codes.shape[0] else NULL
+    c.wanted, c.group, c.time, c.end = &wanted[0], &group[0], &time[0], &end[0]
+    c.this = &this[0, 0] if this.shape[0] else NULL
+    c.that = &that[0, 0] if this.shape[0] else NULL
+    c.keys = &keys[0] if this.shape[0] else NULL
+    c.shift = &shift[0]
     with nogil:
         code = fdp_order_rows(
-            &plan, threads, &owner[0], &sequence_view[0], &before_view[0], &after_view[0]
+            &c, threads, &owner[0], &sequence_view[0], &before_view[0], &after_view[0]
         )
     check(code, "ordering rows of users")
     return sequence, before, after

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ..errors import UsageError
 from .levels import COARSE, LEVEL_GROUPS, Level, levels_of
-from .order import TRIES, Goal, Order
+from .order import TRIES, Dealt, Goal, Order
 from .people import ALL, Codes, Groups, People
 from .rates import GROUPS, Feature, Rates, Roles, chance, shrunk, urn
 from .user_choice import Choice
@@ -61,9 +61,8 @@ class Places(Struct, frozen=True, eq=False):
         of_chunk, users = np.diff(self.row_start), np.diff(self.user_start)
         order = np.argsort(of_chunk / np.maximum(users, 1), kind="stable")
         upto = np.cumsum(of_chunk[order])
-        turns = np.arange(0.5, max(1, round(rows / CHUNK_ROWS * 2))) / max(
-            1, round(rows / CHUNK_ROWS * 2)
-        )
+        count = max(1, round(rows / max(1.0, float(of_chunk.mean()))))
+        turns = np.arange(0.5, count) / count
         chosen = np.unique(order[np.searchsorted(upto, turns * upto[-1], "right")])
         return Places(
             np.concatenate([self.wanted[slice(*self.user_start[i : i + 2])] for i in chosen]),
@@ -134,8 +133,7 @@ class Dealer(Struct, frozen=True, eq=False):
         owner, _ = self.urns(codes, at, seed, threads)
         sequence = None
         if self.order is not None:
-            tries = TRIES if self.choice is None else TRIES // 4
-            sequence = self._in_order(codes, at, owner, seed, threads, tries)[0]
+            sequence = self._in_order(codes, at, owner, seed, threads, TRIES)[0]
         names = (*self.roles.constant, self.groups[0])
         moved = np.flatnonzero(at.of_row[at.take] != at.of_user[owner])
         out = {n: codes[n] for n in codes if n in self.roles.constant or n not in names}
@@ -182,15 +180,17 @@ class Dealer(Struct, frozen=True, eq=False):
     ) -> tuple[np.ndarray, np.ndarray]:
         """(rows of `at.take`, user after user, each user's in order; sums of the order before rows were
         exchanged). Rows are exchanged between users: `owner` is changed in place."""
+        from .._core import deal as core
+
         assert self.order is not None
         values = self.features(codes, at.take)
         if self.levels:
             values[-len(self.levels) :] //= COARSE
-        group = np.maximum(np.searchsorted(GROUPS, at.wanted, "right") - 1, 0).astype(np.uint32)
-        chunks, users = (at.user_start, at.row_start), (at.wanted.astype(np.uint32), group)
-        sequence, before, _ = self.order.exchanged(
-            codes, at.take, chunks, values, users, owner, seed, threads, tries
-        )
+        of = (*((n,) for n in self.roles.dealt), *self.joint, *((x.column,) for x in self.levels))
+        wanted = at.wanted.astype(np.uint32)
+        dealt = Dealt(at.row_start, at.user_start, values, of or ((),), wanted)
+        plan = self.order.plan(codes, at.take, dealt, tries)
+        sequence, before, _ = core.order_rows(plan, owner, seed, threads)
         return sequence, before
 
     def _levels(self, users: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

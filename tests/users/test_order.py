@@ -15,7 +15,7 @@ from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.mechanisms.with_users import check_users
 from fastdp.schema import Schema
 from fastdp.users.dealing import dealer
-from fastdp.users.order import KINDS, Goal, order_of, to_ask
+from fastdp.users.order import KINDS, Goal, OrderPlan, order_of, to_ask
 from fastdp.users.rates import GROUPS, Rates, Roles
 
 from .test_dealing import people
@@ -43,27 +43,28 @@ def exchange(rng, chunks, shift, tries, threads=1, seed=5, values=3, kinds=1):
     owner = owner.copy()
     group = np.maximum(np.searchsorted(GROUPS, wanted, "right") - 1, 0).astype(np.uint32)
     kind = ((wanted > 6) * (kinds - 1)).astype(np.uint32)
-    made = core.order_rows(
-        row_start,
-        user_start,
-        features,
-        wanted,
-        group,
-        len(GROUPS),
-        kind,
-        kinds,
-        time,
-        time // 24,
-        ENDS,
-        *sides,
-        np.array([8], np.uint32),
-        GAPS,
-        shift,
-        tries,
-        owner,
-        seed,
-        threads,
+    plan = OrderPlan(
+        row_start=row_start,
+        user_start=user_start,
+        codes=features,
+        timed=np.zeros(2, np.uint8),
+        wanted=wanted,
+        group=group,
+        groups=len(GROUPS),
+        kind=kind,
+        kinds=kinds,
+        time=time,
+        end=time // 24,
+        ends=ENDS,
+        this=sides[0],
+        that=sides[1],
+        keys=np.array([8], np.uint32),
+        gaps=GAPS,
+        shift=shift,
+        tries=tries,
+        least=0.0,
     )
+    made = core.order_rows(plan, owner, seed, threads)
     return owner, *made, time, sides, features
 
 
