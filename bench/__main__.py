@@ -58,6 +58,10 @@ BENCHES = {
         "databases against Parquet",
         (("--rows", "100000", "--rounds", "1", "--no-save"),),
     ),
+    "push_down": Bench(
+        "counting in DuckDB against queries by hand, and against reading",
+        (("--rows", "100000", "--no-save"),),
+    ),
     "scale": Bench(
         "10 and 100 million rows (a billion by option), simulated in parts and counted in one run",
         (("--rows", "100000", "200000", "--part", "100000", "--no-save"),),

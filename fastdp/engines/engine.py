@@ -6,9 +6,10 @@ A module of this folder defines a subclass of `Engine` and registers it with `@E
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
+import numpy as np
 from msgspec import Struct, field
 
 from .._util.registries import Registry
@@ -39,6 +40,29 @@ class OpenCounter(Struct):
     close: Callable[[], None]
     reading: Mapping[str, int] = field(default_factory=dict)
     about: Mapping[str, str] = field(default_factory=dict)
+
+
+ValueUsers = tuple[list[Any], np.ndarray, np.ndarray]
+"""(values, numbers of values t, numbers of users): PRIVATE. So many users who count in t values have
+this value among them; a value may occur once for each t."""
+
+
+@runtime_checkable
+class KeySource(Protocol):
+    """Rows whose users are counted by value where they are, for key selection."""
+
+    def users_by_value(
+        self,
+        schema: Schema,
+        name: str,
+        dtype: str,
+        cap: int,
+        known: Collection[int | str],
+        places: int | None,
+    ) -> ValueUsers:
+        """Users of each value of a source column, as `release.keyselect.count_keys` describes them.
+        A user counts in at most `cap` values, chosen by that user's rows and id alone."""
+        ...
 
 
 class Engine:
@@ -72,6 +96,10 @@ class Engine:
     def check_run(self, source: Source, schema: Schema, numbers: bool) -> None:
         """Raise, before anything is charged, if the engine cannot count what a run asks of a source.
         numbers: the run asks for numbers (`Counter.user_sums`)."""
+
+    def key_source(self, source: Source) -> Source | KeySource:
+        """What key selection reads: the source itself, or what counts users by value."""
+        return source
 
     def open(self, source: Source, schema: Schema, options: EngineOptions) -> OpenCounter:
         """Read the source and count over it. The caller closes it after the last count."""

@@ -31,6 +31,8 @@ from ..userkeys import UserKey, View
 from . import asked_numbers, counting_plan as planning, user_histograms as user_keys
 from .local import LocalCounter
 
+MOST_HELD = 1 << 27
+"""The most cells of a marginal that is counted before it is asked for: 1 GiB for a moment."""
 CellSums = tuple[np.ndarray, np.ndarray]
 """(cells, sums): the cells of a table that are not 0, ascending int64 numbers in C order, and their
 int64."""
@@ -201,6 +203,8 @@ class PartitionedCounter:
     def __init__(self, schema: Schema, partitions: Partitions):
         self.schema = schema
         self.partitions = partitions
+        self._expected: tuple[Clique, ...] = ()
+        self._held: dict[tuple[Clique, int | None], CellSums] = {}
 
     @property
     def has_users(self) -> bool:
@@ -226,12 +230,52 @@ class PartitionedCounter:
             clip = bound.check_clip(clip)
         outer = tuple(planning.outer(asked))
         planning.fuse(domain, [c for c in outer if c])  # UsageError where a table is too large
-        codes = {name: np.asarray(column) for name, column in sorted((recode or {}).items())}
-        request = MarginalRequest(outer, clip, codes, view)
-        sizes = request.sizes(self.schema.domain)
-        sums = added(self.partitions.answers(request), request, self.partitions.count, sizes)
+        if not recode and view is None and self._expects(outer):
+            sums = [self._from_held(domain, clip, clique) for clique in outer]
+        else:
+            sums = self._counted(outer, clip, recode or {}, view)
         tables = {c: table.reshape(domain.shape(c)) for c, table in zip(outer, sums, strict=True)}
         return planning.project_all(domain, tables, asked)
+
+    def expect(self, cliques: Sequence[Clique]) -> None:
+        """A hint: marginals of these columns, and of parts of them, will be asked for, one after
+        another. The first question that needs one of the largest counts it, and its cells that are not
+        0 are held for the others. Every answer is the same without the hint."""
+        outer = planning.outer(self.schema.domain.check(c) for c in cliques)
+        self._held.clear()
+        self._expected = tuple(c for c in outer if self.schema.domain.cells(c) <= MOST_HELD)
+
+    def _expects(self, cliques: Sequence[Clique]) -> bool:
+        return all(any(set(c) <= set(large) for large in self._expected) for c in cliques)
+
+    def _from_held(self, domain: Domain, clip: int | None, clique: Clique) -> np.ndarray:
+        """A marginal from the smallest expected one that contains it."""
+        within = [large for large in self._expected if set(clique) <= set(large)]
+        counted = [large for large in within if (large, clip) in self._held]
+        large = min(counted or within, key=domain.cells)
+        if (large, clip) not in self._held:
+            (table,) = self._counted((large,), clip, {}, None)
+            self._held[large, clip] = sparse(table)
+        cells, sums = self._held[large, clip]
+        codes = dict(zip(large, np.unravel_index(cells, domain.shape(large))))
+        own = np.zeros(len(cells), np.int64)
+        for name in clique:
+            own = own * domain[name] + codes[name]
+        out = np.zeros(domain.cells(clique), np.int64)
+        np.add.at(out, own, sums)
+        return out
+
+    def _counted(
+        self,
+        cliques: tuple[Clique, ...],
+        clip: int | None,
+        recode: Mapping[str, np.ndarray],
+        view: View | None,
+    ) -> list[np.ndarray]:
+        codes = {name: np.asarray(column) for name, column in sorted(recode.items())}
+        request = MarginalRequest(cliques, clip, codes, view)
+        sizes = request.sizes(self.schema.domain)
+        return added(self.partitions.answers(request), request, self.partitions.count, sizes)
 
     def user_histogram(self, key: UserKey, cap: int = 1) -> np.ndarray:
         """See `Counter.user_histogram`."""

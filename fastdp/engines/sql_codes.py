@@ -28,7 +28,9 @@ from ..schema.coding import Listed
 from ..schema.columns import Column
 from ..schema.derived import Derived
 from ..schema.epoch import UNITS
+from ..schema.kinds.places import MOST_UNITS, units_of
 from ..schema.kinds.timestamp import Timestamp
+from ..schema.within_bin import Grid
 from .sql_dialects import Dialect
 
 DAY = 86_400
@@ -103,7 +105,9 @@ def coded_query(
             parts = writer.calendar(x, item)
         elif isinstance(item, Derived):
             parts = writer.transformed(x, item)
-        elif isinstance(item, Column) and item.coding is not None:
+        elif item.number_grids is not None:
+            parts = {item.name: writer.places(x, item.number_grids)}
+        elif item.coding is not None:
             parts = {item.name: writer.column(x, item)}
         else:
             raise writer.refused(f"columns of kind {item.kind!r}")
@@ -220,10 +224,25 @@ class _Writer:
         return f"CASE {null} {above} {outside} {fraction}ELSE {code} END"
 
     def _runs(self, rule: Rule) -> str:
-        """Of listed numbers: a binary search over runs of equal or rising codes, as bins."""
-        if len(rule.keys) > MOST_CASES:
+        """Of listed numbers: a binary search over runs of neighbours whose codes rise with them."""
+        runs = _neighbours(rule)
+        if len(runs) > MOST_CASES:
             raise self.refused(f"more than {MOST_CASES} listed numbers")
-        return search(self._at_least, *_as_bins(rule, 1))
+        near = runs and max(-runs[0][0], runs[-1][1]) < 1 << 62
+        if len(runs) == len(rule.keys) or not near or not pa.types.is_integer(self.kind):
+            if len(rule.keys) > MOST_CASES:
+                raise self.refused(f"more than {MOST_CASES} listed numbers")
+            return search(self._at_least, *_as_bins(rule, 1))
+        safe, ends = f"{self.x}g", (runs[0][0], runs[-1][1] + 1)
+        inside = f"{self._at_least(ends[0])} AND NOT {self._at_least(ends[1])}"
+        self.made.guards[safe] = f"CASE WHEN {inside} THEN {self.x} END"
+        keys: list[int] = []
+        codes = [str(_plain(rule.other))]
+        for first, last, code in runs:
+            keys += [first, last + 1]
+            shifted = f"{self.dialect.to_whole(safe)} - {self.dialect.integer(first - code)}"
+            codes += [str(code) if first == last else shifted, codes[0]]
+        return search(self._at_least, keys, codes)
 
     def _floats(self, rule: Rule) -> str:
         x, d = self.x, self.dialect
@@ -292,24 +311,30 @@ class _Writer:
         found = search(lambda key: self._time_key(Fraction(key) / per_second), keys, codes)
         return f"CASE WHEN {self.x} IS NULL THEN {_plain(rule.null)} ELSE {found} END"
 
-    def calendar(self, x: str, item: Timestamp) -> dict[str, str]:
-        """As `Timestamp.split`, in whole numbers that are not negative."""
+    def _clock(self, x: str, first: int, last: int) -> tuple[str, str]:
+        """(whether a time lies in first <= seconds < last, its seconds since the year 1). Counted from
+        there, no number is negative. Where it lies outside, the seconds are those of 1970."""
         if self.source.form != "time" or getattr(self.kind, "tz", None) is not None:
             raise self.refused("calendar parts")
         if pa.types.is_date64(self.kind):
             raise self.refused("calendar parts")
         d, safe = self.dialect, f"{self.x}g"
         self.made.values[self.x] = x
-        first, last = FIRST_SECOND, LAST_SECOND + 1
-        if {"year", "date"} & set(item.names):
-            first, last = max(first, item.span[0] * DAY), min(last, (item.span[1] + 1) * DAY)
         inside = f"{self._time_key(Fraction(first))} AND NOT {self._time_key(Fraction(last))}"
         dated = pa.types.is_date(self.kind)
         zero = d.day(0) if dated else d.moment(0, self.kind.unit, False)
         moment = f"(CASE WHEN {inside} THEN {self.x} ELSE {zero} END)"
         seconds = f"{d.days(moment)} * {DAY}" if dated else d.seconds(moment, self.kind.unit)
-        # Counted from the year 1, so that every number below is at least 0; day 0 was a Monday.
         self.made.guards[safe] = f"{seconds} + {-FIRST_SECOND}"
+        return inside, safe
+
+    def calendar(self, x: str, item: Timestamp) -> dict[str, str]:
+        """As `Timestamp.split`, in whole numbers that are not negative."""
+        d, first, last = self.dialect, FIRST_SECOND, LAST_SECOND + 1
+        if {"year", "date"} & set(item.names):
+            first, last = max(first, item.span[0] * DAY), min(last, (item.span[1] + 1) * DAY)
+        inside, safe = self._clock(x, first, last)
+        # Day 0 of the year 1 was a Monday.
         from_year_1 = -FIRST_SECOND // DAY
         day = d.divided(safe, DAY)
         hour = d.divided(d.remainder(safe, DAY), 3600)
@@ -335,21 +360,77 @@ class _Writer:
         return out
 
     def transformed(self, x: str, item: Derived) -> dict[str, str]:
-        """By a table of all values that the field accepts."""
-        if self.source.form != "whole" or item.reach is None or item.reach > MOST_VALUES:
+        """By a table of all values that the field accepts; steps of the clock by remainders."""
+        if item.clock_steps:
+            return self._step(x, item)
+        form = self.source.form
+        readable = form in ("whole", "float", "decimal")
+        if not readable or item.reach is None or item.reach > MOST_VALUES:
             raise self.refused(f"a column of kind {item.kind!r} ({item.name})")
         self.made.values[self.x] = self._number(x)
         values = np.arange(item.reach + 1)
         codes, good = item.split(values)
         kept = tuple(np.asarray(own)[good].astype(np.int64) for own in codes)
         lookup = Lookup(self.table, pa.array(values[good], pa.int64()), kept)
-        self.made.joins.append((lookup, self.x))
+        key, missing = self.x, f"{self.x} IS NULL"
+        if form != "whole":
+            d, key = self.dialect, f"{self.x}g"
+            ends = (d.double(0.0), d.double(float(item.reach)))
+            if form == "float":
+                missing = f"({missing} OR {d.is_nan(self.x)})"
+            else:
+                ends = ("0", str(item.reach))
+            inside = f"{self.x} >= {ends[0]} AND {self.x} <= {ends[1]}"
+            whole = f"CASE WHEN {inside} AND {self.x} = floor({self.x}) THEN {self.x} END"
+            self.made.guards[key] = d.to_whole(whole)
+        self.made.joins.append((lookup, key))
         out = {}
         for i, column in enumerate(item.parts):
             null, other = _plain(null_code(column)), _plain(other_code(column))
             found = f"COALESCE({self.table}.v{i}, {other})"
-            out[column.name] = f"CASE WHEN {self.x} IS NULL THEN {null} ELSE {found} END"
+            out[column.name] = f"CASE WHEN {missing} THEN {null} ELSE {found} END"
         return out
+
+    def _step(self, x: str, item: Derived) -> dict[str, str]:
+        (column,) = item.parts
+        inside, seconds = self._clock(x, FIRST_SECOND, LAST_SECOND + 1)
+        null, other = _plain(null_code(column)), _plain(other_code(column))
+        grids = " ".join(
+            f"WHEN {self.dialect.remainder(seconds, step)} = 0 THEN {code}"
+            for code, step in enumerate(item.clock_steps)
+        )
+        outside = f"WHEN {self.x} IS NULL THEN {null} WHEN NOT ({inside}) THEN {other}"
+        return {column.name: f"CASE {outside} {grids} END"}
+
+    # --- grids of round numbers
+
+    def places(self, x: str, grids: Sequence[Grid]) -> str:
+        """As `decimal_places.places`, in floats: every operation is exact or rounds to the nearest."""
+        numbers = self.source.form in ("whole", "float", "decimal")
+        if not numbers or pa.types.is_boolean(self.kind):
+            raise self.refused("digits")
+        self.made.values[self.x] = self.dialect.to_float(x, self.own)
+        d, x = self.dialect, self.x
+        most = d.double(MOST_UNITS)
+        ends = f"{x} >= {d.double(math.inf)} OR {x} <= {d.double(-math.inf)}"
+        cases = [f"WHEN {x} IS NULL OR {d.is_nan(x)} OR {ends} THEN {len(grids) + 1}"]
+        for code, (scale, step, at) in enumerate(map(units_of, grids)):
+            # Numbers whose units fit in 62 bits; of the others it is known where they lie.
+            safe, fits = f"{x}p{code}", d.double(2.0**62 / scale)
+            bounded = f"{x} < {fits} AND {x} > -{fits}"
+            self.made.guards[safe] = f"CASE WHEN NOT ({d.is_nan(x)}) AND {bounded} THEN {x} END"
+            units = d.rounded(f"({safe} * {d.double(scale)})")
+            value = f"({units} / {d.double(scale)})"
+            if pa.types.is_float32(self.kind):
+                value = f"CAST(CAST({value} AS {d.float32}) AS {d.float64})"
+            near = f"{value} = {safe}"
+            if step == 1:
+                on = f"{safe} IS NULL OR abs({units}) >= {most} OR {near}"
+            else:
+                on_step = f"({d.to_whole(units)} - {at}) % {step} = 0"
+                on = f"abs({units}) < {most} AND {near} AND {on_step}"
+            cases.append(f"WHEN {on} THEN {code}")
+        return f"CASE {' '.join(cases)} ELSE {len(grids)} END"
 
 
 def text_bytes(
@@ -379,6 +460,22 @@ def search(at_least: Callable[[Any], str], keys: Sequence[Any], codes: Sequence[
     return f"CASE WHEN {at_least(keys[half])} THEN {high} ELSE {low} END"
 
 
+def _neighbours(rule: Rule) -> list[tuple[int, int, int]]:
+    """(first key, last key, code of the first) of runs of keys that rise by 1 as their codes do."""
+    runs: list[tuple[int, int, int]] = []
+    for key, code in zip(rule.keys, map(_plain, rule.codes), strict=True):
+        if (
+            runs
+            and code >= 0
+            and key == runs[-1][1] + 1
+            and code == runs[-1][2] + key - runs[-1][0]
+        ):
+            runs[-1] = (runs[-1][0], key, runs[-1][2])
+        else:
+            runs.append((key, key, code))
+    return runs
+
+
 def _as_bins(rule: Rule, one: int | None) -> tuple[list[Any], list[int]]:
     """A rule of listed keys as bins: each key holds up to `one` above it, or (None) is a float."""
     other = _plain(rule.other)
@@ -406,9 +503,19 @@ def _float_ends(first: int, last: int) -> tuple[float, float]:
     return low, high
 
 
-def id_value(schema: Schema, types: pa.Schema, own_types: dict[str, str], dialect: Dialect) -> str:
-    """A user's id as bytes; NULL where a row has none. `tables.idvalues` says which ids are equal:
-    texts byte by byte, whole numbers, dates and decimals by their value, here in digits."""
+class UserId(Struct, frozen=True):
+    """value: an expression of a user's id, NULL where a row has none; hashed: the bytes that are hashed
+    of a column `who` of such values."""
+
+    value: str
+    hashed: str = "who"
+
+
+def id_value(
+    schema: Schema, types: pa.Schema, own_types: dict[str, str], dialect: Dialect
+) -> UserId:
+    """A user's id. `tables.idvalues` says which ids are equal: texts byte by byte, whole numbers and
+    decimals by their value, and hashed by their digits."""
     assert schema.user is not None
     found = types.get_all_field_indices(schema.user)
     if len(found) != 1:
@@ -429,7 +536,10 @@ def id_value(schema: Schema, types: pa.Schema, own_types: dict[str, str], dialec
             family = dtypes.family(schema.user_dtype)
             if family not in ("string", "bool"):
                 raise refused(f"texts that spell {schema.user_dtype}")
-        return text_bytes(x, kind, own, dialect, refused)
+        return UserId(text_bytes(x, kind, own, dialect, refused))
+    if t.is_integer(kind) and not t.is_uint64(kind):
+        digits = f"CAST(who AS {dialect.texts})"
+        return UserId(f"CAST({x} AS {dialect.whole})", dialect.bytes_of(digits))
     if t.is_boolean(kind):
         digits = f"CASE WHEN {x} THEN '1' WHEN NOT {x} THEN '0' END"
     elif t.is_integer(kind) or own.startswith(("DECIMAL", "HUGEINT")) or own.endswith(",0)"):
@@ -440,4 +550,4 @@ def id_value(schema: Schema, types: pa.Schema, own_types: dict[str, str], dialec
         digits = f"CAST(NULL AS {dialect.texts})"
     else:
         raise refused("neither texts nor whole numbers")
-    return dialect.bytes_of(digits)
+    return UserId(dialect.bytes_of(digits))

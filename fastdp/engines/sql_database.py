@@ -77,6 +77,13 @@ class Database:
         self.travelled += made.nbytes
         return [_int64(column) for column in made.columns]
 
+    def ask_values(self, statement: str) -> tuple[list[Any], list[np.ndarray]]:
+        """The first column as Python's values, bytes or whole numbers, and the others as int64."""
+        made = self._guarded(lambda: self._fetch(statement))
+        self.travelled += made.nbytes
+        first, *others = made.columns
+        return first.to_pylist(), [_int64(column) for column in others]
+
     def make(self, name: str, select: str) -> str:
         """A temporary table of a select's rows."""
         table = self.prefix + name

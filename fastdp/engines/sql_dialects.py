@@ -27,6 +27,7 @@ class Dialect:
 
     name: ClassVar[str] = "SQL"
     float64: ClassVar[str] = "DOUBLE PRECISION"
+    float32: ClassVar[str] = "REAL"
     whole: ClassVar[str] = "BIGINT"
     texts: ClassVar[str] = "VARCHAR"
     sizes: ClassVar[tuple[tuple[str, int], ...]] = (("SMALLINT", 1 << 15), ("INTEGER", 1 << 31))
@@ -81,6 +82,10 @@ class Dialect:
     def to_whole(self, x: str) -> str:
         """A number that is known to be whole, and to fit, as 64 bits."""
         return f"CAST({x} AS {self.whole})"
+
+    def rounded(self, x: str) -> str:
+        """The nearest whole number to a float, as a float; of two the even one."""
+        raise NotImplementedError
 
     def text_of(self, x: str, own: str) -> str:
         """A value of the database's type `own` as the text that a reader of rows gets."""
@@ -145,6 +150,16 @@ class DuckDb(Dialect):
     def is_nan(self, x: str) -> str:
         return f"isnan({x})"
 
+    def to_float(self, x: str, own: str) -> str:
+        if own.startswith(
+            ("DECIMAL", "HUGEINT")
+        ):  # DuckDB's own cast does not round to the nearest
+            x = f"CAST({x} AS VARCHAR)"
+        return super().to_float(x, own)
+
+    def rounded(self, x: str) -> str:
+        return f"round_even({x}, 0)"
+
     def bytes_of(self, x: str) -> str:
         # A cast to BLOB would read `\x41` as one byte.
         return f"encode({x})"
@@ -188,6 +203,9 @@ class Postgres(Dialect):
             f" WHEN abs({x}) < CAST('{least}' AS NUMERIC) THEN {self.double(0.0)}"
             f" ELSE CAST({x} AS {self.float64}) END"
         )
+
+    def rounded(self, x: str) -> str:
+        return f"round({x})"
 
     def text_of(self, x: str, own: str) -> str:
         # A cast of CHARACTER(n) takes its blanks away, which readers of rows see.

@@ -10,6 +10,7 @@ from ..tables.sources.source import Source
 from .engine import ENGINES, Engine, EngineOptions, OpenCounter, reading
 from .partitioned import PartitionedCounter
 from .sql_database import Database, DuckDbConnection
+from .sql_keys import KeysInDatabase, check_domains
 from .sql_postgres import PostgresConnection, is_postgres
 from .sql_rows import SqlRows, coded
 
@@ -49,19 +50,24 @@ class SqlEngine(Engine):
 
     def check_run(self, source: Source, schema: Schema, numbers: bool) -> None:
         """Names and types of the query's columns decide; no row is read."""
-        instead = "use engine='local' on the same query. Nothing was charged"
-        if schema.unfinished:
-            names = ", ".join(map(repr, schema.unfinished))
-            raise UsageError(
-                f"engine='sql' does not find private domains ({names}): write them down, or {instead}"
-            )
         if numbers:
-            raise UsageError(f"engine='sql' does not count numbers=: leave them out, or {instead}")
-        database = _database(source)
+            raise UsageError(
+                "engine='sql' does not count numbers=: leave them out, or use engine='local' on the"
+                " same query. Nothing was charged"
+            )
+        database, query = _database(source), source.given.query
         try:
-            coded(database, source.given.query, schema)
+            coded(database, query, schema.stand_in())
+            if schema.unfinished:
+                types, own = database.columns_of(
+                    f"SELECT * FROM ({query.strip().rstrip(';')}) AS q"
+                )
+                check_domains(database, types, own, schema)
         finally:
             database.close()
+
+    def key_source(self, source: Source) -> KeysInDatabase:
+        return KeysInDatabase(_database(source), source.given.query)
 
     def open(self, source: Source, schema: Schema, options: EngineOptions) -> OpenCounter:
         counter = sql_counter(source, schema)

@@ -61,8 +61,12 @@ class PostgresConnection(Database):
         except BaseException:
             self._failed = True
             raise
-        whole = np.array(rows, np.int64).reshape(len(rows), width)
-        return pa.table({f"c{i}": of_numpy(whole[:, i].copy()) for i in range(width)})
+        columns = list(zip(*rows, strict=True)) or [()] * width
+        arrays = {}
+        for i, column in enumerate(columns):
+            texts = len(column) > 0 and isinstance(column[0], bytes)
+            arrays[f"c{i}"] = pa.array(column, pa.binary()) if texts else _whole(column)
+        return pa.table(arrays)
 
     def _insert(self, table: str, columns: pa.Table) -> None:
         """By literal arrays, which are read much faster than rows of VALUES."""
@@ -168,6 +172,10 @@ class PostgresConnection(Database):
             except DataError:  # the connection is lost, and with it the tables
                 pass
             self._made.clear()
+
+
+def _whole(column: Sequence[int]) -> pa.Array:
+    return of_numpy(np.fromiter(column, np.int64, len(column)))
 
 
 PLAIN_TYPES = {

@@ -57,14 +57,15 @@ class SqlRows(CodedTable):
         db, d, schema = self.database, self.dialect, self.schema
         for lookup, _ in self.codes.joins:
             db.load(lookup.name.removeprefix(db.prefix), lookup.keys, lookup.codes)
-        more = {} if self.who is None else {"who": self.who}
+        more = {} if self.who is None else {"who": self.who.value}
         keep = [f"{name} >= 0" for name in self.codes.drops]
         if self.who is not None and schema.null_user == "drop":
             keep.append("who IS NOT NULL")
-        small = [
-            f"CAST(CASE WHEN {c} < 0 THEN 0 ELSE {c} END AS {d.small(schema.domain[n])}) AS {c}"
-            for n, c in self.alias.items()
-        ]
+        small = []
+        for name, column in self.alias.items():
+            dropped = column in self.codes.drops
+            code = f"CASE WHEN {column} < 0 THEN 0 ELSE {column} END" if dropped else column
+            small.append(f"CAST({code} AS {d.small(schema.domain[name])}) AS {column}")
         kept = f"CASE WHEN {' AND '.join(keep) or '1 = 1'} THEN 1 ELSE 0 END AS kept"
         inner = self.codes.select(self.query, more)
         made = f"SELECT {', '.join([*small, *more, kept])} FROM ({inner}) AS coded"
@@ -94,15 +95,13 @@ class SqlRows(CodedTable):
 
     def _with_users(self, coded_rows: str) -> None:
         db, d = self.database, self.dialect
+        assert self.who is not None
         columns = [f"e.{name}" for name in self.alias.values()]
         counted = f"SELECT who, count(*) AS r FROM {coded_rows} WHERE kept = 1 AND who IS NOT NULL"
-        hashed = f"SELECT who, r, {d.sha256('who')} AS h FROM ({counted} GROUP BY who) AS counted"
-        key = [
-            f"{d.remainder(d.hex_number(f'substr(h, {at}, 8)'), sql_users.PRIME)} AS {name}"
-            for at, name in ((1, "a"), (9, "b"))
-        ]
+        hashed = f"SELECT who, r, {d.sha256(self.who.hashed)} AS h FROM ({counted} GROUP BY who) AS counted"
+        words = sql_users.hash_words(d, "h", "a", "b")
         number = "CAST(row_number() OVER () - 1 AS BIGINT) AS u"
-        ids = db.make("ids", f"SELECT who, r, {number}, {', '.join(key)} FROM ({hashed}) AS hashed")
+        ids = db.make("ids", f"SELECT who, r, {number}, {words} FROM ({hashed}) AS hashed")
         owned = f"SELECT {', '.join(columns)}, p.r, p.u FROM {coded_rows} AS e JOIN {ids} AS p"
         select = f"{owned} ON e.who = p.who WHERE e.kept = 1"
         if self.schema.null_user != "drop":
@@ -203,7 +202,9 @@ class SqlRows(CodedTable):
         weights = bound.weights(self.lengths, clip)
         lookup = self.database.load("weights", self.lengths, [weights])
         join = f"FROM {self.table} AS e JOIN {lookup} AS l ON l.k = e.r"
-        table = self.database.make("weighted", f"SELECT e.*, CAST(l.v0 AS INTEGER) AS w {join}")
+        columns = ", ".join(f"e.{name}" for name in (*self.alias.values(), "r"))
+        weighted = f"SELECT {columns}, CAST(l.v0 AS INTEGER) AS w {join}"
+        table = self.database.make("weighted", weighted)
         self.database.drop(lookup)
         self._weighted = (clip, table)
         return table
@@ -221,8 +222,8 @@ class SqlRows(CodedTable):
 
 def coded(
     database: Database, query: str, schema: Schema
-) -> tuple[sql_codes.CodedQuery, str | None]:
-    """The codes of a query's rows and, where the schema has users, their ids as bytes. DataError, by
+) -> tuple[sql_codes.CodedQuery, sql_codes.UserId | None]:
+    """The codes of a query's rows and, where the schema has users, their ids. DataError, by
     public facts alone, where the database cannot make them; no row is read."""
     types, own = database.columns_of(f"SELECT * FROM ({query.strip().rstrip(';')}) AS q")
     codes = sql_codes.coded_query(schema, types, own, database.dialect, database.prefix)

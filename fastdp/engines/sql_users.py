@@ -15,7 +15,7 @@ from .. import userkeys
 from ..errors import UsageError
 from ..userkeys import TIE_BITS, UNITS
 from .sql_codes import search
-from .sql_dialects import PRIME
+from .sql_dialects import PRIME, Dialect
 from .sql_table import CodedTable
 
 DIGIT = 1 << TIE_BITS
@@ -79,21 +79,33 @@ def _tied(rows: CodedTable, select: str, words: Sequence[str], present: Sequence
         f"SELECT t.*, COALESCE(h.a, 0) AS a, COALESCE(h.b, 0) AS b FROM ({select}) AS t"
         f" LEFT JOIN {rows.people} AS h ON h.u = t.u"
     )
-    d, last = rows.dialect, "a"
+    return tie_number(rows.dialect, joined, words, present)
+
+
+def tie_number(d: Dialect, select: str, words: Sequence[str], present: Sequence[str] = ()) -> str:
+    """A select of rows with the two words a and b of their user, with one more column z: see `_tied`."""
+    last = "a"
     conditions = [""] * (len(words) - len(present)) + list(present) + [""]
     for i, (word, there) in enumerate(zip([*words, "b"], conditions, strict=True)):
         x, square, power = f"tx{i}", f"ts{i}", f"tz{i}"
         sum_of = f"{last} + CAST({word} AS {d.whole})"
-        joined = f"SELECT *, {d.remainder(sum_of, PRIME)} AS {x} FROM ({joined}) AS t{i}x"
+        select = f"SELECT *, {d.remainder(sum_of, PRIME)} AS {x} FROM ({select}) AS t{i}x"
         squared = d.remainder(f"{x} * {x}", PRIME)
-        joined = f"SELECT *, {squared} AS {square} FROM ({joined}) AS t{i}s"
+        select = f"SELECT *, {squared} AS {square} FROM ({select}) AS t{i}s"
         fourth = d.remainder(f"{square} * {square}", PRIME)
         fifth = d.remainder(f"{fourth} * {x}", PRIME)
         if there:
             fifth = f"CASE WHEN {there} THEN {fifth} ELSE {last} END"
-        joined = f"SELECT *, {fifth} AS {power} FROM ({joined}) AS t{i}z"
+        select = f"SELECT *, {fifth} AS {power} FROM ({select}) AS t{i}z"
         last = power
-    return f"SELECT *, {last} AS z FROM ({joined}) AS tied"
+    return f"SELECT *, {last} AS z FROM ({select}) AS tied"
+
+
+def hash_words(d: Dialect, hashed: str, first: str, second: str) -> str:
+    """The two words of a SHA-256, a column of hexadecimal digits, under two names."""
+    parts = ((1, first), (9, second))
+    numbers = [(d.hex_number(f"substr({hashed}, {at}, 8)"), name) for at, name in parts]
+    return ", ".join(f"{d.remainder(number, PRIME)} AS {name}" for number, name in numbers)
 
 
 def _tied_keys(rows: CodedTable, select: str, keys: int) -> str:

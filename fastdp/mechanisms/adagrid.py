@@ -117,6 +117,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         released: list[Measurement] = [*users.released, *ones]
         sets = closure(session.domain, outer)
         shares = self.shares(sets)
+        session.expect(outer)
 
         grids: dict[frozenset, Grid] = {}
         noisy: dict[frozenset, np.ndarray] = {}

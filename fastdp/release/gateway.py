@@ -166,6 +166,12 @@ class Session:
             engine, steps, mu=mu, about=about, view=self.__view if view is None else view, **facts
         )
 
+    def expect(self, cliques: Sequence[Clique]) -> None:
+        """A public hint to the engine: marginals of these columns, and of parts of them, will be
+        measured. It charges and releases nothing; an engine may count them together."""
+        if self.__view is None and (expect := getattr(self.__engine, "expect", None)) is not None:
+            expect([tuple(clique) for clique in cliques])
+
     def measure(
         self,
         requests: Sequence[Request],

@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from .._util.lazy import pa, pc
+from ..engines.engine import KeySource
 from ..errors import DataError, PrivacyError, UsageError, did_you_mean, is_whole, redact_errors
 from ..measurement import SCALE
 from ..privacy import crosscheck, gdp, noise, scale
@@ -48,6 +49,7 @@ from ..tables.userids import UserIndex
 from .steps import Steps
 
 ROUNDED = 1 - 2.0**-40
+TIE_PRIME = (1 << 31) - 1
 MOST_KEYS = scale.MAX_ROWS
 """The most values that a column may have, and so random numbers drawn: no table has as many rows.
 """
@@ -268,8 +270,11 @@ def count_keys(
     they count in t values. So what one user adds depends on that user's rows alone. A value in
     which no user counts is not returned: it must not get noise, since one user may bring any number
     of such values (docs/explain/keys.md, step 3). Rows whose value is `known` (public) are left
-    out. `places`: see `keys_of`.
+    out. `places`: see `keys_of`. source: rows, or an engine that counts them (`KeySource`).
     """
+    if isinstance(source, KeySource):
+        found, sizes, people = source.users_by_value(schema, name, dtype, cap, known, places)
+        return _weighted(found, sizes, people, cap)
     values, users = UserIndex(name), UserIndex(schema.user or "row")
     distinct: list = []
     who, what = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -311,6 +316,20 @@ def count_keys(
     counts = np.zeros(len(counted), np.int64)
     np.add.at(counts, at, weights)
     return [distinct[i] for i in counted], counts
+
+
+def _weighted(
+    values: list, sizes: np.ndarray, users: np.ndarray, cap: int
+) -> tuple[list, np.ndarray]:
+    """Weighted users of each value, from users by value and number of values. One who claims to count
+    in more than `cap` values is an error of the engine: nothing is counted."""
+    if len(sizes) and not (1 <= int(sizes.min()) and int(sizes.max()) <= cap):
+        raise PrivacyError("key selection: a user counts in too many values; nothing was drawn")
+    weights = {t: weight(t) for t in range(1, cap + 1)}
+    out: dict[int | str, int] = {}
+    for value, t, people in zip(values, sizes.tolist(), users.tolist(), strict=True):
+        out[value] = out.get(value, 0) + weights[t] * people
+    return list(out), np.array(list(out.values()), np.int64)
 
 
 def _batches(
@@ -425,9 +444,13 @@ def _check_kind(schema: Schema, column: str) -> None:
         )
 
 
-def _mix(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """A hash of pairs of hashes (the finaliser of SplitMix64 over a rotated sum)."""
-    x = a.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + b.astype(np.uint64)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
+def _mix(users: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Tie numbers of pairs of a user's and a value's hash, as databases compute them
+    (docs/explain/ties.md): the words of the value are the key."""
+    prime, low = np.uint64(TIE_PRIME), np.uint64(0xFFFFFFFF)
+    number = (users >> np.uint64(32)) % prime
+    for word in (values >> np.uint64(32), values & low, users & low):
+        x = (number + word % prime) % prime
+        square = x * x % prime
+        number = square * square % prime * x % prime
+    return number

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from ..engines import Counter
-from ..engines.engine import ENGINES, EngineOptions, OpenCounter
+from ..engines.engine import ENGINES, EngineOptions, KeySource, OpenCounter
 from ..errors import UsageError
 from ..schema import Schema
 from ..tables.sources.source import Source
@@ -36,6 +36,11 @@ def open_counter(source: Source, schema: Schema, options: RunOptions) -> OpenCou
     """Reads the source and opens the engine over it. The caller closes the engine after the last
     count."""
     return ENGINES.get(options.engine)().open(source, schema, _options(options))
+
+
+def key_source(source: Source, options: RunOptions) -> Source | KeySource:
+    """What the run's key selection reads."""
+    return ENGINES.get(options.engine)().key_source(source)
 
 
 def open_linked(

@@ -26,7 +26,7 @@ from ..mechanisms.with_users import run_with_users
 from ..privacy.statement import statement_hashes
 from ..release.gateway import Session
 from ..release.reserve import BudgetRequest, Reserved, reserve
-from .counter import counter_for, open_counter
+from .counter import counter_for, key_source, open_counter
 from .early_stop import ADVICE, charge_text, stop_if_empty
 from .finalize import finalize, write_json
 from .folder import RunFolder
@@ -68,7 +68,7 @@ def execute(
         if spec.schema.unfinished:
             with spec.reporter.stage("read", "finding the domain"):
                 engine = partial(counter_for, source, options=spec.options)
-                spec = spec.with_schema(reserved.learn(source, engine))
+                spec = spec.with_schema(reserved.learn(key_source(source, spec.options), engine))
             public = prepare(spec)
         measure = measure or _measure_and_write
         seed = int(names["sample_seed"])

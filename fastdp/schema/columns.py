@@ -24,7 +24,7 @@ from .bins import BinColumn
 from .canonical import Scalar
 from .coding import Coding, Range
 from .kind_of_text import moment_of_text, number_of_text
-from .within_bin import Rank, fail, without_none
+from .within_bin import Grid, Rank, fail, without_none
 
 Uniform = Callable[[str], np.ndarray]
 """`uniform(purpose)` draws from [0, 1), one number for each row."""
@@ -126,6 +126,11 @@ class SourceColumn:
     @property
     def coding(self) -> Coding | None:
         """How its numbers or listed values become codes; None: the kind has a way of its own."""
+        return None
+
+    @property
+    def number_grids(self) -> tuple[Grid, ...] | None:
+        """The grids of round numbers that its codes tell apart; None if its codes say something else."""
         return None
 
     @property

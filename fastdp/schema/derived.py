@@ -57,6 +57,12 @@ class Derived(SourceColumn):
         return None
 
     @property
+    def clock_steps(self) -> tuple[int, ...]:
+        """Seconds of the grids of the day, coarsest first, if the code is that of the first one that a
+        time lies on; empty if the codes say something else."""
+        return ()
+
+    @property
     def split_unit(self) -> int:
         """`split` gives the same for all values that differ only within one multiple of this."""
         return 1

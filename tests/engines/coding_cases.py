@@ -122,6 +122,10 @@ COLUMNS = {
     "divmod": {"kind": "derived", "dtype": "int64", "transform": "divmod", "parts": ["q", "rest"]}
     | {"by": 10, "max": 127},
     "clock": {"kind": "derived", "dtype": "int64", "transform": "hhmm", "parts": ["hh"]},
+    "digits": {"kind": "places", "dtype": "float64"},
+    "prices": {"kind": "places", "dtype": "float64"}
+    | {"grids": [{"step": 10.0, "at": 5.0}, {"step": 1.0, "at": 0.99}, {"step": 0.25}]},
+    "steps": {"kind": "derived", "dtype": "timestamp[us]", "transform": "step", "parts": ["st"]},
 }
 POLICIES = [
     {"null": "code", "overflow": "code"},
@@ -135,4 +139,5 @@ QUICK = ("int64", "float32", "decimal128(9, 2)", "date32", "timestamp[us]", "str
 DROPPED = ("int64", "timestamp[us]")
 """The source types whose values are also dropped where they overflow."""
 TIMELY = ("days", "moments", "dates", "times", "zoned", "shift", "calendar", "spanned", "date")
+TIMELY += ("steps",)
 """Columns of dates and times."""

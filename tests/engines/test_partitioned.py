@@ -18,7 +18,8 @@ from fastdp.tables.table import Table
 from fastdp.tables.userids import UserIndex
 from tests.tiers import slow_cases
 
-from .conformance import check
+from ..builders import schema_with_users
+from .conformance import check, check_codes
 
 
 class Held:
@@ -67,6 +68,12 @@ def test_the_local_engine_conforms():
 @pytest.mark.parametrize("partitions", [*slow_cases(1, 20), 2])
 def test_partitions_conform(partitions):
     check(held(partitions))
+
+
+@pytest.mark.parametrize("kinds", [*slow_cases(None), ("int64", "string", "date32")])
+def test_partitions_have_the_codes_of_the_local_engine(kinds):
+    """Nothing is refused: each partition is read by the local engine."""
+    assert check_codes(held(2), kinds) == {}
 
 
 class Fault:
@@ -184,3 +191,39 @@ def test_refused_before_any_partition_is_asked():
     with pytest.raises(UsageError, match="cap"):
         counter.user_histogram(keys.RowsPerUser((1,)), 0)
     assert counter.marginals([]) == {}
+
+
+def test_a_hint_changes_no_integer_and_saves_passes():
+    """All parts of three expected marginals, round by round, from three passes over the rows; other
+    questions, and another clip, are counted as without the hint."""
+    domain = {"a": 5, "b": 300, "c": 2, "d": 7}
+    rng = np.random.default_rng(4)
+    codes = {n: (rng.random(4000) ** 2 * size).astype(np.int64) for n, size in domain.items()}
+    schema = schema_with_users(domain, "who")
+    who = (rng.random(4000) ** 2 * 90).astype(int)
+    table = ingest.read(pa.table({**codes, "who": who}), schema, threads=1)
+    passes = []
+
+    class Counting(Held):
+        def answers(self, request):
+            passes.append(request)
+            return super().answers(request)
+
+    expected = [("a", "b", "c"), ("c", "d"), ("d", "a")]
+    asked = [
+        [("a",), ("b",), ("c",), ("d",)],
+        [("b", "a"), ("c", "d"), ("a", "d")],
+        [("c", "a", "b")],
+    ]
+    with PartitionedCounter(schema, Counting([table])) as counter:
+        counter.expect(expected)
+        for cliques in asked:
+            counted = counter.marginals(cliques, 2)
+            wanted = local(table, 1).marginals(cliques, 2)
+            assert all(np.array_equal(counted[c], wanted[c]) for c in cliques)
+        assert len(passes) == 3
+        for cliques, clip in (([("b", "d")], 2), ([("a",)], 1)):
+            counted = counter.marginals(cliques, clip)
+            wanted = local(table, 1).marginals(cliques, clip)
+            assert all(np.array_equal(counted[c], wanted[c]) for c in cliques)
+        assert len(passes) == 5

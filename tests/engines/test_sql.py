@@ -10,13 +10,13 @@ import pytest
 import fastdp
 from fastdp import userkeys
 from fastdp.engines.local import local
-from fastdp.engines.sql_engine import sql_counter
+from fastdp.engines.sql_engine import SqlEngine, sql_counter
 from fastdp.errors import DataError, UsageError
 from fastdp.tables.sources.source import source_of
 
 from ..builders import open_ledger, schema_with_users
 from . import coding_cases
-from .conformance import check, check_codes
+from .conformance import check, check_codes, check_keys
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -46,11 +46,23 @@ def test_duckdb_conforms():
     check(in_duckdb, counted)
 
 
+@contextmanager
+def keys_in_duckdb(source):
+    with duckdb.connect(config={"threads": 1}) as database:
+        database.register("source", source)
+        database.execute("CREATE TABLE trips AS SELECT * FROM source")
+        yield SqlEngine().key_source(source_of(fastdp.sql(database, "select * from trips;")))
+        assert not left_over(database)
+
+
+def test_users_by_value_are_those_of_the_rows():
+    check_keys(keys_in_duckdb)
+
+
 WORDS = {"texts"}
-WHOLE = {"clock", "divmod"}
 REFUSED = {
-    **{f"float{n}": WHOLE for n in (32, 64)},
-    **{f"decimal128({n})": WHOLE | WORDS for n in ("4, 1", "9, 2", "18, 4", "38, 10", "38, 0")},
+    **{f"decimal128({n})": WORDS for n in ("4, 1", "9, 2", "18, 4", "38, 10", "38, 0")},
+    "bool": {"digits", "prices"},
     **{f"timestamp[{unit}]": WORDS | {"zoned"} for unit in ("s", "ms", "us", "ns")},
     "timestamp[us, UTC]": set(coding_cases.TIMELY) - {"zoned"} | WORDS,
     "date32": WORDS | {"zoned"},
@@ -64,12 +76,16 @@ REFUSED = {
 )
 def test_codes_are_those_of_the_local_engine(kinds):
     """No value raises; what is refused is refused by its type."""
+    last = None
     with duckdb.connect(config={"threads": 1}) as database:
 
         @contextmanager
         def one_database(source, schema):
-            database.register("source", source)
-            database.execute("CREATE OR REPLACE TABLE trips AS SELECT * FROM source")
+            nonlocal last
+            if source is not last:
+                database.register("source", source)
+                database.execute("CREATE OR REPLACE TABLE trips AS SELECT * FROM source")
+                last = source
             with sql_counter(source_of(fastdp.sql(database, "from trips")), schema) as counter:
                 yield counter
 
@@ -174,24 +190,82 @@ def test_whole_runs_write_the_same_bytes(tmp_path, mechanism):
     fastdp.verify(tmp_path / "sql")
 
 
+def private_rows(many):
+    rng = np.random.default_rng(3)
+    quarters = rng.integers(0, 300 * 96, many) * np.timedelta64(15, "m")
+    cities = ["\u00c4", "a", "A", "b b", "\u00df", None, "x\"'"]
+    return pa.table(
+        {
+            "who": [f"n{int(x)}" for x in rng.random(many) ** 2 * many / 4],
+            "city": [cities[min(i, 6)] for i in (rng.random(many) ** 2 * 9).astype(int)],
+            "items": pa.array(rng.integers(0, 200, many), pa.int32()),
+            "amount": [None if x < 1 else round(float(x), 2) for x in rng.exponential(30, many)],
+            "clock": rng.integers(0, 24, many) * 100 + rng.integers(0, 4, many) * 15,
+            "at": pa.array((np.datetime64("2022-01-01T00:00") + quarters).astype("datetime64[us]")),
+        }
+    )
+
+
+PRIVATE = fastdp.Schema.from_dict(
+    {
+        "user": {"column": "who", "max_rows": 60},
+        "columns": {
+            "city": {"kind": "string", "domain": "private"},
+            "items": {"kind": "numeric", "dtype": "int64", "domain": "private", "bins": 6},
+            "amount": {"kind": "numeric", "dtype": "float64", "domain": "private", "bins": 6}
+            | {"atoms": "private"},
+            "clock": {"kind": "numeric", "dtype": "int64", "domain": "private", "bins": 6},
+            "at": {"kind": "timestamp", "dtype": "timestamp[us]", "domain": "private"},
+        },
+    }
+)
+
+
+def same_runs(source, folder):
+    """Runs that find domains: all files of both engines are the same bytes, but the statement."""
+    for engine in ("local", "sql"):
+        options = {"clip": 3, "seed": 1, "sample_seed": 2, "engine": engine, "progress": False}
+        out = folder / engine
+        fastdp.synthesize(source, "mst", 8.0, 1e-5, schema=PRIVATE, out=out, **options)
+    for path in (folder / "local").rglob("*"):
+        if path.is_file() and path.name != "privacy.json":
+            other = folder / "sql" / path.relative_to(folder / "local")
+            assert path.read_bytes() == other.read_bytes(), path
+    columns = fastdp.load_run(folder / "sql").schema.columns
+    assert {"clock_hour", "at_hour", "city", "amount"} <= set(columns)
+    assert columns["amount"].digits == 2 and columns["city"].base > 4
+
+
+def test_private_domains_are_found_in_the_database(tmp_path):
+    """Texts, whole numbers, clock times, floats with their digits, sums in bins and frequent values,
+    times with their step."""
+    with duckdb.connect(config={"threads": 1}) as database:
+        database.register("made", private_rows(3000))
+        database.execute("CREATE TABLE people AS SELECT * FROM made")
+        same_runs(fastdp.sql(database, "select * from people"), tmp_path)
+        assert not left_over(database)
+
+
+def private_schema(columns):
+    return fastdp.Schema.from_dict({"columns": columns, "user": {"column": "who", "max_rows": 60}})
+
+
 def test_what_is_not_counted_is_refused_before_the_charge(tmp_path):
     """Each refusal names the alternative, and the ledger has no entry of a run."""
     ledger = open_ledger(tmp_path, epsilon=5.0, delta=1e-5)
     before = ledger.entries("d")
     users = schema_with_users(SIZES, "who", max_rows=60)
-    private = {"a": {"kind": "numeric", "dtype": "int64", "domain": "private", "max": 9, "bins": 3}}
+    unknown = {"w": {"kind": "any", "domain": "private"}}
+    cents = {"a": {"kind": "categorical", "dtype": "int64", "domain": "private"}}
     with duckdb.connect() as database:
         trips(database, 50)
         floats = "select * replace (cast(a as double) as who) from trips"
         words = "select * replace (cast(a as varchar) as a) from trips"
         plain = "select * from trips"
+        decimals = "select * replace (cast(a as decimal(9, 2)) as a) from trips"
         for query, schema, numbers, why in (
-            (
-                plain,
-                fastdp.Schema.from_dict({"columns": private, "user": {"column": "who"}}),
-                None,
-                "private domains",
-            ),
+            ("select *, who as w from trips", private_schema(unknown), None, "does not find what"),
+            (decimals, private_schema(cents), None, "does not find numbers of DECIMAL"),
             (plain, users, ["count"], "numbers="),
             (floats, users, None, "ids that are DOUBLE"),
             (words, users, None, "column 'a': engine='sql' cannot encode"),

@@ -10,14 +10,15 @@ import pytest
 import fastdp
 from fastdp.engines import sql_postgres
 from fastdp.engines.local import local
-from fastdp.engines.sql_engine import sql_counter
+from fastdp.engines.sql_engine import SqlEngine, sql_counter
 from fastdp.errors import DataError
 from fastdp.tables.sources.source import source_of
 
 from ..builders import open_ledger, schema_with_users
 from ..postgres_server import server, why_not
 from . import coding_cases
-from .conformance import check, check_codes
+from .conformance import check, check_codes, check_keys
+from .test_sql import private_rows, same_runs
 
 if why_not():
     pytest.skip(why_not(), allow_module_level=True)
@@ -85,12 +86,30 @@ def left_over(connection):
         return cursor.fetchall()
 
 
+def test_users_by_value_are_those_of_the_rows(uri):
+    @contextmanager
+    def keys_in_postgresql(source):
+        store(uri, "valued", source)
+        with psycopg.connect(uri) as connection:
+            query = source_of(fastdp.sql(connection, "select * from valued;"))
+            yield SqlEngine().key_source(query)
+            assert not left_over(connection)
+
+    check_keys(keys_in_postgresql)
+
+
+def test_private_domains_are_found_on_the_server(uri, tmp_path):
+    store(uri, "private", private_rows(3000))
+    with dbapi.connect(uri) as connection:
+        same_runs(fastdp.sql(connection, "select * from private"), tmp_path)
+        assert not left_over(connection)
+
+
 WORDS = {"texts"}
-WHOLE = {"clock", "divmod"}
 REFUSED = {
-    **{f"float{n}": WHOLE for n in (32, 64)},
-    **{f"decimal128({n})": WHOLE | WORDS for n in ("4, 1", "9, 2", "18, 4", "38, 10", "38, 0")},
-    "uint64": WHOLE | WORDS,
+    **{f"decimal128({n})": WORDS for n in ("4, 1", "9, 2", "18, 4", "38, 10", "38, 0")},
+    "uint64": WORDS,
+    "bool": {"digits", "prices"},
     **{f"timestamp[{unit}]": WORDS | {"zoned"} for unit in ("s", "ms", "us", "ns")},
     "timestamp[us, UTC]": set(coding_cases.TIMELY) - {"zoned"} | WORDS,
     "date32": WORDS | {"zoned"},

@@ -16,7 +16,15 @@ from fastdp.schema import Schema
 from fastdp.tables import ingest
 from fastdp.userkeys import RowsPerUser
 
-from ..engines.conformance import CLIQUES, SIZES, cases, check, check_numbers, schema_with
+from ..engines.conformance import (
+    CLIQUES,
+    SIZES,
+    cases,
+    check,
+    check_codes,
+    check_numbers,
+    schema_with,
+)
 
 MANY = "one user with many rows"
 TEXTS = "texts that differ in case, blanks and accents"
@@ -231,3 +239,9 @@ def test_no_row_and_no_id_reaches_the_driver(spark, monkeypatch):
     assert set(answer) == {"partition", "digest", "tables"}
     ((cells, sums),) = answer["tables"]
     assert len(cells) == len(sums) <= sum(SIZES["b"] * SIZES[n] for n in "ac")
+
+
+@pytest.mark.slow
+def test_spark_has_the_codes_of_the_local_engine(spark):
+    """Values of several types by every kind of column; what Spark hands over is read as elsewhere."""
+    assert check_codes(opener(spark, 2), ("float64", "string", "date32")) == {}

@@ -17,6 +17,8 @@ from ..within_bin import Grid
 
 MOST_PLACES = 4
 """All numbers with more decimals than this share one code."""
+MOST_UNITS = 2.0**53
+"""Floats below this number of units tell every two of them apart."""
 DIGITS = tuple(Grid(10.0**-d) for d in range(MOST_PLACES + 1))
 
 
@@ -24,8 +26,9 @@ DIGITS = tuple(Grid(10.0**-d) for d in range(MOST_PLACES + 1))
 @dataclass(frozen=True, kw_only=True)
 class Places(Column):
     """Code i: the first of `grids` that the value lies on; the last code: it lies on none. A float
-    lies on a number if it is the float nearest to it. Values that are not finite are null. By
-    default code d is the smallest number of decimals, up to MOST_PLACES."""
+    lies on a number if it is the float nearest to it. Beyond MOST_UNITS of its last digit a number
+    lies on grids of every such unit, and on no other. Values that are not finite are null. By default
+    code d is the smallest number of decimals, up to MOST_PLACES."""
 
     options: ClassVar[tuple[str, ...]] = ("grids",)
     grids: tuple[Grid, ...] = DIGITS
@@ -45,6 +48,10 @@ class Places(Column):
         return cls(**common, dtype=entry.dtype("float64"), grids=grids)
 
     @property
+    def number_grids(self) -> tuple[Grid, ...]:
+        return self.grids
+
+    @property
     def encodes_numbers(self) -> bool:
         return True
 
@@ -55,16 +62,24 @@ class Places(Column):
         return {} if self.grids == DIGITS else {"grids": msgspec.to_builtins(self.grids)}
 
 
+def units_of(grid: Grid) -> tuple[float, int, int]:
+    """(units of the grid's last digit in 1, its step and its place in these units)."""
+    digits = max(-int(Decimal(f"{x:g}").as_tuple().exponent) for x in (grid.step, grid.at))
+    scale = 10.0 ** max(digits, 0)
+    return scale, round(grid.step * scale), round(grid.at * scale)
+
+
 def places(values: np.ndarray, grids: Sequence[Grid] = DIGITS) -> np.ndarray:
     """uint8 code of each float (float32 or float64); the null code for values that are not
     finite."""
     out = np.full(len(values), len(grids), np.uint8)
     with np.errstate(all="ignore"):
         for code, grid in reversed(list(enumerate(grids))):
-            digits = max(-int(Decimal(f"{x:g}").as_tuple().exponent) for x in (grid.step, grid.at))
-            scale = 10.0 ** max(digits, 0)
+            scale, step, at = units_of(grid)
             units = np.rint(values.astype(np.float64) * scale)
             near = (units / scale).astype(values.dtype) == values
-            out[near & ((units - round(grid.at * scale)) % round(grid.step * scale) == 0)] = code
+            told_apart = np.abs(units) < MOST_UNITS
+            on = np.where(told_apart, near & ((units - at) % step == 0), step == 1)
+            out[on] = code
     out[~np.isfinite(values)] = len(grids) + 1
     return out

@@ -12,7 +12,7 @@ from ..amounts import Amount, amount_of_numbers, amount_of_times
 from ..columns import Uniform, fail
 from ..derived import Derived, Split
 from ..kind_registry import kind
-from ..transforms import TRANSFORMS, NamedTransform
+from ..transforms import CLOCK_STEPS, TRANSFORMS, NamedTransform
 from ..within_bin import without_none
 
 
@@ -65,6 +65,10 @@ class Transform(Derived):
     def reach(self) -> int | None:
         """The largest value in the domain, whose least is 0; None if there is none."""
         return self._rule.reach(self)
+
+    @property
+    def clock_steps(self) -> tuple[int, ...]:
+        return CLOCK_STEPS if self.transform == "step" else ()
 
     def split(self, values: np.ndarray) -> Split:
         return self._rule.split(self, values)
