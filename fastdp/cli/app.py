@@ -46,7 +46,7 @@ def synth(
     epsilon: str | None = None,
     data: list[str] | None = None,
     sql: str | None = None,
-    out: Path | None = None,
+    out: str | None = None,
     private_dir: Path | None = None,
     delta: float | None = None,
     mechanism: str = "auto",
@@ -87,6 +87,7 @@ def synth(
     The run folder appears whole or not at all: synthetic.parquet (or shards in synthetic/),
     privacy.json, model.fastdp, measurements.pq with standard errors, schema.json. Timings, the
     report and the state to resume from are next to it in DIR.private (--private-dir: elsewhere).
+    With --out s3://bucket/released/1 the run is made in the folder 1 here, then published there.
     """
     events.check_form(progress)
     tables = linked_sources(data or [], schema, mechanism, engine)
@@ -94,10 +95,12 @@ def synth(
     if engine != "spark":
         files = list(data or ()) if tables is None else list(tables.values())
     common.check_paths(*files, public, schema=schema)
+    from .._util.stores import is_store, shown
     from ..engines.sparksource import opened
     from ..mechanisms.limits.size_limits import parse_bytes
     from ..mechanisms.recipe import load
     from ..run.owner_files import failure_text
+    from ..run.publish import local_folder
     from ..run.result import LinkedRun
     from ..run.spec import DEFAULT_DELTA, Options
     from ..run.synthesize import watched
@@ -125,7 +128,8 @@ def synth(
             or common.is_url(data[0])
         ):
             raise UsageError("--out is required: it names the run folder")
-        out = common.sibling_path(data[0], ".synthetic")
+        out = str(common.sibling_path(data[0], ".synthetic"))
+    place = local_folder(out) if is_store(out) else Path(out)
     if data and not tables and schema is None and domain is None and load(mechanism).schema is None:
         schema = common.schema_beside(data[0])
     given |= {
@@ -141,7 +145,7 @@ def synth(
     spark = opened(data or [], master) if engine == "spark" else nullcontext(source)
     begun = time.monotonic()
     if progress == "json":
-        events.start(out, resume)
+        events.start(place, resume)
     with spark as rows_in, progress_for(quiet or as_json, progress) as callback:
         try:
             made = watched(status, rows_in, mechanism, asked, delta, given | {"progress": callback})
@@ -152,12 +156,14 @@ def synth(
     several = list(made.runs.values()) if isinstance(made, LinkedRun) else made
     runs = several if isinstance(several, list) else [several]
     if progress == "json":
-        events.done(out, runs, time.monotonic() - begun)
+        events.done(place, runs, time.monotonic() - begun)
     if as_json:
-        emit({"out": str(out), "runs": [_run_facts(run) for run in runs]})
+        emit({"out": shown(out), "runs": [_run_facts(run) for run in runs]})
     elif not quiet:
-        private = private_dir or Path(f"{out}.private")
-        run_summary(out, private, runs, report=report)
+        private = private_dir or Path(f"{place}.private")
+        run_summary(place, private, runs, report=report)
+        if is_store(out):
+            say(f"Published: {shown(out)}")
 
 
 def _run_facts(run: "Run") -> dict[str, Any]:

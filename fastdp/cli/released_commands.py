@@ -9,11 +9,13 @@ from .parser import command
 
 
 @command("verify")
-def verify_run(folder: Path, ledger: str | None = None, as_json: bool = False) -> None:
+def verify_run(folder: str, ledger: str | None = None, as_json: bool = False) -> None:
     """Recompute a run's epsilon from its statement, check every hash, compare measurements, schema
     and model with the statement and, with --ledger, with what was drawn; fail if something private
     lies in the folder.
     """
+    from .._util.files import as_path
+    from .._util.stores import is_store, shown
     from ..run.verify import read_statement, verify
 
     verdict = verify(folder, ledger=ledger)
@@ -23,10 +25,12 @@ def verify_run(folder: Path, ledger: str | None = None, as_json: bool = False) -
             facts["user_epsilon"] = verdict.user_epsilon
         emit({"ok": verdict.ok, **facts, "notes": list(verdict.notes)})
         return
-    say(f"{folder}: the statement holds, epsilon {verdict.epsilon:.6g} at delta {verdict.delta:g}")
-    for line in read_statement(folder).get("notes", ()):
-        if verdict.user_epsilon is not None and "released so far" in line:
-            say(f"  {line}")
+    promise = f"epsilon {verdict.epsilon:.6g} at delta {verdict.delta:g}"
+    say(f"{shown(folder)}: the statement holds, {promise}")
+    if verdict.user_epsilon is not None and not is_store(folder):
+        for line in read_statement(as_path(folder, "folder")).get("notes", ()):
+            if "released so far" in line:
+                say(f"  {line}")
     if not verdict.private:
         say("NOT PRIVATE: the noise was drawn from a known seed")
     for note in verdict.notes:
@@ -34,7 +38,7 @@ def verify_run(folder: Path, ledger: str | None = None, as_json: bool = False) -
 
 
 @command("statement")
-def statement(folder: Path, form: str = "text") -> None:
+def statement(folder: str, form: str = "text") -> None:
     """Print a run's privacy statement, for a reader, a registry or a reviewer.
 
     It repeats what privacy.json says; `fastdp verify` checks it.

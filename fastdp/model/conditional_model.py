@@ -24,6 +24,8 @@ BLOCK_ROWS = 1 << 14
 the pass that its evidence needs."""
 BLOCK_NUMBERS = 1 << 22
 """Numbers in the messages of one block: 32 MB for each thread."""
+LEAST_SUM = float(np.finfo(np.float64).tiny)
+"""A separator's cell with less weight counts as empty: the inverse of its sum would be infinite."""
 FLOOR = 1e-6
 """The share of each softened table in which columns are independent
 (`ConditionalModel.softened`)."""
@@ -84,7 +86,7 @@ class ConditionalModel:
         self.lowered = []
         for step in self.steps:
             sums = step.table.sum(axis=1)
-            inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > 0)
+            inverse = np.divide(1.0, sums, out=np.zeros_like(sums), where=sums > LEAST_SUM)
             overall = np.ascontiguousarray(step.table.sum(axis=0))
             sep = [number[a] for a in step.sep]
             strides = _strides(model.domain.shape(step.sep))

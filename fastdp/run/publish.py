@@ -19,8 +19,7 @@ from ..errors import RunError, UsageError
 from .lake_sinks import is_lake, publish_rows
 from .verify import verify
 
-STATEMENT = "privacy.json"
-BLOCK = 8 << 20
+STATEMENT = stores.STATEMENT
 
 
 def publish(run: str | os.PathLike[str], to: Any) -> str:
@@ -87,6 +86,38 @@ def ordered(folder: Path) -> list[str]:
     return sorted(names, key=lambda name: (name.endswith(STATEMENT), -name.count("/"), name))
 
 
+def local_folder(address: str) -> Path:
+    """Where a run that is to go to a store is made on this machine: the folder of the address's last
+    name, in the working directory."""
+    _, _, path = stores.shown(address).partition("://")
+    name = path.rstrip("/").rpartition("/")[2]
+    if "/" not in path.rstrip("/") or not name or name in (".", ".."):
+        raise UsageError(
+            f"out: {stores.shown(address)} names no folder in the store; give one, such as "
+            "s3://bucket/released/2026-01-31"
+        )
+    return Path(name).absolute()
+
+
+def check_free(address: str, folder: Path) -> None:
+    """Raise an error, before anything is charged, if a run cannot go to this address: the store
+    refuses it, or something is there already. A finished run's folder is compared when it is
+    published."""
+    from pyarrow import fs
+
+    system, place = stores.opened(address)
+    place = place.rstrip("/")
+    try:
+        infos = system.get_file_info(fs.FileSelector(place, allow_not_found=True, recursive=True))
+    except (OSError, pa.ArrowException) as error:
+        raise stores.refused(address, error) from None
+    there = [info.path for info in infos if info.type == fs.FileType.File]
+    if there and not (folder / STATEMENT).is_file():
+        raise UsageError(
+            f"out: {stores.shown(address)} already holds objects; choose another place, or remove them"
+        )
+
+
 def _is_there(system: Any, place: str, folder: Path, names: Sequence[str]) -> bool:
     """Whether this run is published there already. UsageError if the place holds something else."""
     from pyarrow import fs
@@ -108,7 +139,7 @@ def _is_there(system: Any, place: str, folder: Path, names: Sequence[str]) -> bo
 def _upload(system: Any, path: str, file: Path) -> None:
     """One object. A stream that is dropped by an error can leave a short object behind; that is no
     run without a statement, which is therefore written in one piece."""
-    block = file.stat().st_size if file.name == STATEMENT else BLOCK
+    block = file.stat().st_size if file.name == STATEMENT else stores.BLOCK
     with file.open("rb") as source, system.open_output_stream(path) as target:
         while data := source.read(block):
             target.write(data)

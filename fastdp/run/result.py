@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import tempfile
+import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +13,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._util import stores
 from .._util.files import as_path, synthetic_path
 from .._util.lazy import pa, pl, pq
 from ..errors import FastdpError, RunError, UsageError, is_whole
@@ -541,10 +544,16 @@ def write_rows(reader: pa.RecordBatchReader, path: str | os.PathLike[str]) -> No
 
 def load_run(out: str | os.PathLike | Run | LinkedRun) -> Any:
     """A finished run folder as a `Run`, of linked tables as a `LinkedRun`. Measurements are read
-    when they are first used."""
+    when they are first used. An address in an object store is copied to a temporary folder, which
+    goes with the run."""
 
     if isinstance(out, Run | LinkedRun):
         return out
+    if stores.is_store(out):
+        copy = tempfile.TemporaryDirectory(prefix="fastdp-run-")
+        found = load_run(stores.fetched(str(out), Path(copy.name)))
+        weakref.finalize(found, copy.cleanup)
+        return found
     folder = as_path(out, "a run folder")
     with reading_folder(folder):
         return _loaded(folder)

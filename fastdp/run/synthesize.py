@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, Unpack, overload
 
+from .._util import stores
 from .._util.progress import LOG
 from ..errors import Cancelled, FastdpError, ReportError, RunError, StoppedEarly, UsageError
 from ..mechanisms.base import Config
@@ -15,7 +16,7 @@ from ..schema.linked_schema import is_linked
 from ..tables.sources.source import Source, source_of
 from .execute import execute, load_finished
 from .folder import RunFolder
-from .result import LinkedRun, Run
+from .result import LinkedRun, Run, load_run
 from .row_count_checks import UNSURE
 from .spec import DEFAULT_DELTA, Options, RunOptions, RunSpec, lists_options
 from .status import RunStatus
@@ -133,7 +134,9 @@ def synthesize(
     cancel : callable or threading.Event, optional
         Stops the run when set, or when the call returns true; `Cancelled` is raised then.
     out : path, optional
-        The run folder, which appears whole or not at all. Without it rows are made when asked for.
+        The run folder, which appears whole or not at all. Without it rows are made when asked for. An
+        address such as s3://bucket/released/1: the run is made in the folder `1` here, then published
+        there (`fastdp.publish`); with `resume` an upload is repeated at no charge.
     private_dir : path, optional
         The folder for what is not for release, in place of DIR.private next to `out`: new, empty,
         or this run's own from before. A resumed run needs it again.
@@ -200,6 +203,8 @@ def watched(
 ) -> Run | list[Run] | LinkedRun:
     """`synthesize`, with a status that somebody else may ask while the run goes on."""
     given = RunOptions.of(options)
+    if stores.is_store(given.out):
+        return _published(status, table, mechanism, epsilon, delta, options)
     links, measure = None, None
     if isinstance(table, Mapping) or is_linked(given.schema):
         from .linked_run import measure_linked
@@ -244,6 +249,37 @@ def watched(
                 f"{kind} in fastdp itself, please report it; {_charged(status)}"
             ) from error
         raise
+
+
+def _published(
+    status: RunStatus,
+    table: Any,
+    mechanism: Any,
+    epsilon: Any,
+    delta: Any,
+    options: Mapping[str, Any],
+) -> Run | list[Run] | LinkedRun:
+    """A run that is made in a folder of this machine and then published in a store. Its ledger and
+    private folder stay here. If the upload fails, the run is whole in its folder."""
+    from .publish import check_free, local_folder, publish
+
+    address = options["out"]
+    if isinstance(epsilon, Sequence):
+        raise UsageError(
+            "out: several epsilons make several run folders; give a local out=, and publish each"
+        )
+    folder = local_folder(address)
+    check_free(address, folder)
+    if options.get("resume") and (folder / stores.STATEMENT).is_file():  # only the upload is left
+        publish(folder, address)
+        return load_run(folder)
+    try:
+        made = watched(status, table, mechanism, epsilon, delta, {**options, "out": folder})
+    except ReportError:  # the run is whole, and its report is not for release
+        publish(folder, address)
+        raise
+    publish(folder, address)
+    return made
 
 
 def _source(table: Any) -> Source:

@@ -12,12 +12,14 @@ A folder may be hostile: whatever it contains, no exception other than RunError 
 """
 
 import os
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from .._util import stores
 from .._util.files import as_path
 from ..errors import LedgerError, RunError, UsageError
 from ..privacy import recompute, statement as statements
@@ -79,9 +81,10 @@ PRIVATE += ("*.db", "*.head", "reading.json", "state.json")
 class Verdict:
     """What `verify` found: the recomputed promise, the files checked, what is wrong (empty if
     nothing is), and what the check could not show. `user_epsilon`: of a series, what one user in
-    every period released so far is protected by; `epsilon` is that of the run."""
+    every period released so far is protected by; `epsilon` is that of the run. `folder`: a path, or
+    the address of a store."""
 
-    folder: Path
+    folder: Path | str
     epsilon: float
     delta: float
     private: bool
@@ -99,7 +102,7 @@ def verify(
     folder: str | os.PathLike | Run | LinkedRun, ledger: Ledger | str | os.PathLike | None = None
 ) -> Verdict:
     """Check a run folder; RunError lists everything that is wrong. With a ledger, the run must be
-    in it too."""
+    in it too. An address in an object store is copied to a temporary folder first."""
     verdict = inspect(folder, ledger)
     if verdict.problems:
         listed = "".join(f"\n  - {p}" for p in verdict.problems)
@@ -115,6 +118,11 @@ def inspect(
         if folder.out is None:
             raise UsageError("this run is in memory; verify needs a run folder, which out= makes")
         folder = folder.out
+    if stores.is_store(folder):
+        address = str(folder)
+        with tempfile.TemporaryDirectory(prefix="fastdp-verify-") as copy:
+            found = inspect(stores.fetched(address, Path(copy)), ledger)
+        return replace(found, folder=stores.shown(address))
     folder = as_path(folder, "a run folder")
     if not folder.is_dir():
         raise RunError(f"{folder} is not a folder")

@@ -53,7 +53,7 @@ class Files(Source):
 
     def parts(self, dialect: Dialect) -> list[Part]:
         found = self._files()
-        return [_open_file(path, partition, dialect) for path, partition in found]
+        return [open_file(path, partition, dialect) for path, partition in found]
 
     def _files(self) -> list[tuple[str, dict[str, str]]]:
         """The files that were pinned, else those that are there now."""
@@ -175,8 +175,8 @@ def hive(folders: Sequence[str]) -> dict[str, str]:
     return {unquote(name): unquote(value) for name, value in pairs}
 
 
-def _open_file(path: str, partition: dict[str, str], dialect: Dialect) -> Part:
-
+def open_file(path: str, partition: dict[str, str], dialect: Dialect) -> Part:
+    """The rows of a file of any known format, with the values of its Hive folders."""
     name = path.lower()
     try:
         open_text = textlines.kind_of(path)

@@ -1,32 +1,40 @@
-"""Parquet files in an object store as a source: an object, a prefix or a glob.
+"""Files in an object store as a source: an object, a prefix or a glob.
 
 Objects are listed once, with sizes and tags, before anything is charged, and compared after
-reading. Rows are read straight from the store.
+reading. Rows of Parquet objects are read straight from the store. Text and Arrow files are copied to
+this machine first, to files without a name, and then read like any local file.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+import shutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..._util import stores
 from ..._util.lazy import pa
 from ...errors import DataError
 from ...schema.dialect import Dialect
+from .. import textlines
 from ..lakehouse import ICEBERG_ENDINGS, LOGS
-from ..parts import Part
-from .file_paths import hive, parquet_part, with_partition
+from ..parts import Part, Unit
+from .file_paths import hive, open_file, parquet_part, with_partition
 from .source import SOURCES, Source
 
-ENDINGS = (".parquet", ".pq", ".parq")
+PARQUET = (".parquet", ".pq", ".parq")
+ARROW = (".arrow", ".ipc", ".feather", ".arrows")
 ASKED_AT_ONCE = 16
 """Requests for tags of objects that wait for the store at the same time."""
 _MAGIC = re.compile(r"[*?]")
@@ -49,10 +57,11 @@ class Objects(Struct, frozen=True):
 
 @SOURCES.add("store")
 class StoreFiles(Source):
-    """Parquet files in an object store: `s3://`, `gs://`, `abfs://`."""
+    """Files in an object store: `s3://`, `gs://`, `abfs://`."""
 
     def __init__(self, given: Any):
         super().__init__(given)
+        self._copies = Copies()
         self._objects: Objects | None = None
         self._differs = False
 
@@ -106,19 +115,35 @@ class StoreFiles(Source):
         found = self._objects or self._listed()
         system, path = stores.opened(self.given)
         root = _root(path.rstrip("/"))
-        return [self._part(system, name, root) for name in found.stamps]
+        return [self._part(system, name, root, dialect) for name in found.stamps]
 
-    def _part(self, system: Any, path: str, root: str) -> Part:
+    def _part(self, system: Any, path: str, root: str, dialect: Dialect) -> Part:
         where = f"{stores.shown(self.given).partition('://')[0]}://{path}"
+        folders = posixpath.relpath(posixpath.dirname(path), root).split("/")
+        if not path.lower().endswith(PARQUET):
+            return self._copied(system, path, where, hive(folders), dialect)
         try:
             part = parquet_part(where, opened=partial(system.open_input_file, path))
         except pa.ArrowInvalid:
             raise DataError(f"{where!r} is damaged, truncated or not Parquet") from None
         except OSError as error:
             raise stores.refused(where, error) from None
-        folders = posixpath.relpath(posixpath.dirname(path), root).split("/")
         partition = hive(folders)
         return with_partition(part, partition) if partition else part
+
+    def _copied(
+        self, system: Any, path: str, where: str, partition: dict[str, str], dialect: Dialect
+    ) -> Part:
+        """The rows of a file that is read on this machine."""
+        try:
+            local = self._copies.of(system, path)
+        except (OSError, pa.ArrowException) as error:
+            raise stores.refused(where, error) from None
+        try:
+            part = open_file(local, partition, dialect)
+            return replace(part, where=where, units=partial(_units, part, self._copies))
+        except DataError as error:
+            raise DataError(str(error).replace(local, where)) from None
 
     def _listed(self) -> Objects:
         """The objects that the address names. DataError if there are none, if they belong to a
@@ -131,11 +156,12 @@ class StoreFiles(Source):
             _check_plain(system, self.given, root, names)
             found = _chosen(path, root, names)
             for name in found:
-                if not name.lower().endswith(ENDINGS):
+                known = name.lower().endswith((*PARQUET, *ARROW))
+                if not known and textlines.kind_of(name) is None:
                     raise DataError(
-                        f"{stores.shown(self.given)}: {posixpath.basename(name)!r} is not a Parquet"
-                        " file, and fastdp reads only these from a store; copy other files to this"
-                        " machine first"
+                        f"{stores.shown(self.given)}: {posixpath.basename(name)!r} has no known"
+                        " ending (.parquet, .arrow, .csv, .tsv, .jsonl; for text also .gz, .zst,"
+                        " .bz2); name the objects to read, with a glob"
                     )
             with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
                 stamps = list(pool.map(partial(_stamp, system), found))
@@ -144,6 +170,37 @@ class StoreFiles(Source):
         if not found:
             raise DataError(f"no object matches {stores.shown(self.given)!r}")
         return Objects(dict(zip(found, stamps)))
+
+
+class Copies:
+    """Copies of objects on this machine that have no name on its disk: they go with the process, even
+    if it is killed. A folder of links gives them names for the readers."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, IO[bytes]] = {}
+        self._links: tempfile.TemporaryDirectory[str] | None = None
+
+    def of(self, system: Any, path: str) -> str:
+        """The path of a copy of an object, for this process."""
+        if self._links is None:
+            self._links = tempfile.TemporaryDirectory(prefix="fastdp-store-")
+        folder = Path(self._links.name)
+        if path not in self._files:
+            copy = tempfile.TemporaryFile()
+            with system.open_input_stream(path) as source:
+                shutil.copyfileobj(source, copy, stores.BLOCK)
+            copy.flush()
+            self._files[path] = copy
+            number = len(self._files)
+            link = folder / f"{number}-{posixpath.basename(path)}"
+            os.symlink(f"/proc/{os.getpid()}/fd/{copy.fileno()}", link)
+        number = list(self._files).index(path) + 1
+        return str(folder / f"{number}-{posixpath.basename(path)}")
+
+
+def _units(part: Part, copies: Copies, columns: Sequence[str], user: str | None) -> Iterator[Unit]:
+    """The units of a part whose file is among the copies, which live as long as it does."""
+    yield from part.units(columns, user)
 
 
 def _below(system: Any, root: str) -> list[str]:
