@@ -27,6 +27,7 @@ import csv
 import importlib.util
 import io
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -276,7 +277,8 @@ def run_line(line: Line) -> list[dict]:
     number = typed.check(kind.text, SCHEMA)
     mu = mu_from(line.epsilon, DELTA) * line.share**0.5
     facts = kind.declared(line.shape)
-    rng = np.random.default_rng([line.seed, line.users])
+    name = f"{line.kind}, {line.shape}, {line.epsilon:g}"  # lines have noise of their own
+    rng = np.random.default_rng([line.seed, line.users, zlib.crc32(name.encode())])
     fixed = from_file(line.shape) if line.shape in FILES else None
     session = None
     found, capped, kept, truths = [], [], [], []

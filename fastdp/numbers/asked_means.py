@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -53,7 +54,18 @@ def mean(ask: Asking, facts: Declared) -> Line:
     if d is None:
         return None, None, None, f"{FEW}: declare a maximum per user"
     n = sums.total(look_rows, ask.rng).resampled(ask.rng)
-    return None, _ratio(rough, d, n, shift), None, ""
+    side = look_rows.above
+    least = _without_tail(side.c, side.measured, look_rows.corners, look_rows.s, len(n), ask.rng)
+    return None, _ratio(rough, d, (n, least), shift), None, ""
+
+
+def _without_tail(
+    c: np.ndarray, measured: int, t: np.ndarray, s: float, draws: int, rng: np.random.Generator
+) -> np.ndarray:
+    """Draws of the rows, if nobody has more than the last measured corner."""
+    here = t[: measured + 1]
+    noise = s * math.sqrt(float(here @ here))
+    return float(here @ c[: measured + 1]) + noise * rng.standard_normal(draws)
 
 
 def _chosen(
@@ -66,11 +78,14 @@ def _chosen(
     return None if modelled is None else modelled.resampled(rng)
 
 
-def _ratio(rough: int, d: np.ndarray, n: np.ndarray, shift: int) -> Interval:
-    """Draws of a mean, as an interval."""
-    means = (rough + d / np.maximum(n, 1.0)) / 2**shift
-    low, middle, high = np.quantile(means, (0.025, 0.5, 0.975)).tolist()
-    return Interval(middle, low, high)
+def _ratio(rough: int, d: np.ndarray, rows: Sequence[np.ndarray], shift: int) -> Interval:
+    """A mean from draws. `rows`: with a tail of users with many rows, and without one, which no
+    release can tell apart; the interval holds both. The estimate is that with a tail."""
+    found = []
+    for n in rows:
+        means = (rough + d / np.maximum(n, 1.0)) / 2**shift
+        found.append(np.quantile(means, (0.025, 0.5, 0.975)).tolist())
+    return Interval(found[0][1], min(f[0] for f in found), max(f[2] for f in found))
 
 
 def mean_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Line]:
@@ -103,7 +118,11 @@ def mean_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Lin
             lines.append((g, None, None, "withheld: too few rows of the group are visible"))
             continue
         n = groups.total(seen_rows, g, ask.rng).resampled(ask.rng)
-        lines.append((g, _ratio(rough, d, n, shift), None, ""))
+        column = seen_rows.columns[0][g]
+        least = _without_tail(
+            column.c, column.measured, seen_rows.corners, seen_rows.s, len(n), ask.rng
+        )
+        lines.append((g, _ratio(rough, d, (n, least), shift), None, ""))
     return lines
 
 
