@@ -14,8 +14,8 @@ from functools import cached_property
 import numpy as np
 
 from .._core import bound
-from ..numbers import typed as typing
-from ..numbers.language import (
+from ..numbers import number_types
+from ..numbers.number_nodes import (
     Aggregate,
     Arithmetic,
     Column,
@@ -26,8 +26,10 @@ from ..numbers.language import (
     Missing,
     Node,
     Not,
+    nodes,
 )
-from ..numbers.typed import DAY, POINTS, Type, TypedNumber, Types
+from ..numbers.number_types import DAY, POINTS, Type, Types
+from ..numbers.typed import TypedNumber, is_constant
 from ..numbers.user_values import Block, UserValues
 from ..schema.amounts import LARGEST, MISSING
 from ..schema.columns import Part
@@ -232,7 +234,7 @@ class _Evaluation:
 
     def constant(self, node: Constant) -> int:
         if node.unit:
-            return typing.seconds_of(node)
+            return number_types.seconds_of(node)
         return int(Decimal(node.value) / self.types.of(node).unit)
 
     def pair(
@@ -251,8 +253,8 @@ class _Evaluation:
     def text(self, text: str, other: Type) -> int:
         """A text as the value that it stands for beside another one."""
         if other.kind == "category":
-            return typing.code_of(self.schema, other.column, text)
-        passed = typing.point(text, other.kind)
+            return number_types.code_of(self.schema, other.column, text)
+        passed = number_types.point(text, other.kind)
         assert passed is not None, "the text was checked with its number"
         return passed
 
@@ -341,7 +343,7 @@ def _of_rows(number: TypedNumber, block: Block) -> UserValues:
     where = None
     if asked.where is not None:
         whole = None
-        if any(isinstance(node, Aggregate) for node in typing.nodes(asked.where)):
+        if any(isinstance(node, Aggregate) for node in nodes(asked.where)):
             whole = _Segments(block.user, block.users, None, 1)
         where = _Evaluation(number, block, whole).by_row(asked.where)
     if where is not None and asked.aggregate != "share":
@@ -373,9 +375,7 @@ def _of_users(number: TypedNumber, block: Block) -> UserValues:
     types = Types(asked, number.schema, number.private)
     picks = dict(zip(asked.by, asked.pick, strict=True))
     own = tuple(
-        name
-        for name, pick in picks.items()
-        if not pick and not typing.is_constant(types, Column(name))
+        name for name, pick in picks.items() if not pick and not is_constant(types, Column(name))
     )
     group = _group_codes(number, block, own) if own else None
     segments = _Segments(block.user, block.users, group, number.groups)

@@ -1,7 +1,8 @@
 """Numbers that a data owner asks for before a run: their language, their types, and the exact value
 that each user has in them.
 
-`language` parses a question, and `typed` checks it against the schema. `engines.user_evaluation`
+`language` parses a question into `number_nodes`, and `typed` checks it against the schema by
+`number_types`; `number_text` writes it. `engines.user_evaluation`
 evaluates it for every user in whole numbers of a public unit, as `user_values`. An `encoding` maps
 these to integer vectors that are added up (`encodings`: with proved norms); `sums_plan` joins a
 question with an encoding. Nothing here adds noise or releases anything: only `release` sees the

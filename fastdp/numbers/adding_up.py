@@ -5,9 +5,9 @@ groups. Least squares by precision, one condition after the other until all hold
 their estimates, which keeps their width; the variance after the step is smaller.
 
 A withheld group is not given, but it is part of the total. Its capped sum leaves out what lies above
-the cap, so it enters larger, in proportion to how much larger the groups that are given are than
-their capped sums, and with that step as its error. Where total and groups differ by more than noise,
-they are not the same thing (a maximum cuts a total and a user's groups differently): both stay.
+the cap. So it enters larger, as much as the groups that are given are larger than their capped sums.
+That step is its error. A maximum cuts a total and a user's groups differently. Where they differ by
+more than noise, they are not the same thing, and both stay.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from . import language, sum_estimates as sums
+from . import number_text, sum_estimates as sums
 from .asking import NumberResult
 from .declared import Declared
 from .typed import TypedNumber
@@ -76,7 +76,7 @@ def _same(value: np.ndarray, variance: np.ndarray) -> bool:
 
 
 def _key(number: TypedNumber) -> str:
-    return language.render(msgspec.structs.replace(number.number, by=(), pick=()))
+    return number_text.render(msgspec.structs.replace(number.number, by=(), pick=()))
 
 
 def _adds_up(number: TypedNumber) -> bool:

@@ -1,14 +1,14 @@
 """The numbers' share of mu^2, and how it is divided, before anything is measured.
 
-A number whose 95 % half-width would be e with all of mu, relative to itself, gets a share w of mu^2
-in proportion to e. That minimises the sum of e^2 / w, the relative variances. In proportion to e^2
+Let the relative 95 % half-width of a number be e with all of mu. It gets a share w of mu^2 in
+proportion to e. That minimises the sum of e^2 / w, the relative variances. In proportion to e^2
 all numbers would be as bad as the worst. Only public facts enter: the questions, what is declared of
 them, and a guess of the number of users.
 
 The share itself weighs numbers against rows in the same way. With a share w, numbers have the
 relative variance E^2 / w, the mean over those asked, and rows R^2 / (1 - w). The sum is least at
-w / (1 - w) = E / R. Both E and R are in proportion to 1 / (mu * users), so the share follows from
-the questions and the schema alone: neither epsilon nor a guess of the number of users enters.
+w / (1 - w) = E / R. Both E and R are in proportion to 1 / (mu * users). So the
+share follows from the questions and the schema alone: epsilon and the number of users cancel.
 """
 
 import math
@@ -73,9 +73,10 @@ def scaled_width(number: TypedNumber) -> float:
 
 
 def rows_width(schema: Schema, private: Collection[str] = ()) -> float:
-    """The expected relative half-width of a value's count in the rows, times mu and users. d columns
-    are measured alone and in d - 1 pairs, which share mu^2; a value is one of k, the geometric mean
-    of the columns' sizes. private: columns whose values the run finds, whose size nobody knows."""
+    """The expected relative half-width of a value's count in the rows, times mu and users.
+
+    All d columns are measured alone, and d - 1 pairs; these share mu^2. A value is one of k, the
+    geometric mean of the columns' sizes. private: columns whose values the run finds."""
     sizes = schema.modelled
     known = [math.log(size) for name, size in sizes.items() if name not in private and size > 1]
     typical = math.exp(sum(known) / len(known)) if known else 2.0

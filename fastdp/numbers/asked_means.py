@@ -10,19 +10,11 @@ import msgspec
 import numpy as np
 
 from . import group_estimates as groups, sum_estimates as sums, tail_posterior as tails
+from .amount_encodings import CappedGroups, CappedSum, DirectionHats, Hats
 from .asked_sums import HATS, better, with_cap
 from .asking import Ask, Asking, Line, PartOf, top_of
 from .declared import Declared
-from .encodings import (
-    LARGEST,
-    LARGEST_SHIFT,
-    MOST_WEIGHT,
-    CappedGroups,
-    CappedSum,
-    DirectionHats,
-    Hats,
-    octaves,
-)
+from .encoding_grid import LARGEST, LARGEST_SHIFT, MOST_WEIGHT, octaves
 from .sum_estimates import Interval
 from .typed import TypedNumber
 
@@ -34,8 +26,8 @@ FEW = "withheld: too few users stand out of the noise"
 
 
 def mean(ask: Asking, facts: Declared) -> Line:
-    """R0 + D / N: a rough mean R0 from hats, the sum D of value - R0 * weight from signed hats and a
-    capped sum, the sum N of weights from hats."""
+    """R0 + D / N. R0 is a rough mean from hats, N the sum of weights from hats. D is the sum of
+    value - R0 * weight, from signed hats and a capped sum."""
     rows, look_rows = _rows(ask, ask.number)
     rough, shift = _rough(ask, facts, rows)
     rest = 1 - ROUGH - ROWS

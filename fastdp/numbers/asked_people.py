@@ -8,8 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from . import sum_estimates as sums
+from .amount_encodings import CappedGroups
 from .asking import Asking, Line, at_least
-from .encodings import CappedGroups, Centred, CentredGroups, GroupCounts, GroupsPerUser, octaves
+from .encoding_grid import octaves
+from .people_encodings import Centred, CentredGroups, GroupCounts, GroupsPerUser
 from .sum_estimates import Interval, normal
 from .typed import TypedNumber
 
@@ -61,9 +63,9 @@ def people_by_group(ask: Asking, number: TypedNumber) -> list[Line]:
 
 
 def _people_in_many_groups(ask: Asking, size: int) -> list[Line]:
-    """Users by group where each may be in many: a user in k groups adds min(1, cap / sqrt(k)) to
-    each, so the noise is that of the cap. What is missing is known in all from the released number
-    of groups per user; a group's part of it is modelled as between none and twice its share."""
+    """Users by group where each may be in many. A user in k groups adds min(1, cap / sqrt(k)) to
+    each, so the noise is that of the cap. The released number of groups per user tells what is
+    missing in all. A group's part of it is modelled as between none and twice its share."""
     edges = (1, *(2**i + 1 for i in range(size.bit_length())))
     counts, noise = ask(GroupsPerUser(edges=edges), PILOT, "groups per user")
     cap, missing = _groups_cap(counts, noise, edges, size, noise * math.sqrt(PILOT))

@@ -7,7 +7,7 @@ import math
 from . import quantile_zoom as quantiles
 from .asking import Asking, Line, top_of
 from .declared import Declared
-from .encodings import Histogram
+from .people_encodings import Histogram
 from .typed import TypedNumber
 
 

@@ -8,9 +8,10 @@ import msgspec
 import numpy as np
 
 from . import group_estimates as groups, sum_estimates as sums
+from .amount_encodings import CappedGroups, CappedSum, DirectionHats, Hats
 from .asking import Asking, Line, at_least, note_above, top_of
 from .declared import Declared
-from .encodings import CappedGroups, CappedSum, DirectionHats, Hats, octaves
+from .encoding_grid import octaves
 from .sum_estimates import Interval, normal
 from .typed import TypedNumber
 

@@ -9,10 +9,11 @@ import numpy as np
 from msgspec import Struct
 
 from .declared import Declared
-from .encodings import UserEncoding, rounded_cap
+from .encoding_grid import rounded_cap
 from .sum_estimates import Interval
 from .sums_plan import SumsPlan
 from .typed import TypedNumber
+from .user_encoding import UserEncoding
 
 TOP = 1 << 40
 """Users' values saturate here; the last corner where no maximum is declared."""

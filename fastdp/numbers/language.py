@@ -24,129 +24,39 @@ Grammar (keywords in any case; `[x]` is optional, `{x}` repeated, `|` separates 
     column     = name | "`" any text "`"
 
 Functions inside a number aggregate the rows of one user. A number is of users where it says `per
-user` or `of users`, else of rows. `render` writes a number in this grammar; parsing its text gives
-the same number.
+user` or `of users`, else of rows. `number_text` writes a number in this grammar.
 """
 
 from __future__ import annotations
 
 import re
 from decimal import Decimal
-from typing import TypeVar
 
-import msgspec
 from msgspec import Struct
 
 from ..errors import UsageError
+from .number_nodes import (
+    DURATIONS,
+    MAX_LENGTH,
+    RESERVED,
+    Aggregate,
+    Arithmetic,
+    Column,
+    Comparison,
+    Constant,
+    Logical,
+    Membership,
+    Missing,
+    Node,
+    Not,
+    Number,
+    error,
+)
 
-MAX_LENGTH = 2000
 MAX_DEPTH = 40
 """Parentheses, functions and `not` inside each other; Python's stack holds many more."""
-
 HEADS = ("count", "share", "sum", "mean", "median", "quantile")
 FUNCTIONS = ("sum", "min", "max", "first", "last", "distinct", "any")
-DURATIONS = {"weeks": 604_800, "days": 86_400, "hours": 3600, "minutes": 60, "seconds": 1}
-"""Seconds in each unit of time."""
-COMPARISONS = ("<=", ">=", "!=", "=", "<", ">")
-RESERVED = frozenset(
-    ["where", "by", "per", "and", "or", "not", "in", "is", "null", "rows", "true", "false"]
-)
-"""Words that name a column only between backticks."""
-
-
-class Column(Struct, frozen=True, tag=True):
-    """The value of a column in one row."""
-
-    name: str
-    at: int = 0
-
-
-class Constant(Struct, frozen=True, tag=True):
-    """A decimal number (`unit`: of a duration, or empty), or a text."""
-
-    value: Decimal | str
-    unit: str = ""
-    at: int = 0
-
-
-class Aggregate(Struct, frozen=True, tag=True):
-    """A function of one user's rows; `rows` has no argument."""
-
-    function: str
-    argument: Node | None = None
-    at: int = 0
-
-
-class Arithmetic(Struct, frozen=True, tag=True):
-    """`+`, `-` or `*` of two values."""
-
-    op: str
-    left: Node
-    right: Node
-    at: int = 0
-
-
-class Comparison(Struct, frozen=True, tag=True):
-    """A comparison of two values; false where one of them is missing."""
-
-    op: str
-    left: Node
-    right: Node
-    at: int = 0
-
-
-class Membership(Struct, frozen=True, tag=True):
-    """Whether a value is one of a list."""
-
-    operand: Node
-    values: tuple[Constant, ...]
-    at: int = 0
-
-
-class Missing(Struct, frozen=True, tag=True):
-    """Whether a value is missing."""
-
-    operand: Node
-    at: int = 0
-
-
-class Logical(Struct, frozen=True, tag=True):
-    """`and` or `or` of conditions."""
-
-    op: str
-    items: tuple[Node, ...]
-    at: int = 0
-
-
-class Not(Struct, frozen=True, tag=True):
-    """The opposite of a condition."""
-
-    item: Node
-    at: int = 0
-
-
-Node = (
-    Column | Constant | Aggregate | Arithmetic | Comparison | Membership | Missing | Logical | Not
-)
-Item = TypeVar("Item", bound=Struct)
-
-
-class Number(Struct, frozen=True):
-    """A question, parsed.
-
-    aggregate: count, share, sum, mean or quantile; of: "rows" or "users"; value: what is aggregated
-    (None for count and share); q: of a quantile; by: columns; pick: for each of them "first",
-    "last", or "" where a row's own value is meant; text: as asked.
-    """
-
-    aggregate: str
-    of: str
-    value: Node | None = None
-    q: Decimal | None = None
-    where: Node | None = None
-    by: tuple[str, ...] = ()
-    pick: tuple[str, ...] = ()
-    text: str = ""
 
 
 class _Token(Struct, frozen=True):
@@ -164,12 +74,6 @@ _TOKENS = re.compile(
     |(?P<sign><=|>=|!=|<>|==|[-=<>+*(),\[\]])""",
     re.VERBOSE,
 )
-
-
-def error(text: str, at: int, why: str) -> UsageError:
-    """An error that shows where in the text of a number it lies."""
-    shown = text if len(text) <= MAX_LENGTH else text[:60] + " ..."
-    return UsageError(f"number {shown!r}, at character {at + 1}: {why}")
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -447,74 +351,3 @@ def parse(text: str) -> Number:
     if len(text) > MAX_LENGTH:
         raise error(text, MAX_LENGTH, f"more than {MAX_LENGTH} characters; shorten it")
     return _Parser(text.strip()).number()
-
-
-def unplaced(item: Item) -> Item:
-    """A node or number without places in a text, so that equal ones compare equal."""
-
-    def plain(value):
-        if isinstance(value, Struct):
-            return unplaced(value)
-        return tuple(plain(one) for one in value) if isinstance(value, tuple) else value
-
-    changed = {name: plain(getattr(item, name)) for name in item.__struct_fields__}
-    return msgspec.structs.replace(item, **(changed | ({"at": 0} if "at" in changed else {})))
-
-
-_PLAIN = re.compile(r"[^\W\d]\w*")
-
-
-def _name(name: str) -> str:
-    words = RESERVED | set(DURATIONS) | {unit[:-1] for unit in DURATIONS}
-    plain = _PLAIN.fullmatch(name) and name.lower() not in words
-    return name if plain else f"`{name}`"
-
-
-def _rendered(node: Node) -> str:
-    def inside(item: Node) -> str:
-        text = _rendered(item)
-        return text if isinstance(item, Column | Constant | Aggregate) else f"({text})"
-
-    match node:
-        case Column(name=name):
-            return _name(name)
-        case Constant(value=str() as value):
-            return "'" + value.replace("'", "''") + "'"
-        case Constant(value=value, unit=unit):
-            return f"{value:f} {unit}".rstrip()
-        case Aggregate(function=function, argument=argument):
-            return function if argument is None else f"{function}({_rendered(argument)})"
-        case Arithmetic(op=op, left=left, right=right) | Comparison(op=op, left=left, right=right):
-            return f"{inside(left)} {op} {inside(right)}"
-        case Membership(operand=operand, values=values):
-            return f"{inside(operand)} in ({', '.join(_rendered(v) for v in values)})"
-        case Missing(operand=operand):
-            return f"{inside(operand)} is null"
-        case Logical(op=op, items=items):
-            return f" {op} ".join(inside(item) for item in items)
-        case Not(item=item):
-            return f"not {inside(item)}"
-    raise TypeError(type(node).__name__)
-
-
-def render_node(node: Node) -> str:
-    """A part of a number as a text of the grammar."""
-    return _rendered(node)
-
-
-def render(number: Number) -> str:
-    """The number as a text of the grammar."""
-    if number.value is None:
-        text = f"{number.aggregate} of {number.of}"
-    else:
-        value = _rendered(number.value)
-        more = "" if number.q is None else f", {number.q:f}"
-        text = f"{number.aggregate}({value}{more})"
-        text += " per user" if number.of == "users" else ""
-    if number.where is not None:
-        text += f" where {_rendered(number.where)}"
-    if number.by:
-        names = [_name(name) for name in number.by]
-        picked = [f"{p}({n})" if p else n for n, p in zip(names, number.pick, strict=True)]
-        text += f" by {', '.join(picked)}"
-    return text

@@ -18,7 +18,7 @@ from . import allocation, asked_means, asked_people, asked_quantile, asked_sums
 from .adding_up import consistent
 from .asking import Asking, Line, NumberResult, Releases
 from .declared import Declared
-from .encodings import Users
+from .people_encodings import Users
 from .sums_plan import SumsPlan
 from .typed import TypedNumber
 

@@ -2,29 +2,30 @@
 
 Hats (`encodings.Hats`) give the noisy number of users near each public corner. From them follow the
 cap and the tail. The capped sum S counts each user up to the cap C and is exactly Gaussian. Both
-are combined: with c the masses at corners up to M, the amount below the tail is sum t_k c_k, and S
-is sum min(t_k, C) c_k plus what users above M add. The best linear combination adds
-beta (S - its prediction from the hats), beta = s^2 A / (sigma^2 + s^2 B), A = sum t_k min(t_k, C)
-and B = sum min(t_k, C)^2. It leaves the variance s^2 sum t_k^2 - (s^2 A)^2 / (sigma^2 + s^2 B).
+are combined. Let c be the masses at corners up to M. The amount below the tail is sum t_k c_k. S is
+sum min(t_k, C) c_k plus what users above M add. The best linear combination adds
+beta (S - its prediction from the hats), where beta = s^2 A / (sigma^2 + s^2 B). Here A is
+sum t_k min(t_k, C), and B is sum min(t_k, C)^2.
+It leaves the variance s^2 sum t_k^2 - (s^2 A)^2 / (sigma^2 + s^2 B).
 A cap one corner below M costs the total nothing and halves the noise of the capped sum.
 
 A cap between two corners a and b is cheaper where few users lie above it. Then S is not linear in
-the masses: a user at x between a and b adds up to (C - a)(b - C) / (b - a) more than its hat weights
-say. Half of that, for each user there, is expected, and is taken to be as uncertain as it is large:
+the masses. A user between a and b adds up to (C - a)(b - C) / (b - a) more than its hat weights say.
+Half of that, for each user there, is expected. It is taken to be as uncertain as it is large, since
 users may all sit at one price.
 
 So it is taken only where the capped sum would be too wide to print at a corner.
 
 Where nobody is below zero, the lower end needs no model: users above M add something or nothing.
-M itself may have been chosen because noise was high there. So the lower end is the lower of two: with
-all masses up to M, and with those up to the last one that is clear of noise.
+M itself may have been chosen because noise was high there. So the lower end is the lower of two. One
+has all masses up to M, the other those up to the last one that is clear of noise.
 """
 
 import numpy as np
 from msgspec import Struct
 
 from . import tail_posterior as tails
-from .encodings import rounded_cap
+from .encoding_grid import rounded_cap
 from .tail_posterior import Tail
 
 Z = 1.959963984540054
@@ -346,8 +347,8 @@ HIDDEN = 2
 def _other_side(
     seen: Look, lead: Side, side: Side, shown: Tail, rng: np.random.Generator
 ) -> tails.Tail:
-    """The tail of the sign that may be hidden: its own where its users are visible; else like that
-    of the sign that leads, in proportion to how many users noise may hide."""
+    """The tail of the sign that may be hidden: its own where its users are visible. Else it is like
+    that of the sign that leads, in proportion to how many users noise may hide."""
     s, t = seen.s, seen.corners
     start = side.at.start
     if max(side.c[start], side.c[max(start - 1, 0)]) > tails.MODE * s:

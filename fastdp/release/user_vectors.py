@@ -16,8 +16,9 @@ import numpy as np
 from msgspec import Struct
 
 from ..errors import PrivacyError, UsageError
-from ..numbers.encodings import PROVED, UserEncoding
+from ..numbers.encodings import PROVED
 from ..numbers.sums_plan import SumsPlan
+from ..numbers.user_encoding import UserEncoding
 from ..privacy import scale
 from ..privacy.accountant import Gaussian
 from .noiseplan import positive, release_of

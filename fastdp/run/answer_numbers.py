@@ -11,7 +11,7 @@ from typing import Any
 
 from .._util.lazy import pa
 from ..errors import FastdpError
-from ..numbers import language
+from ..numbers import language, number_text
 from ..numbers.allocation import default_share
 from ..numbers.asked_people import FEW_GROUPS
 from ..numbers.measure_numbers import check_numbers
@@ -59,7 +59,7 @@ def question_of(
     if names:
         text += " by " + ", ".join(_named(name, users) for name in names)
     try:
-        return language.render(language.parse(text))
+        return number_text.render(language.parse(text))
     except FastdpError:
         return None
 
@@ -131,14 +131,14 @@ def with_numbers(answer: pa.Table, numbers: pa.Table | None, question: str | Non
 
 def _asks(text: str) -> str | None:
     try:
-        return language.render(language.parse(text))
+        return number_text.render(language.parse(text))
     except FastdpError:
         return None
 
 
 def hint_of(question: str | None, numbers: pa.Table | None, schema: Schema) -> str:
-    """What to add to the error of an answer that the run has no facts for: where to find it, or
-    which number to ask for; empty if numbers cannot say it either."""
+    """What to add to the error of an answer that the run has no facts for: where it is, or which
+    number to ask for. Empty if numbers cannot say it either."""
     if question is None or not _can_be_asked(question, schema):
         return ""
     if numbers is not None and question in map(_asks, numbers["number"].to_pylist()):
@@ -184,8 +184,8 @@ def with_advice(
 
 
 def _count_width(number: TypedNumber, mu: float | None) -> float:
-    """The half-width that a count as a number would have at least, in rows or users, with the share
-    that it would get by default; 0 for what is no count. A user adds 1 or more, so noise is at least
+    """The half-width that a count would have at least as a number with its default share, in rows or
+    users. 0 for what is no count. A user adds 1 or more, so noise is at least
     that of 1."""
     if number.aggregate != "count" or mu is None:
         return 0.0

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from ..errors import UsageError, did_you_mean
-from ..numbers import language
+from ..numbers import language, number_text
 from ..numbers.allocation import counts_people, default_share
 from ..numbers.declared import Declared
 from ..numbers.measure_numbers import check_numbers
@@ -82,7 +82,7 @@ def exact_fields(numbers: Sequence[TypedNumber]) -> tuple[str, ...]:
 
 
 def _canonical(text: str) -> str:
-    return language.render(language.parse(text))
+    return number_text.render(language.parse(text))
 
 
 def number_options(given: Any) -> NumberOptions | None:

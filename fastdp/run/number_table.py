@@ -12,10 +12,10 @@ import numpy as np
 from .._util.lazy import pa
 from ..errors import RunError
 from ..numbers.asking import NumberResult
-from ..numbers.encodings import UserEncoding
 from ..numbers.measure_numbers import measure_numbers
 from ..numbers.sums_plan import SumsPlan
 from ..numbers.typed import TypedNumber
+from ..numbers.user_encoding import UserEncoding
 from ..release.gateway import Session
 from ..release.user_vectors import UserVector
 from ..schema import Schema

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from fastdp.errors import FastdpError, PrivacyError, UsageError
-from fastdp.numbers import encodings, sum_estimates, typed
+from fastdp.numbers import encoding_grid, sum_estimates, typed
+from fastdp.numbers.encoding_grid import octaves
 from fastdp.numbers.encodings import (
     CappedGroups,
     CappedSum,
@@ -20,7 +21,6 @@ from fastdp.numbers.encodings import (
     Hats,
     Histogram,
     Users,
-    octaves,
 )
 from fastdp.numbers.sums_plan import SumsPlan
 from fastdp.numbers.user_values import UserValues
@@ -104,19 +104,19 @@ def fails(encoding):
 
 def test_hats_without_the_lower_weight():
     """Each user adds 1 to both corners, as a careless interpolation would."""
-    real = encodings.hat_weights
+    real = encoding_grid.hat_weights
 
     def planted(x, corners):
         at, lower, _ = real(x, corners)
-        return at, lower, np.full_like(lower, encodings.UNIT)
+        return at, lower, np.full_like(lower, encoding_grid.UNIT)
 
-    with patch.object(encodings, "hat_weights", planted):
+    with patch.object(encoding_grid, "hat_weights", planted):
         assert "more than the noise covers" in fails(ASKED[7])
         assert "more than the noise covers" in fails(ASKED[9])
 
 
 def test_directions_divided_by_the_largest_entry():
-    with patch.object(encodings, "ceil_root", lambda squares: np.maximum(squares, 1) ** 0 + 0):
+    with patch.object(encoding_grid, "ceil_root", lambda squares: np.maximum(squares, 1) ** 0 + 0):
         assert fails(ASKED[9])
 
 
@@ -131,12 +131,12 @@ def test_cap_left_out():
 
 def test_every_group_of_a_user_counts():
     """A bound of two groups in the noise, and none in the counts."""
-    real = encodings._first_entries
+    real = encoding_grid.first_entries
 
     def planted(values, counts, groups, most):
         return real(values, counts, groups, groups)
 
-    with patch.object(encodings, "_first_entries", planted):
+    with patch.object(encoding_grid, "first_entries", planted):
         assert "more than the noise covers" in fails(ASKED[2])
         assert "more than the noise covers" in fails(ASKED[3])
 
@@ -144,7 +144,7 @@ def test_every_group_of_a_user_counts():
 def test_predicates_that_are_not_centred():
     def planted(self, values):
         first = values.offsets[:-1][np.diff(values.offsets) > 0]
-        return np.array([np.sum(values.value[first] > 0) * encodings.UNIT], np.int64)
+        return np.array([np.sum(values.value[first] > 0) * encoding_grid.UNIT], np.int64)
 
     with patch.object(Centred, "block", planted):
         assert "more than the noise covers" in fails(ASKED[1])

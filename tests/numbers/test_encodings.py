@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fastdp.errors import UsageError
+from fastdp.numbers.encoding_grid import UNIT, ceil_root, octaves, rounded_cap
 from fastdp.numbers.encodings import (
     PROVED,
-    UNIT,
     CappedGroups,
     CappedSum,
     Centred,
@@ -21,9 +21,6 @@ from fastdp.numbers.encodings import (
     Hats,
     Histogram,
     Users,
-    ceil_root,
-    octaves,
-    rounded_cap,
 )
 from fastdp.numbers.user_values import UserValues
 
@@ -106,7 +103,7 @@ def test_blocks_do_not_matter(monkeypatch):
     rng = np.random.default_rng(3)
     values = users_of(rng, 200)
     whole = [encoding.add_up(values) for encoding in EVERY]
-    monkeypatch.setattr("fastdp.numbers.encodings.BLOCK", 7)
+    monkeypatch.setattr("fastdp.numbers.user_encoding.BLOCK", 7)
     for encoding, expected in zip(EVERY, whole, strict=True):
         assert (encoding.add_up(values) == expected).all()
 

@@ -8,8 +8,10 @@ from hypothesis import given, settings, strategies as st
 from msgspec.structs import replace
 
 from fastdp.errors import UsageError
-from fastdp.numbers import language as lang
-from fastdp.numbers.language import parse, render, unplaced
+from fastdp.numbers import number_nodes as lang
+from fastdp.numbers.language import parse
+from fastdp.numbers.number_nodes import unplaced
+from fastdp.numbers.number_text import render
 
 EXAMPLES = [
     "sum(amount)",

@@ -9,7 +9,6 @@ import pytest
 from fastdp.errors import UsageError
 from fastdp.numbers import (
     allocation,
-    encodings,
     number_words,
     quantile_zoom,
     sum_estimates as sums,
@@ -17,7 +16,8 @@ from fastdp.numbers import (
 )
 from fastdp.numbers.asking import NumberResult
 from fastdp.numbers.declared import Declared
-from fastdp.numbers.encodings import Hats, octaves
+from fastdp.numbers.encoding_grid import UNIT, octaves
+from fastdp.numbers.encodings import Hats
 from fastdp.numbers.measure_numbers import measure_numbers
 from fastdp.numbers.stand_in import Simulated, expected_widths
 from fastdp.numbers.user_values import UserValues
@@ -372,8 +372,8 @@ def test_a_cap_between_corners_predicts_the_capped_sum():
     cap in the middle octave, give the capped sum."""
     x = np.concatenate([np.linspace(a, 2 * a, 1000, endpoint=False) for a in (512, 1024, 2048)])
     corners = np.array(octaves(4096), float)
-    whole = encodings.Hats(corners=octaves(4096)).add_up(one_entry(np.floor(x)))
-    masses = whole[1:] / encodings.UNIT
+    whole = Hats(corners=octaves(4096)).add_up(one_entry(np.floor(x)))
+    masses = whole[1:] / UNIT
     for cap in (1200, 1500, 1900):
         predicted = masses @ np.minimum(corners, cap)
         predicted += sums.between_corners(cap, corners, masses)

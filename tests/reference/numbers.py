@@ -6,7 +6,7 @@ Rows are dictionaries from column to value: a Decimal (of dates and times: secon
 from datetime import datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 
-from fastdp.numbers import language as lang
+from fastdp.numbers import number_nodes as lang
 
 LARGEST = 1 << 40
 

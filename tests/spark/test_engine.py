@@ -51,8 +51,9 @@ def test_spark_conforms(spark, case):
     check(opener(spark), named(case))
 
 
-def test_spark_gives_the_integers_of_numbers_that_are_asked_for(spark):
-    check_numbers(opener(spark))
+@pytest.mark.parametrize("part", range(4))
+def test_spark_gives_the_integers_of_numbers_that_are_asked_for(spark, part):
+    check_numbers(opener(spark), part, 4)
 
 
 def test_without_a_number_there_are_two_partitions_for_each_task_at_once(spark):
