@@ -50,9 +50,11 @@ test:
 	$(MAKE) --no-print-directory unit
 
 # The tests alone. Tests of an extra that is not installed are skipped, and listed with the reason; `make test-all` installs
-# every extra. Spark has targets of its own: a process holds sessions of one kind.
+# every extra. Spark has targets of its own: a process holds sessions of one kind. pytest rewrites no asserts, which takes each
+# process as long as a folder of tests; what fails is run again with the values in its asserts.
 unit: build $(VENV)/.has-test
-	$(BIN)/python -m pytest -n 2 -rs -m "not slow" --ignore=tests/spark tests
+	$(BIN)/python -m pytest -n 2 -rs --assert=plain -m "not slow" --ignore=tests/spark tests || \
+	  { $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -m "not slow" --ignore=tests/spark tests; exit 1; }
 
 test-all: build $(VENV)/.has-test-all
 	FASTDP_TEST_SQL=$$(ls /usr/lib/postgresql/*/bin/initdb > /dev/null 2>&1 && echo 1) \

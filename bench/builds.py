@@ -1,11 +1,12 @@
 """Two builds of the compiled core, piece by piece: what a change of the build costs.
 
-    python -m bench.builds FOLDER [--rows 200000] [--times 5]
+    python -m bench.builds FOLDER [--rows 200000] [--times 5] [--seconds 1]
 
 `FOLDER` holds another built checkout, whose `fastdp` is compared with this one. Each build works in
 a process of its own, and the two take turns at every piece of `bench.history`, on one thread, in
-processor time. The figure is this build's least time over the other's. Pieces that are hardly more
-than calls of the wrappers come first: they show what a call costs. Kept in
+processor time, at least `--times` times and for `--seconds` of this build: the least of many short
+times is steady on a busy machine. The figure is this build's least time over the other's. Pieces
+that are hardly more than calls of the wrappers come first: they show what a call costs. Kept in
 bench/results/builds.json.
 """
 
@@ -101,6 +102,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("folder", type=Path, help="a checkout with its core built")
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--times", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args(arguments)
     about = machine.describe()
@@ -110,9 +112,9 @@ def main(arguments: list[str] | None = None) -> None:
     assert pieces == other.said()
     figures = {}
     for piece in pieces:
-        own = []
-        others = []
-        for _ in range(options.times):
+        own: list[float] = []
+        others: list[float] = []
+        while len(own) < options.times or sum(own) < options.seconds:
             own.append(ours.seconds(piece))
             others.append(other.seconds(piece))
         figures[piece] = {
