@@ -25,7 +25,7 @@ STAGES = HELP["stages"]
 
 _PARAMETER = re.compile(
     r"(?<![\w/'\"])(?:(resume|ignore_empty_columns|late)=True|(archetypes|clip|dataset|domain|drop|engine|form|"
-    r"ledger|max_cells|memory|out|partitions|period|private_dir|public|report|rows|schema|seed|series|"
+    r"ledger|max_cells|memory|out|partitions|period|previous|private_dir|public|report|rows|schema|seed|series|"
     r"user)="
     r"(?:['\"](\w+)['\"])?)(?![\w'\"])"
 )

@@ -64,6 +64,7 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     "adagrid",
     about="marginals measured finely only where there is something to see",
     ones_first=True,
+    takes_prior=True,
     may_choose_clip=True,
     fits_sparse=True,
 )
@@ -163,7 +164,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         for_ones, for_choice = pair_shares(selection)
         ones = measure_ones(session, for_ones, label="1-ways to judge pairs by")
         job.after_ones(ones)
-        public = PublicMarginals.of(job.public)
+        public = PublicMarginals.of(job.prior)
         if public is None:
             tree = spanning_tree(session, ones, for_choice, zeros=job.zeros)
             if any(len(s) == 2 for s in tree):

@@ -320,7 +320,7 @@ class Job(Struct, frozen=True):
     raises `StoppedEarly` if the run should end there (`early_stop`), and returns the share of mu^2
     that it saves for the mechanism to spend (None: nothing). `users`: the histogram of rows per
     user, if it was measured before the mechanism runs. `given`: columns whose codes are known when
-    rows are drawn, so that the model must contain them.
+    rows are drawn, so that the model must contain them. `previous`: an earlier release of a series.
     """
 
     schema: Schema
@@ -328,12 +328,19 @@ class Job(Struct, frozen=True):
     fit: Callable[..., Model]
     rows: int | None = None
     public: Public | None = None
+    previous: Public | None = None
     seed: int = 0
     threads: int | None = None
     after_ones: Callable[[Sequence[Measurement]], float | None] = ignore_empty_columns
     zeros: StructuralZeros = field(default_factory=StructuralZeros)
     users: Users | None = None
     given: frozenset[str] = frozenset()
+
+    @property
+    def prior(self) -> Public | None:
+        """Whose marginals may start the model: public data, else the last release. Of users, only
+        public data tells anything."""
+        return self.previous if self.public is None else self.public
 
 
 class Rows(Protocol):

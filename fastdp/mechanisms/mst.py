@@ -33,6 +33,7 @@ from .shared.user_histogram import divided, measure_users, users_share
     "mst",
     about="any table, as published; for comparison",
     ones_first=True,
+    takes_prior=True,
     may_choose_clip=True,
     for_linked=True,
 )
@@ -63,7 +64,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
         ones = measure_ones(session, one, weight=unit_weight)
         job.after_ones(ones)
-        public = PublicMarginals.of(job.public)
+        public = PublicMarginals.of(job.prior)
         best = ones if public is None else public.ones(ones)
         merged = merge(
             session.domain, best, self.rare, impossible=job.zeros.impossible, schema=session.schema

@@ -511,7 +511,12 @@ class _Users:
         view = UserTable(groups, group_column(self.job.schema, of_users=True), decided.constant)
         of_users = self.session.part(share, view)
         task = replace(
-            self.job, schema=of_users.schema, rows=None, public=None, zeros=StructuralZeros()
+            self.job,
+            schema=of_users.schema,
+            rows=None,
+            public=None,
+            previous=None,
+            zeros=StructuralZeros(),
         )
         task = replace(task, after_ones=ignore_empty_columns)
         rows = CliqueTree().run(of_users, task).rows

@@ -35,7 +35,7 @@ from .number_table import measured_numbers
 from .output import Output, spawned_seeds
 from .owner_files import Comparison, diagnose, write_owner_files
 from .preload import preload
-from .prepare import check_ahead, check_limits, prepare
+from .prepare import check_ahead, check_limits, prepare, prepare_previous
 from .result import Run, load_run
 from .row_count_checks import UNSURE, estimated_total
 from .source_pins import STATE, check_unchanged, pin_sources, with_source_facts
@@ -55,12 +55,13 @@ def execute(
     """Does the whole run. Afterwards `spec.status.entered` says whether a step of it was charged.
     `measure`: reads, measures and writes; that of linked tables in place of that of one table."""
     names = _begin(spec, source, folder)
-    public = None
+    public = previous = None
     if spec.schema.pending:
         check_ahead(spec)
     else:
         for part in spec.tables:
             public = prepare(part)
+        previous = prepare_previous(spec)
     reserved = _reserve(spec, names["run"], folder)
     try:
         if folder is not None and folder.resume:
@@ -70,9 +71,11 @@ def execute(
                 engine = partial(counter_for, source, options=spec.options)
                 spec = spec.with_schema(reserved.learn(key_source(source, spec.options), engine))
             public = prepare(spec)
+            previous = prepare_previous(spec)
         measure = measure or _measure_and_write
         seed = int(names["sample_seed"])
-        runs, compared = measure(spec, reserved, source, public, folder, seed)
+        prior = public if previous is None else previous
+        runs, compared = measure(spec, reserved, source, prior, folder, seed)
     except StoppedEarly as stop:
         raise _stopped(spec, stop, reserved, source, folder) from None
     except BaseException:
@@ -171,7 +174,7 @@ def _measure_and_write(
     spec: RunSpec,
     reserved: Reserved,
     source: Any,
-    public: Any,
+    prior: Any,
     folder: RunFolder | None,
     sample_seed: int,
 ) -> tuple[list[Run], list[Comparison]]:
@@ -185,7 +188,7 @@ def _measure_and_write(
     truth = None
     try:
         changed = check_unchanged(source, was_charged(reserved))
-        outcomes, outputs = _measure(spec, reserved.sessions(counter.counter), public, sample_seed)
+        outcomes, outputs = _measure(spec, reserved.sessions(counter.counter), prior, sample_seed)
         if options.report and counter.table is not None:
             truth = counter.table.as_truth()  # shares the table's columns
     finally:
@@ -202,7 +205,7 @@ def _measure_and_write(
 
 
 def _measure(
-    spec: RunSpec, sessions: list, public: Any, sample_seed: int
+    spec: RunSpec, sessions: list, prior: Any, sample_seed: int
 ) -> tuple[list[Outcome], list[Output]]:
     """Run the mechanism in every session; returns its outcomes and the output of rows of each."""
     outcomes, outputs = [], []
@@ -211,11 +214,12 @@ def _measure(
         spec.reporter.begin(i, spec.label(i) if spec.several else "")
         own, numbers = _divided(spec, session)
         with spec.reporter.stage("measure", "measuring"):
-            made = run_with_users(config, own, job_of(spec, i, seed, public))
+            made = run_with_users(config, own, job_of(spec, i, seed, prior))
             outcome = completed(spec, made, session, seed)
         if numbers is not None:
             with spec.reporter.stage("measure", "measuring numbers"):
                 outcome = _with_numbers(spec, outcome, numbers)
+        public = prior if spec.previous is None else None
         ids = id_source(spec.schema, outcome, config, public)
         threads = spec.options.threads
         outcomes.append(outcome)
@@ -265,8 +269,9 @@ def completed(spec: RunSpec, outcome: Outcome, session: Session, seed: int) -> O
     return outcome
 
 
-def job_of(spec: RunSpec, i: int, seed: int, public: PublicTable | None) -> Job:
-    """What the mechanism of epsilon `i` is given in addition to its session."""
+def job_of(spec: RunSpec, i: int, seed: int, prior: PublicTable | None) -> Job:
+    """What the mechanism of epsilon `i` is given in addition to its session. `prior`: public data, or
+    the last release where the run has one."""
     threads = spec.options.threads
 
     def fit(domain, measurements, **options):
@@ -289,7 +294,8 @@ def job_of(spec: RunSpec, i: int, seed: int, public: PublicTable | None) -> Job:
         epsilon=spec.epsilons[i],
         fit=fit,
         rows=spec.options.rows,
-        public=public,
+        public=prior if spec.previous is None else None,
+        previous=None if spec.previous is None else prior,
         seed=seed,
         threads=threads,
         after_ones=ignore_empty_columns if ignore else stop,

@@ -19,6 +19,7 @@ from ..release.reserve import Reserved
 from ..schema import Schema
 from .folder import RunFolder
 from .output import Output, stamped, write_measurements
+from .previous_release import previous_entry
 from .public_data import public_entry
 from .result import Run
 from .row_count_checks import missing_notes, missing_rows
@@ -48,6 +49,8 @@ def finalize(
     }
     if engine:
         mechanism["engine"] = dict(engine)
+    if spec.previous is not None:
+        mechanism["previous"] = previous_entry(spec.previous)
     if spec.plugins:
         mechanism["plugins"] = list(spec.plugins)
     if derived := [name for name in spec.schema.domain if name not in spec.schema.modelled]:

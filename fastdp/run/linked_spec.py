@@ -44,6 +44,7 @@ REFUSED = {
     "public": "public data is for one table",
     "diagnose": "look at each table with fastdp.check",
     "numbers": "ask them of one table that has the user column",
+    "previous": "a prior is for one table",
     "series": "make a series of one table",
     "period": "make a series of one table",
     "late": "make a series of one table",

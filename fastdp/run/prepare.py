@@ -22,6 +22,7 @@ from ..release.keyselect import remaining_delta
 from ..release.noiseplan import TINY
 from ..schema import Schema
 from .folder import RunFolder
+from .previous_release import read_previous
 from .public_data import read_public
 from .source_checks import check_source
 from .spec import RunSpec
@@ -55,6 +56,16 @@ def prepare(spec: RunSpec) -> PublicTable | None:
     check_possible(spec.schema)
     check_planned_noise(spec, spec.schema)
     return public
+
+
+def prepare_previous(spec: RunSpec) -> PublicTable | None:
+    """Reads the last release, where the run has one for a prior, and raises if the model could then
+    be too large."""
+    previous = read_previous(spec.previous, spec.schema, spec.options.threads)
+    domain, fixed = spec.schema.modelled, StructuralZeros.of(spec.schema).cliques
+    for config in spec.configs if previous is not None else ():
+        check_size(config.largest_model(domain, previous, fixed), domain, config.fit_limit)
+    return previous
 
 
 def check_planned_noise(spec: RunSpec, schema: Schema) -> None:

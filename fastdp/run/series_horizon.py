@@ -8,6 +8,7 @@ from typing import Any
 from ..privacy.accountant import Gaussian
 from ..privacy.budget import Budget, epsilon_at
 from ..privacy.calibrate import mu_of_method
+from ..privacy.series import check_periods, check_series, period_epsilon
 
 BAR = 30
 """Characters of the bar that stands for the lifetime budget."""
@@ -30,6 +31,18 @@ def horizon(facts: Mapping[str, Any], budget: Budget) -> list[dict[str, Any]]:
         user = min(epsilon_at([Gaussian(math.sqrt(spent))], budget.delta), budget.epsilon or 0.0)
         rows.append({"period": None, "epsilon": facts["epsilon"], "user_epsilon": user})
     return rows
+
+
+def planned_series(
+    epsilon: float, delta: float, periods: int | None
+) -> tuple[dict[str, Any], Budget]:
+    """(facts, budget) of a series that is not open yet, as `Ledger.series` gives them."""
+    budget = Budget.of(epsilon, delta)
+    check_series(budget)
+    count = check_periods(periods)
+    facts = {"periods": count, "period": "period", "epsilon": period_epsilon(budget, count)}
+    facts |= {"delta": delta, "releases": [], "left": count}
+    return facts, budget
 
 
 def horizon_lines(facts: Mapping[str, Any], budget: Budget) -> list[str]:

@@ -49,6 +49,7 @@ class Options(TypedDict, total=False):
     dialect: Dialect | Mapping[str, Any] | None
     rows: int | None
     public: Any
+    previous: Any
     ledger: Ledger | Path | None
     dataset: str | None
     series: str | None
@@ -113,7 +114,7 @@ def lists_options(function: Function) -> Function:
 class RunSpec:
     """One call of `synthesize` whose arguments have been checked. `asked`: the schema as it was
     given; `schema`: the same, or the finished one once private domains were found; `plugins`: what
-    the statement says of code from outside."""
+    the statement says of code from outside; `previous`: the run whose rows are its prior."""
 
     options: RunOptions
     asked: Schema
@@ -127,6 +128,7 @@ class RunSpec:
     status: RunStatus
     numbers: NumberOptions | None = None
     plugins: tuple[dict[str, str], ...] = ()
+    previous: Any = None
 
     @property
     def asked_numbers(self) -> tuple[TypedNumber, ...]:
@@ -184,6 +186,8 @@ class RunSpec:
         public = self.options.public
         made: dict[str, Any] = {} if self.numbers is None else {"numbers": self.numbers.plain()}
         made |= {"late": True} if self.options.late else {}
+        if self.previous is not None:
+            made["previous"] = self.previous.privacy["ledger"]["run"]
         return made | {
             "schema": self.asked.digest(),
             "mechanism": self.recipe.mechanism,

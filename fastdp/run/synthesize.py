@@ -110,8 +110,8 @@ def synthesize(
         Dialect of text files, private and public, in place of the schema's.
     rows : int, optional
         Synthetic rows to make, a public number; None: the total estimated from the noisy answers.
-    public : source or fastdp.Table read with public=True, optional
-        Public data for user ids, and for mechanisms that use it.
+    public, previous : source, or Table read with public=True; Run or folder, optional
+        Public data, or the last release of a series, as a start; tested privately.
     ledger, dataset : Ledger, path or URL; str, optional
         The budget that is charged, and the data set's name in it; without a ledger the statement says that
         other runs are not counted.

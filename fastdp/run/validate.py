@@ -26,6 +26,7 @@ from ..tables.sources.source import Source, source_of
 from ..tables.table import Table
 from .counter import engine_for
 from .number_options import NumberOptions, exact_fields, number_options
+from .previous_release import previous_run
 from .series_options import in_series, with_series
 from .source_checks import check_rereading
 from .spec import FLAGS, RunOptions, RunSpec, plugins_of
@@ -55,6 +56,7 @@ def validate(
     numbers = number_options(recipe.numbers if options.numbers is None else options.numbers)
     if numbers is not None:
         check_asked(numbers, schema, configs, float(delta), table)
+    previous = previous_run(options.previous, options.public, configs, options.seed is not None)
     return RunSpec(
         options=options,
         asked=schema,
@@ -68,6 +70,7 @@ def validate(
         status=status,
         numbers=numbers,
         plugins=plugins_of(recipe, [table, options.public]),
+        previous=previous,
     )
 
 

@@ -73,6 +73,7 @@ ABSURD = {
     "ledger": [5, "", "/", "a\0b", "no/such/folder/budget.db", "redis://x", *OTHER],
     "dataset": [5, "", "no", *OTHER],
     "series": [5, "", "no", "d", *OTHER],
+    "previous": [5, "", "no/such", "a\0b", *OTHER],
     "period": [5, "", "2026-03", *OTHER],
     "late": FLAGS,
     "seed": [1.5, [1], *NO_NUMBERS],

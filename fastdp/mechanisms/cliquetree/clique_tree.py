@@ -82,6 +82,7 @@ class SingleColumns(Struct, frozen=True):
         "few screening rounds"
     ),
     ones_first=True,
+    takes_prior=True,
     may_choose_clip=True,
     users_by_default=True,
     repeats_noisy_columns=True,
@@ -134,7 +135,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         named = {a for clique in [*wanted.named, *job.zeros.impossible] for a in clique} | job.given
         beside = dependencies.measured(session, ones, rest, first, named, self.limit)
         rest -= beside.share
-        public, better = PublicMarginals.of(job.public), beside.better(ones)
+        public, better = PublicMarginals.of(job.prior), beside.better(ones)
         best = better if public is None else public.ones(better)
         ratio = noise_ratio(best, estimate_total(better), math.sqrt(first / rest))
         plan = self.divided(domain, rest, ratio, first).after_ones(first)
