@@ -26,7 +26,6 @@ from typing import Any, cast
 import numpy as np
 
 from .._util.lazy import pa
-from ..codec.encode import source_columns
 from ..errors import DataError, redact_errors
 from ..schema import Schema
 from ..tables import ingest
@@ -286,7 +285,7 @@ def _columns(frame: Any, schema: Schema, users: UserIndex) -> dict[str, tuple[in
     has a wrong type. `users` has the kind of ids of the tables before."""
 
     names = list(frame.columns)
-    wanted = [*dict.fromkeys(source_columns(schema)), *([schema.user] if schema.user else [])]
+    wanted = ingest.needed_columns(schema)
     places = [names.index(name) for name in wanted if names.count(name) == 1]
 
     def kinds() -> pa.Schema:
@@ -327,6 +326,7 @@ class SparkEngine(Engine):
     name = "spark"
     counts = "a Spark DataFrame"
     divides = True
+    periods = True
     holds_rows = False
 
     def check(self, options: EngineOptions) -> None:

@@ -150,11 +150,17 @@ def select_keys(
         "column": column,
         "epsilon": float(epsilon),
     }
-    statement |= {"delta": float(delta), "event": event.to_dict(), "unit": schema.user or "row"}
+    statement |= {"delta": float(delta), "event": event.to_dict(), "unit": _unit_name(schema)}
     statement |= {"keys_per_user": cap, **noise_facts, "second": agreed}
     statement["ledger"] = reservation.describe()["reference"]
     reservation.finish()
     return Keys(column, values, users, statement)
+
+
+def _unit_name(schema: Schema) -> str:
+    if schema.period is not None:
+        return f"{schema.user} in one {schema.period.length} of {schema.period.of}"
+    return schema.user or "row"
 
 
 def remaining_delta(delta: float, lost: float) -> float:

@@ -248,14 +248,20 @@ def checked_columns(
     has it in a type that cannot be read. `users`: has the kind of ids of tables that are linked
     with this one."""
 
-    needed = list(dict.fromkeys(encode.source_columns(schema)))
-    wanted = needed if schema.user is None else [*needed, schema.user]
-    if schema.period is not None and schema.period.of not in wanted:
-        wanted.insert(len(needed), schema.period.of)
+    wanted = needed_columns(schema)
     users = UserIndex(schema.user or "") if users is None else users
     for part in parts:
         _check_part(part, schema, wanted, users)
     return wanted
+
+
+def needed_columns(schema: Schema) -> list[str]:
+    """Names of the columns that a schema reads, those of the unit last."""
+    names = encode.source_columns(schema)
+    names += [] if schema.period is None else [schema.period.of]
+    return [name for name in dict.fromkeys(names) if name != schema.user] + (
+        [] if schema.user is None else [schema.user]
+    )
 
 
 def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIndex) -> None:

@@ -15,6 +15,8 @@ from fastdp.privacy.budget import Budget
 from fastdp.privacy.series import lifetime_budget, period_epsilon
 from fastdp.privacy.unit import Unit
 from fastdp.release.gateway import Session
+from fastdp.report.runs import promise
+from fastdp.report.words import promise_words
 from fastdp.run.series_horizon import horizon, horizon_lines
 
 from ..cli.test_app import fastdp_cli
@@ -232,6 +234,9 @@ def test_a_table_of_several_months_states_no_number_for_a_user(tmp_path):
     assert any("protected by k times mu" in note for note in run.privacy["notes"])
     assert any("habits from month to month" in text for text in run.privacy["not_protected"])
     assert fastdp.verify(run).user_epsilon is None
+    words = " ".join(promise_words(promise(run.privacy)))
+    assert "all of its records of one month" in words
+    assert "habits from month to month, and whether the user is in the series at all" in words
     scores = fastdp.evaluate(months(), run, metrics=["tv1", "users"])
     assert scores["users"]["rows_per_user"]["truth"]["users"] == 40 * 14
 
@@ -252,3 +257,52 @@ def test_the_command_line(tmp_path):
     assert [one["period"] for one in facts["trips"]["series"]["releases"]] == ["2026-01"]
     again = fastdp_cli(*release.split(), "--out", "again", cwd=tmp_path, check=False)
     assert again.returncode and "--late" in again.stderr
+
+
+def test_the_last_release_is_a_prior_that_is_tested(tmp_path):
+    """It is used where months are alike, left out where they are not, and named in the statement."""
+    rng = np.random.default_rng(1)
+    first = rng.integers(0, 4, 4000)
+    alike = {"n": first, "m": np.where(rng.random(4000) < 0.9, first, rng.integers(0, 4, 4000))}
+    plain = {"columns": {name: {"kind": "integer", "max": 3} for name in alike}}
+    schema = fastdp.Schema.from_dict(plain)
+    broken = {"n": first, "m": rng.permutation(alike["m"])}
+    call = {"mechanism": "cliquetree", "epsilon": 2.0, "delta": 1e-6, "schema": schema, "seed": 3}
+    before = fastdp.synthesize(pa.table(alike), **call, out=tmp_path / "before")
+    steady = fastdp.synthesize(pa.table(alike), **call, previous=tmp_path / "before")
+    other = fastdp.synthesize(pa.table(broken), **call, previous=before)
+    taken = [run.privacy["mechanism"].get("public") for run in (steady, other)]
+    assert taken[0]["prior_only"] or taken[0]["prior_and_answers"]
+    assert not taken[1] or not taken[1]["prior_only"]
+    assert steady.privacy["mechanism"]["previous"]["run"] == before.privacy["ledger"]["run"]
+    assert steady.privacy["public_data"] == []
+    wrong = [
+        ({"seed": None}, "protects nobody"),
+        ({"public": pa.table({"n": [0, 1], "m": [0, 1]})}, "give one of them"),
+        ({"mechanism": "tworound"}, "adagrid, cliquetree, mst"),
+        ({"previous": 5}, "a run or its folder"),
+        ({"schema": fastdp.Schema.from_dict(plain | {"name": "x"} | ODD)}, "do not fit the schema"),
+    ]
+    for change, text in wrong:
+        with pytest.raises(UsageError, match=text):
+            more = pa.table(alike | {"t": first % 2})
+            fastdp.synthesize(more, **call | {"previous": before} | change)
+
+
+ODD = {"columns": {"n": {"kind": "integer", "max": 3}, "t": {"kind": "integer", "max": 1}}}
+
+
+def test_a_plan_shows_the_whole_horizon(tmp_path):
+    opened(tmp_path, epsilon=4.0, periods=60)
+    SCHEMA.save(tmp_path / "s.toml")
+    series = "plan -s s.toml -m mst --rows 1000 --ledger budget.db --series trips".split()
+    shown = fastdp_cli(*series, cwd=tmp_path).stdout
+    assert "epsilon 0.431614" in shown and "the budget ends after 60 more months" in shown
+    before = "plan -s s.toml -m mst --rows 1000 --periods 12 -e 4 -d 1e-6 --json".split()
+    facts = json.loads(fastdp_cli(*before, cwd=tmp_path).stdout)
+    assert abs(facts["series"]["epsilon"] - 1.02) < 0.006
+    assert len(facts["horizon"]) == 12
+    assert math.isclose(facts["horizon"][-1]["user_epsilon"], 4.0, rel_tol=1e-5)
+    assert facts["period"]["measurements"]
+    wrong = fastdp_cli(*series, "-e", "1", cwd=tmp_path, check=False)
+    assert "takes epsilon and periods from it" in wrong.stderr

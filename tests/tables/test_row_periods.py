@@ -8,9 +8,14 @@ import pyarrow as pa
 import pytest
 
 import fastdp
+from fastdp.engines import pieces
+from fastdp.engines.local import LocalCounter
 from fastdp.errors import DataError, SchemaError, UsageError
 from fastdp.schema.periods import LENGTHS, NO_TIME, NO_TIME_CODE, Period, code_of, name_of
+from fastdp.tables import ingest
 from fastdp.tables.row_periods import row_periods
+from fastdp.tables.sources.source import open_parts
+from fastdp.tables.userids import UserIndex
 
 EPOCH = datetime(1970, 1, 1)
 ZONES = ["UTC", "America/New_York", "Asia/Kathmandu", "+05:30", "Australia/Lord_Howe"]
@@ -138,3 +143,27 @@ def test_the_unit_is_part_of_the_schema(tmp_path):
         fastdp.read(pa.table({"u": [1], "n": [0]}), schema)
     with pytest.raises(DataError, match="from_codes takes ids without times"):
         fastdp.Table.from_codes(schema, {"n": np.zeros(1, np.int64)}, user=np.zeros(1))
+
+
+def test_partitions_hold_whole_user_periods():
+    """As between Spark's tasks: encoded, dealt, joined. The integers are those of one table."""
+    rng = np.random.default_rng(3)
+    days = np.datetime64("2026-01-01") + rng.integers(0, 90, 400)
+    who = pa.array([f"person {i}" for i in rng.integers(0, 9, 400)])
+    table = pa.table({"u": who, "t": pa.array(days), "n": rng.integers(0, 4, 400)})
+    plain = {"user": {"column": "u"}, "columns": {"n": {"kind": "integer", "max": 3}}}
+    plain["unit"] = {"kind": "user-period", "period": "month", "of": "t"}
+    schema, secret = fastdp.Schema.from_dict(plain), bytes(16)
+    parts = open_parts(table, schema.dialect)
+    wanted = ingest.checked_columns(parts, schema)
+    encoded = ingest.encoded(parts, schema, wanted, UserIndex("u", secret), 1)
+    joined = {p: pieces.Joined(schema, UserIndex(secret=secret)) for p in range(5)}
+    for partition, piece in pieces.dealt(encoded, 5):
+        joined[partition].add(piece)
+    made = [one.table() for one in joined.values()]
+    whole = fastdp.read(table, schema, threads=1)
+    assert sum(one.users for one in made) == whole.users == 27
+    every = np.concatenate([one.user_hash for one in made])
+    assert sorted(every.tolist()) == sorted(whole.user_hash.tolist())
+    counts = [LocalCounter(one, 1).marginals([("n",)], 3)["n",] for one in made]
+    assert np.array_equal(sum(counts), LocalCounter(whole, 1).marginals([("n",)], 3)["n",])

@@ -199,6 +199,18 @@ def public_data(rng: np.random.Generator) -> Scene:
     return of_users(rng, run)
 
 
+@world("last release", pairs=4)
+def last_release(rng: np.random.Generator) -> Scene:
+    """The last release of a series steers what is measured: rows of another table, by now public."""
+    schema = hostile.schema(rng, "ngx")
+    name = str(rng.choice(["cliquetree", "mst"]))
+    earlier = hostile.made(np.random.default_rng(8), (np.arange(60) // 3).tolist(), wild=0.0)
+    call = {"mechanism": name, "delta": 1e-5, "epsilon": 5.0, "seed": 1, "threads": 1}
+    before = fastdp.synthesize(earlier, schema=schema, **call, ignore_empty_columns=True)
+    before.privacy["private"] = True  # the audit fixes the noise by a seed
+    return of_users(rng, synthesize(schema, mechanism=name, previous=before, epsilon=5.0))
+
+
 @world("several epsilons", pairs=8)
 def several(rng: np.random.Generator) -> Scene:
     """Two epsilons in one reservation: one folder each."""
