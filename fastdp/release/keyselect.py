@@ -207,6 +207,8 @@ def release_keys(
     scale.check_gaussian(width, None, SCALE**2, event.mu)
     bar = threshold(width, cap, event.delta)
     places = None if column.in_bins is None else digits(column.in_bins)
+    if schema.period is not None and isinstance(source, KeySource):
+        raise UsageError(f"{label!r}: this engine does not count by user and period")
     count = partial(count_keys, source, schema, column.source, column.dtype, cap, known, places)
     question = key_question(schema, column.name, cap, event, known)
     draw = partial(_guarded, count, width, bar, seed)
