@@ -178,6 +178,10 @@ BENCHES = {
         (("--tables", "simulated", "--epsilon", "1", "--seeds", "1", "--no-save"),),
         ((),),
     ),
+    "coverage_bins": Bench(
+        "whether approximate intervals of means and sums of numbers in bins cover, and bounds beside",
+        (("--runs", "1", "--people", "500", "--epsilon", "1", "--no-save"),),
+    ),
     "job": Bench(
         "the whole job, Parquet to Parquet: time by stage, memory, scores",
         (("times", "--rows", "300000", "--no-save"),),
