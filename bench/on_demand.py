@@ -29,6 +29,7 @@ import pyarrow.compute as pc
 import fastdp
 from fastdp.answers.values import values_of
 from fastdp.model.graphical_model import Model, Node
+from fastdp.ondemand.row_law import Known
 
 from . import machine
 
@@ -55,7 +56,7 @@ def main() -> None:
         print(f"{mechanism}, load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores")
         figures[mechanism] = {"seconds": times(run), "prediction": scores(run, fresh)}
         if asked.picture is not None and mechanism == "mst":
-            asked.picture.write_text(picture(run, rarest(run)[0]), "utf-8")
+            asked.picture.write_text(picture(run, telling(run)), "utf-8")
     names = [f.source for f in run.schema.fields.values() if f.source != TARGET]
     figures["boosting on true rows"] = boosted(trips, names, fresh)
     if not asked.no_save:
@@ -89,10 +90,8 @@ def with_rare(run: fastdp.Run) -> tuple[fastdp.Run, int, float]:
     area, and its probability."""
     value, code = rarest(run)
     chance = float(run._law.chances(AREA, _nothing())[0, code])
-    while chance > 1.05 * RARE:
-        run = replace(run, model=_scaled(run.model, code, RARE / chance))
-        chance = float(run._law.chances(AREA, _nothing())[0, code])
-    return run, value, chance
+    other = replace(run, model=_scaled(run.model, code, RARE / chance))
+    return other, value, float(other._law.chances(AREA, _nothing())[0, code])
 
 
 def _scaled(model: Any, code: int, part: float) -> Model:
@@ -101,7 +100,7 @@ def _scaled(model: Any, code: int, part: float) -> Model:
     nodes = []
     for node in model.nodes:
         table = np.array(node.table, np.float64)
-        if AREA in node.res:
+        if AREA in node.axes:  # the area is rare: what others lose by it is less than its share
             cube = table.reshape(model.domain.shape(node.axes))
             np.moveaxis(cube, node.axes.index(AREA), 0)[own] *= part
         nodes.append(Node(node.sep, node.res, table))
@@ -127,9 +126,7 @@ def times(run: fastdp.Run) -> dict[str, dict[str, float]]:
     return {"one rare value": {**rare, "probability": chance}, "three columns": three, "half": half}
 
 
-def _nothing():
-    from fastdp.ondemand.row_law import Known
-
+def _nothing() -> Known:
     return Known(1)
 
 
@@ -180,33 +177,58 @@ def _matrix(rows: pa.Table, names: list[str]) -> np.ndarray:
     return np.stack([rows[n].to_numpy(zero_copy_only=False).astype(float) for n in names], axis=1)
 
 
+def telling(run: fastdp.Run) -> int:
+    """The pickup area of at most 1 % of the rows whose fares differ most from those of all rows."""
+    areas = run.schema.columns[AREA]
+    codes = np.arange(areas.base, dtype=np.int32)
+    chances = run._law.chances(AREA, _nothing())[0, : areas.base]
+    fares = run._law.chances("fare", Known(areas.base, {AREA: codes}))
+    differ = np.abs(fares - run._law.chances("fare", _nothing())).sum(axis=1)
+    rare = (chances > 0) & (chances < 0.01)
+    return int(values_of(areas)[int(np.argmax(np.where(rare, differ, 0)))].as_py())
+
+
 def picture(run: fastdp.Run, value: int) -> str:
-    """SVG: the shifts of all synthetic rows, and of rows completed from one rare pickup area."""
-    count = run.schema.domain["shift"]
+    """SVG: the fares of all synthetic rows, and of rows completed from one rare pickup area."""
+    column = run.schema.columns["fare"]
+    labels = [str(v) for v in values_of(column).to_pylist()[: column.base]]
+    chance = run._law.chances(AREA, _nothing())[0]
+    at = values_of(run.schema.columns[AREA]).to_pylist().index(value)
     bars = {
-        "all synthetic rows": run.data["shift"].to_numpy(),
-        f"100,000 rows completed from pickup area {value}": run.complete(_one(value), seed=1)[
-            "shift"
-        ].to_numpy(),
+        "Fares of all synthetic trips": run.data,
+        f"Fares of 100,000 trips completed from pickup area {value}, {chance[at]:.1%} of all": (
+            run.complete(_one(value), seed=1)
+        ),
     }
     out = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 300" font-family="sans-serif">'
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 330" font-family="sans-serif">',
+        '<rect width="720" height="330" fill="white"/>',
     ]
-    out.append('<rect width="720" height="300" fill="white"/>')
-    for k, (name, shifts) in enumerate(bars.items()):
-        shares = np.bincount(shifts, minlength=count)[:count] / len(shifts)
-        color, bottom = ("#8aa4c8", "#d9822b")[k], 140 + 140 * k
-        out.append(f'<text x="20" y="{bottom - 112}" font-size="14">{name}</text>')
+    wide = 680 / len(labels)
+    for k, (name, rows) in enumerate(bars.items()):
+        fares = rows["fare"].to_numpy().astype(float)
+        edges = [*column.edges[:-1], np.inf]
+        shares = np.histogram(fares, edges)[0] / len(fares)
+        color, bottom = ("#8aa4c8", "#d9822b")[k], 145 + 150 * k
+        out.append(f'<text x="20" y="{bottom - 118}" font-size="14">{name}</text>')
         for i, share in enumerate(shares):
-            high = 100 * share / max(shares.max(), 1e-9)
-            at = 20 + i * 680 / count
+            high = 95 * share / max(shares.max(), 1e-9)
+            at = 20 + i * wide
             out.append(
-                f'<rect x="{at:.1f}" y="{bottom - high:.1f}" width="{640 / count:.1f}" '
+                f'<rect x="{at:.1f}" y="{bottom - high:.1f}" width="{wide - 3:.1f}" '
                 f'height="{high:.1f}" fill="{color}"/>'
             )
-    out.append(
-        '<text x="20" y="295" font-size="12">shift of the week, Monday night first</text></svg>'
-    )
+            middle = at + wide / 2 - 1.5
+            out.append(
+                f'<text x="{middle:.1f}" y="{bottom - high - 3:.1f}" font-size="10" '
+                f'text-anchor="middle">{share:.0%}</text>'
+            )
+            if k:
+                out.append(
+                    f'<text x="{middle:.1f}" y="{bottom + 14}" font-size="10" '
+                    f'text-anchor="middle">{labels[i]}</text>'
+                )
+    out.append('<text x="20" y="326" font-size="12">fare in dollars</text></svg>')
     return "\n".join(out) + "\n"
 
 
