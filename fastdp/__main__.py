@@ -3,6 +3,7 @@
 import atexit
 import gc
 import os
+import sys
 
 
 def main() -> None:
@@ -11,13 +12,19 @@ def main() -> None:
     # ms of a small run, and once more at the end; from here on the search begins with the next
     # 200,000.
     gc.set_threshold(200_000, 5, 20)
-    atexit.register(gc.freeze)
+    atexit.register(_leave_cycles)
     # Threads of BLAS spin for a while as soon as numpy and scipy are imported; nothing here needs
     # them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from .cli.app import main as run
 
     run()
+
+
+def _leave_cycles() -> None:
+    """At the end, cycles are left to the system. DuckDB's module would complain of each object."""
+    if "_duckdb" not in sys.modules:
+        gc.freeze()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ others."""
 import datetime
 import decimal
 import sqlite3
+import subprocess
 import sys
 from importlib.util import find_spec
 
@@ -130,6 +131,18 @@ def test_duckdb_is_opened_by_its_uri_for_reading_alone(tmp_path, monkeypatch):
     assert fastdp.read(fastdp.sql(connection, "select * from trips"), SCHEMA).rows == 1
     with pytest.raises(duckdb.Error):
         connection.execute("create table other (x int)")
+
+
+def test_a_command_that_used_duckdb_ends_without_a_word():
+    """DuckDB complains where its objects are still there when the process ends."""
+    pytest.importorskip("duckdb")
+    code = (
+        "import duckdb, sys; from fastdp.__main__ import main; sys.argv = ['fastdp', '--version']"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; main()"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0 and done.stdout and not done.stderr
 
 
 def test_a_database_that_cannot_be_opened_is_refused_without_its_uri(tmp_path, monkeypatch):
