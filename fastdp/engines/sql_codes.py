@@ -427,7 +427,7 @@ class _Writer:
             if step == 1:
                 on = f"{safe} IS NULL OR abs({units}) >= {most} OR {near}"
             else:
-                on_step = f"({d.to_whole(units)} - {at}) % {step} = 0"
+                on_step = f"{d.remainder(f'{d.to_whole(units)} - {at}', step)} = 0"
                 on = f"abs({units}) < {most} AND {near} AND {on_step}"
             cases.append(f"WHEN {on} THEN {code}")
         return f"CASE {' '.join(cases)} ELSE {len(grids)} END"

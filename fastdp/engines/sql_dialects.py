@@ -3,7 +3,7 @@
 Only exact operations are used: comparisons, and arithmetic on whole numbers that fit in 63 bits. A
 dialect never writes a cast that a value could make fail.
 
-Tested on servers: DuckDB and PostgreSQL."""
+Tested on servers: DuckDB and PostgreSQL. Texts of others are in `sql_other_dialects`, untested."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PRIME = (1 << 31) - 1
 PLAIN_TEXTS = ("VARCHAR", "TEXT", "CHARACTER VARYING")
 
 
-def _written(ticks: int, unit: str) -> str:
+def written(ticks: int, unit: str) -> str:
     """A time or day as ISO 8601 writes it, with a blank."""
     return str(np.array(ticks, f"datetime64[{unit}]")).replace("T", " ")
 
@@ -60,13 +60,13 @@ class Dialect:
 
     def moment(self, ticks: int, unit: str, zoned: bool) -> str:
         """A literal time: `ticks` of a unit since 1970."""
-        at = _written(ticks, unit)
+        at = written(ticks, unit)
         kind = "TIMESTAMP WITH TIME ZONE" if zoned else "TIMESTAMP"
         return f"CAST({self.text(at + ('+00' if zoned else ''))} AS {kind})"
 
     def day(self, days: int) -> str:
         """A literal date, `days` after 1970."""
-        return f"CAST({self.text(_written(days, 'D'))} AS DATE)"
+        return f"CAST({self.text(written(days, 'D'))} AS DATE)"
 
     def is_nan(self, x: str) -> str:
         return f"{x} = {self.double(float('nan'))}"
@@ -143,7 +143,7 @@ class DuckDb(Dialect):
     }
 
     def moment(self, ticks: int, unit: str, zoned: bool) -> str:
-        at = _written(ticks, unit)
+        at = written(ticks, unit)
         kind = "TIMESTAMPTZ" if zoned else self.moments[unit]
         return f"CAST({self.text(at + ('+00' if zoned else ''))} AS {kind})"
 

@@ -134,8 +134,8 @@ POLICIES = [
     {"null": "code", "overflow": "clamp"},
     {"null": "code", "overflow": "code", "nan": "overflow"},
 ]
-QUICK = ("int64", "float32", "decimal128(9, 2)", "date32", "timestamp[us]", "string")
-"""The source types of the quick suite."""
+QUICK = ("int64", "float32", "decimal128(9, 2)", "timestamp[us]", "string")
+"""The source types of the quick suite, which has policies 1 to 3."""
 DROPPED = ("int64", "timestamp[us]")
 """The source types whose values are also dropped where they overflow."""
 TIMELY = ("days", "moments", "dates", "times", "zoned", "shift", "calendar", "spanned", "date")
