@@ -1,7 +1,7 @@
 """Numbers asked before a run: coverage and width of their 95 % intervals, by kind and shape.
 
     python -m bench.numbers_asked [--runs 200] [--kinds sum median ...] [--shapes ...] [--jobs 2]
-                                  [--constants | --shares] [--no-save]
+                                  [--constants | --shares | --zooms] [--no-save]
 
 Users are drawn (or taken from a file), their values encoded in exact integers, Gaussian noise is
 added, and the estimators of `fastdp.numbers` run as in a run. Every line is a kind of number, a
@@ -16,7 +16,8 @@ without a maximum are mostly withheld, and what is given has to cover all the sa
 Files (no constant was chosen on them; skipped where the package is missing): `randhie`, medical
 dollars of 5,912 people in up to five years (statsmodels), and `meps`, drug expenses of 10,391
 people (linearmodels). `--constants`: what other values of the tails' constants would give.
-`--shares`: what other shares of mu^2 would give numbers and take from rows.
+`--shares`: what other shares of mu^2 would give numbers and take from rows. `--zooms`: medians with
+other histograms.
 """
 
 from __future__ import annotations
@@ -38,7 +39,14 @@ from pathlib import Path
 
 import numpy as np
 
-from fastdp.numbers import allocation, asked_sums, group_estimates, tail_posterior, typed
+from fastdp.numbers import (
+    allocation,
+    asked_sums,
+    group_estimates,
+    quantile_zoom,
+    tail_posterior,
+    typed,
+)
 from fastdp.numbers.asking import NumberResult
 from fastdp.numbers.declared import Declared
 from fastdp.numbers.measure_numbers import measure_numbers
@@ -433,6 +441,39 @@ def compare_constants(options: argparse.Namespace) -> None:
         )
 
 
+ZOOMS: list[tuple[float, ...]] = [
+    (0.15, 0.3, 0.55),
+    (0.1, 0.15, 0.25, 0.5),
+    (0.1, 0.1, 0.2, 0.6),
+    (0.07, 0.13, 0.27, 0.53),
+    (0.05, 0.09, 0.15, 0.26, 0.45),
+    tuple(2**i / 31 for i in range(5)),
+]
+
+
+def zoomed_line(shares: tuple[float, ...], line: Line) -> dict:
+    """A line with other shares of the zooming histograms."""
+    before = quantile_zoom.SHARES
+    quantile_zoom.SHARES = shares
+    try:
+        return run_line(line)[0]
+    finally:
+        quantile_zoom.SHARES = before
+
+
+def compare_zooms(options: argparse.Namespace) -> None:
+    """Medians with other numbers and shares of zooming histograms."""
+    sizes = (200, 2400, 24_000)
+    shapes = ("log-normal 1", "gamma .5", "Weibull .5")
+    asked = [
+        (shares, Line("median", shape, users, 1.0, 0.2, options.runs, options.seed))
+        for users, shape, shares in product(sizes, shapes, ZOOMS)
+    ]
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for (shares, _), row in zip(asked, pool.map(zoomed_line, *zip(*asked, strict=True))):
+            print(f"{'/'.join(f'{share:.2g}' for share in shares):34} {show(row)}", flush=True)
+
+
 LISTS = (
     ["sum(amount)"],
     ["sum(amount)", "sum(amount) by month", "mean(amount)", "share of users where rows > 1"],
@@ -468,8 +509,12 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--constants", action="store_true")
     parser.add_argument("--shares", action="store_true")
+    parser.add_argument("--zooms", action="store_true")
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
+    if options.zooms:
+        compare_zooms(options)
+        return
     if options.shares:
         compare_shares()
         return
