@@ -213,6 +213,12 @@ class Run:
         options: dict[str, Any] = {"minus": minus, "over": over, "population": population}
         options["basis"] = basis
         about_users = asks_about_users(of)
+        period = self.schema.period
+        if about_users is not None and period is not None and period.only is None:
+            raise UsageError(
+                f"{of!r}: in this run a user is one user in one {period.length}, so nothing was "
+                f"released about people; ask a release of one {period.length} (docs/guide/series.md)"
+            )
         with reading_folder(self.out):
             users = about_users is not None
             of = of if about_users is None else about_users

@@ -234,6 +234,8 @@ def test_a_table_of_several_months_states_no_number_for_a_user(tmp_path):
     assert any("protected by k times mu" in note for note in run.privacy["notes"])
     assert any("habits from month to month" in text for text in run.privacy["not_protected"])
     assert fastdp.verify(run).user_epsilon is None
+    with pytest.raises(UsageError, match="a user is one user in one month"):
+        run.answer("count of users")
     words = " ".join(promise_words(promise(run.privacy)))
     assert "all of its records of one month" in words
     assert "habits from month to month, and whether the user is in the series at all" in words

@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -43,6 +44,22 @@ def test_any_number_of_partitions_gives_the_same(spark, partitions):
         assert counter.user_histogram(key, 1).tolist() == want.tolist()
     fixed = {"mechanism": "mst", "clip": 3, "schema": schema()}
     same(run(source, **fixed), run(frame, partitions=partitions, **fixed))
+
+
+@pytest.mark.parametrize("only", [None, "2026-02"])
+def test_user_months_are_the_same(spark, only):
+    """Pairs of a user and a month in Tokyo, and one month of them."""
+    numbers = np.arange(600)
+    hours = pa.array(np.datetime64("2026-01-01T00", "us") + numbers * np.timedelta64(4, "h"))
+    source = pa.table({"u": numbers % 7, "t": hours.cast(pa.timestamp("us", "UTC"))})
+    source = source.append_column("b", pa.array(numbers % 4))
+    source = source.append_column("c", pa.array(numbers // 3 % 3))
+    plain_schema = {"user": {"column": "u", "max_rows": 20}}
+    plain_schema["columns"] = {name: {"kind": "integer", "max": 3} for name in "bc"}
+    unit = {"kind": "user-period", "period": "month", "of": "t", "zone": "Asia/Tokyo", "only": only}
+    protected = fastdp.Schema.from_dict(plain_schema | {"unit": unit})
+    fixed = {"mechanism": "mst", "clip": 3, "schema": protected}
+    same(run(source, **fixed), run(spark.createDataFrame(source), partitions=3, **fixed))
 
 
 def test_key_selection_is_the_same(spark):
