@@ -238,7 +238,7 @@ def test_a_table_of_several_months_states_no_number_for_a_user(tmp_path):
         run.answer("count of users")
     words = " ".join(promise_words(promise(run.privacy)))
     assert "all of its records of one month" in words
-    assert "habits from month to month, and whether the user is in the series at all" in words
+    assert "habits from month to month, and whether the u is in the series at all" in words
     scores = fastdp.evaluate(months(), run, metrics=["tv1", "users"])
     assert scores["users"]["rows_per_user"]["truth"]["users"] == 40 * 14
 
