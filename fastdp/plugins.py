@@ -6,7 +6,8 @@ other modules of fastdp may change between versions.
 
 from .domain import Clique, Domain
 from .measurement import Measurement, Request
-from .mechanisms.base import Config, Job, Outcome, Outline, Planned
+from .mechanisms.base import Config, Job, Outcome
+from .mechanisms.plans import Outline, Planned, PlannedStep
 from .mechanisms.registry import MECHANISMS, Traits, mechanism
 from .mechanisms.shared.model_rows import ModelRows
 from .mechanisms.shared.planned_mechanism import PlannedMechanism
@@ -36,6 +37,7 @@ __all__ = [
     "Part",
     "Planned",
     "PlannedMechanism",
+    "PlannedStep",
     "Request",
     "Session",
     "Source",

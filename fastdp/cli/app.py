@@ -45,6 +45,7 @@ REGISTERED = (
 def synth(
     epsilon: str | None = None,
     data: list[str] | None = None,
+    source_kind: str | None = None,
     sql: str | None = None,
     out: str | None = None,
     private_dir: Path | None = None,
@@ -91,9 +92,10 @@ def synth(
     With --out s3://bucket/released/1 the run is made in the folder 1 here, then published there.
     """
     events.check_form(progress)
-    tables = linked_sources(data or [], schema, mechanism, engine)
+    named = source_kind is not None
+    tables = None if named else linked_sources(data or [], schema, mechanism, engine)
     files: list[str] = []
-    if engine != "spark":
+    if engine != "spark" and not named:
         files = list(data or ()) if tables is None else list(tables.values())
     common.check_paths(*files, public, schema=schema)
     from .._util.stores import is_store, shown
@@ -119,10 +121,13 @@ def synth(
         raise UsageError(
             "--engine spark needs DATA: files that Spark can see, or table:NAME of its catalog"
         )
-    source = None if engine == "spark" else tables or source_of(data or [], sql)
+    if named and engine == "spark":
+        raise UsageError("--source is not for --engine spark, which reads DATA itself")
+    source = None if engine == "spark" else tables or source_of(data or [], sql, source_kind)
     if out is None:
         if (
-            series is not None
+            named
+            or series is not None
             or tables
             or not data
             or data[0].startswith("table:")
@@ -131,8 +136,8 @@ def synth(
             raise UsageError("--out is required: it names the run folder")
         out = str(common.sibling_path(data[0], ".synthetic"))
     place = local_folder(out) if is_store(out) else Path(out)
-    if data and not tables and schema is None and domain is None and load(mechanism).schema is None:
-        schema = common.schema_beside(data[0])
+    if data and not named and not tables and schema is None and domain is None:
+        schema = None if load(mechanism).schema is not None else common.schema_beside(data[0])
     given |= {
         "schema": schema,
         "dialect": common.dialect_of(dialect),
@@ -187,10 +192,13 @@ def owner_command(tables: dict[str, str] | None, data: list[str], failed: "Faile
     return shlex.join(["fastdp", "evaluate", truth, str(failed.of), "--out", str(failed.file)])
 
 
-def source_of(data: list[str], query: str | None) -> Any:
-    """The source of a run: the named files, or the rows of the query."""
+def source_of(data: list[str], query: str | None, kind: str | None = None) -> Any:
+    """The source of a run: the named files, the rows of the query, or what a kind of source that is
+    named makes of DATA."""
     if (query is None) == (not data):
         raise UsageError("synth needs the private data: give DATA, or --sql with a select")
+    if kind is not None:
+        return common.named_source(kind, data)
     if query is None:
         return data if len(data) > 1 else data[0]
     from ..tables.sql import connect, sql as rows_of

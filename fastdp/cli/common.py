@@ -57,6 +57,15 @@ def check_paths(*data: str | None, schema: str | None = None) -> None:
             raise SchemaError(f"there is no schema file {schema!r}")
 
 
+def named_source(kind: str, data: Sequence[str]) -> Any:
+    """The source that `--source` names, of DATA as it is written; a plug-in is imported here."""
+    from ..tables.sources.source import source
+
+    if len(data) != 1:
+        raise UsageError(f"--source {kind}: expected one DATA, which the source reads as it likes")
+    return source(kind, data[0])
+
+
 def is_url(text: str) -> bool:
     """Whether it is a URL that does not name a file of this machine."""
     return scheme_of(local_path(text)) is not None

@@ -3,9 +3,18 @@ released."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 from ..errors import UsageError
-from .common import as_options, check_paths, dialect_of, emit, say, schema_beside
+from .common import (
+    as_options,
+    check_paths,
+    dialect_of,
+    emit,
+    named_source,
+    say,
+    schema_beside,
+)
 from .linked_options import truth_tables
 from .parser import command
 
@@ -51,6 +60,7 @@ def evaluate(
 @command("check")
 def check(
     data: list[str],
+    source_kind: str | None = None,
     schema: str | None = None,
     mechanism: str = "auto",
     dialect: str | None = None,
@@ -64,15 +74,17 @@ def check(
     Only for the owner of the data: it reads the true rows, charges no budget, and nothing it prints
     may be released. It writes no file except --out.
     """
-    check_paths(*data, schema=schema)
+    check_paths(*(data if source_kind is None else ()), schema=schema)
     from ..metrics.check import check as look
     from ..run.folder import whole_file
 
-    if schema is None:
+    if schema is None and source_kind is None:
         schema = schema_beside(data[0])
     if schema is None:
         raise UsageError("check needs --schema: the schema that the run will use")
-    source = data if len(data) > 1 else data[0]
+    source: Any = data if len(data) > 1 else data[0]
+    if source_kind is not None:
+        source = named_source(source_kind, data)
     style = dialect_of(dialect)
     report = look(source, schema, mechanism=mechanism, dialect=style, threads=threads)
     if out is not None:

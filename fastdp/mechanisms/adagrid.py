@@ -21,18 +21,22 @@ from ..measurement import Measurement, Request
 from ..queries import AdaGrid as GridQuery, Grid
 from ..release.gateway import Session
 from ..schema import Schema
-from .base import Config, Job, Outcome, Outline, Planned, Public, any_pair, whole_total
+from .base import Config, Job, Outcome, Public, whole_total
 from .limits.model_size import LargestModel, largest_forest, tree_size
 from .limits.size_limits import MAX_PAIR_CELLS
+from .plans import Outline, Planned, PlannedStep, any_pair
 from .registry import mechanism
 from .shared.merged_codes import merge
 from .shared.model_rows import ModelRows
-from .shared.one_ways import measure_ones, part_mu
+from .shared.one_ways import measure_planned, ones_step, part_mu
 from .shared.public_prior import PublicMarginals
 from .shared.screened_pairs import screen_pairs
 from .shared.spanning_tree import pair_shares, spanning_tree
-from .shared.user_histogram import measure_users, users_share
+from .shared.user_histogram import measure_users
 
+ONES = "1-ways to judge pairs by"
+CHOICE = "private choice of pairs"
+CHOSEN = "marginals of the chosen sets"
 LEAST_SHARE = 1e-6
 """The smallest `selection`: with less, a choice would be noise at any epsilon in use."""
 WAYS, MAX_OUTER_CELLS = 3, 200_000
@@ -40,8 +44,6 @@ WAYS, MAX_OUTER_CELLS = 3, 200_000
 RARE = 3.0
 """Values with noisy counts below this many standard errors are merged into one where pairs are
 compared."""
-
-
 MOST_TIMES = 1000
 """Most copies of one marginal. They are averaged, so copies only cost memory and draws: the noise
 of n copies with 1/n of the share each is that of one."""
@@ -114,30 +116,31 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def run(self, session: Session, job: Job) -> Outcome:
         users = measure_users(self, session, job)
-        outer, ones, left, about = self.choose(session, job, 1 - users.share)
+        outer, ones, left, about = self.choose(session, job, users.share)
         released: list[Measurement] = [*users.released, *ones]
-        sets = closure(session.domain, outer)
-        shares = self.shares(sets)
+        plan = Outline(tuple(self.rounds_of(session.domain, outer, left)))
         session.expect(outer)
 
         grids: dict[frozenset, Grid] = {}
         noisy: dict[frozenset, np.ndarray] = {}
-        for k in range(1, max(map(len, sets)) + 1):
-            now = [s for s in sets if len(s) == k]
-            for s in now:
-                grids[frozenset(s)] = grid_of(session.domain, s, grids, noisy, job.zeros.impossible)
-            asked = [(s, share) for s in now for share in [shares[s][0]] * shares[s][1]]
-            queries = {s: GridQuery(grids[frozenset(s)]) for s in now}
+        for number, step in enumerate(plan.steps):
+            for line in step.lines:
+                grids[frozenset(line.clique)] = grid_of(
+                    session.domain, line.clique, grids, noisy, job.zeros.impossible
+                )
             requests = [
-                Request(s, part_mu(session, left * share), queries[s]) for s, share in asked
+                Request(p.clique, part_mu(session, p.share), GridQuery(grids[frozenset(p.clique)]))
+                for p in step.lines
+                for _ in range(p.times)
             ]
-            answers = session.measure(requests, label=f"round {k}")
+            answers = session.measure(requests, label=step.label)
             released += answers
-            if k == 1 and not ones:
+            if number == 0 and not ones:
                 job.after_ones(answers)
-            for s in now:
-                of_this_set = [m for m in answers if m.clique == s]
-                noisy[frozenset(s)] = plausible(grids[frozenset(s)], of_this_set, self.threshold)
+            for line in step.lines:
+                own = frozenset(line.clique)
+                copies = [m for m in answers if m.clique == line.clique]
+                noisy[own] = plausible(grids[own], copies, self.threshold)
         ways = [m for m in released if m is not users.histogram]
         model = job.fit(
             session.domain, ways, zeros=job.zeros.impossible, **self.stopping(job.epsilon)
@@ -154,15 +157,16 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         )
 
     def choose(
-        self, session: Session, job: Job, left: float
+        self, session: Session, job: Job, taken: float
     ) -> tuple[Cliques, list[Measurement], float, dict]:
         """(outer marginals, 1-ways that were measured for the choice, share of mu^2 that is left,
         how public data was used, for the statement)."""
         if self.outer is not None:
-            return self.outer, [], left, {}
-        selection, rest = self.split(left)
-        for_ones, for_choice = pair_shares(selection)
-        ones = measure_ones(session, for_ones, label="1-ways to judge pairs by")
+            return self.outer, [], 1 - taken, {}
+        plan = self.steps(session.domain, taken, public=job.public is not None)
+        for_choice = plan.share(CHOICE)
+        rest = plan.share(CHOSEN)
+        ones = measure_planned(session, plan, ONES)
         job.after_ones(ones)
         public = PublicMarginals.of(job.prior)
         if public is None:
@@ -230,47 +234,41 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ) -> list[Planned]:
         """Without `outer`: every 1-way, and pairs of all sizes in place of the tree that the run
         will choose."""
-        left = 1 - users_share(self, public=public, user=user)
+        plan = self.outline(domain, public=public, user=user)
         if self.outer is not None:
-            return self.planned(domain, self.outer, left)
-        part = self.split(left)[1] / (2 * len(domain) - 1)
+            return list(plan.measurements)
+        part = plan.share(CHOSEN) / (2 * len(domain) - 1)
         return [*(Planned((a,), part, domain[a]) for a in domain), *any_pair(domain, part)]
 
-    def planned(self, domain: Domain, outer: Cliques, left: float) -> list[Planned]:
-        """A line for every set of the downward closure, with its share of mu^2."""
+    def rounds_of(self, domain: Domain, outer: Cliques, left: float) -> list[PlannedStep]:
+        """A round for each number of columns, with a line for every set of the downward closure."""
         sets = closure(domain, outer)
         shares = self.shares(sets)
-        own = [(s, *shares[s]) for s in sets]
-        return [
-            Planned(s, share * left, domain.cells(s), n, note=f"round {len(s)}")
-            for s, share, n in own
-        ]
+        rounds = []
+        for k in range(1, max(map(len, sets)) + 1):
+            label = f"round {k}"
+            own = [(s, *shares[s]) for s in sets if len(s) == k]
+            lines = [Planned(s, x * left, domain.cells(s), n, note=label) for s, x, n in own]
+            rounds.append(PlannedStep(label, sum(p.share * p.times for p in lines), tuple(lines)))
+        return rounds
 
-    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
-        taken = users_share(self, public=public, user=user)
-        charges = [("rows per user", taken)] if taken else []
-        if self.outer is None:
-            left = 1 - taken
-            for_pairs, for_sets = self.split(left)
-            for_ones, for_choice = pair_shares(for_pairs)
-            charges += [
-                ("private choice of pairs", for_choice),
-                ("marginals of the chosen sets", for_sets),
-            ]
-            notes = ("outer marginals: a spanning tree of pairs, chosen privately",)
-            if public:
-                notes = (
-                    (
-                        "outer marginals: a spanning tree of pairs, chosen privately, and"
-                        f" marginals of up to {WAYS} columns where the pairs of the public data are"
-                        " found to be right"
-                    ),
-                )
-            each = for_ones / len(domain)
-            ones = tuple(Planned((a,), each, domain[a], note="judging pairs") for a in domain)
-            return Outline(ones, tuple(charges), (), notes)
-        lines = tuple(self.planned(domain, self.outer, 1 - taken))
-        return Outline(lines, tuple(charges), tuple(maximal([p.clique for p in lines])))
+    def steps(self, domain: Domain, taken: float, *, public: bool = False) -> Outline:
+        left = 1 - taken
+        if self.outer is not None:
+            rounds = tuple(self.rounds_of(domain, self.outer, left))
+            sets = [line.clique for step in rounds for line in step.lines]
+            return Outline(rounds, tuple(maximal(sets)))
+        for_pairs, for_sets = self.split(left)
+        for_ones, for_choice = pair_shares(for_pairs)
+        note = "outer marginals: a spanning tree of pairs, chosen privately"
+        if public:
+            note += (
+                f", and marginals of up to {WAYS} columns where the pairs of the public data are"
+                " found to be right"
+            )
+        ones = ones_step(domain, for_ones, label=ONES, note="judging pairs")
+        steps = (ones, PlannedStep(CHOICE, for_choice), PlannedStep(CHOSEN, for_sets))
+        return Outline(steps, notes=(note,))
 
 
 def closure(domain: Domain, outer: Sequence[Sequence[str]]) -> list[Clique]:

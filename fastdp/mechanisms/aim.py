@@ -24,14 +24,15 @@ from ..model.marginals import marginals
 from ..privacy.gdp import range_epsilon_from
 from ..release.gateway import Session
 from ..schema import Schema
-from .base import Job, Outcome, Outline, Planned, whole_total
+from .base import Job, Outcome, whole_total
 from .limits.size_limits import MAX_PAIR_CELLS
+from .plans import Outline, Planned, PlannedStep
 from .registry import mechanism
 from .shared.bounded_model import BoundedModelConfig
 from .shared.merged_codes import Merged, merge
-from .shared.one_ways import NOISE, measure_ones, part_mu
+from .shared.one_ways import NOISE, measure_planned, ones_step, part_mu
 from .shared.screening import Structure
-from .shared.user_histogram import measure_users, users_share
+from .shared.user_histogram import measure_users
 from .shared.workload_weights import Workload, WorkloadItem
 
 MOST_COLUMNS = 24
@@ -112,7 +113,8 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         users = measure_users(self, session, job)
         rest = 1 - users.share
         rounds, first = self.spent_first(len(session.domain))
-        ones = measure_ones(session, rest * first)
+        plan = self.steps(session.domain, users.share)
+        ones = measure_planned(session, plan, "1-ways")
         job.after_ones(ones)
         merged = merge(
             session.domain, ones, self.rare, impossible=job.zeros.impossible, schema=session.schema
@@ -134,28 +136,28 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
             details={"rounds": [list(m.clique) for m in state.measured]},
         )
 
-    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
-        taken = users_share(self, public=public, user=user)
+    def steps(self, domain: Domain, taken: float, *, public: bool = False) -> Outline:
         rest = 1 - taken
-        _, first = self.spent_first(len(domain))
-        charges = [("rows per user", taken)] if taken else []
-        lines = [
-            Planned((a,), rest * first / len(domain), domain[a], note="1-ways") for a in domain
-        ]
-        left, count = rest * (1 - first), 2 * len(domain)
-        charges.append(("private choices", left * self.selection))
+        rounds, first = self.spent_first(len(domain))
+        left = rest * (1 - first)
+        count = 2 * len(domain)
         cells = min(math.prod(sorted(domain.values())[-2:]), MAX_PAIR_CELLS)
-        share = left * (1 - self.selection) / count
-        lines.append(Planned(("any", "set"), share, cells, count, "rounds", averaged=False))
+        measured = left * (1 - self.selection)
+        any_set = Planned(("any", "set"), measured / count, cells, count, "rounds", averaged=False)
         notes = ["the number of rounds is found in the run"]
         if not self.workload:
-            sets, rounds = len(self.closure(domain)), self.spent_first(len(domain))[0]
+            sets = len(self.closure(domain))
             notes.append(
                 f"each of up to {rounds:,} rounds compares {sets:,} sets of at most"
                 f" {self.width(domain)} columns with the model and fits up to {self.limit:,} cells;"
                 " cliquetree needs 3 rounds"
             )
-        return Outline(tuple(lines), tuple(charges), (), tuple(notes))
+        steps = (
+            ones_step(domain, rest * first),
+            PlannedStep("private choices", left * self.selection),
+            PlannedStep("rounds", measured, (any_set,)),
+        )
+        return Outline(steps, notes=tuple(notes))
 
 
 class _Rounds:

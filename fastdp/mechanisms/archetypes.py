@@ -18,9 +18,9 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from ..domain import Clique, Cliques, Domain, downward_closure
+from ..domain import Cliques, Domain, downward_closure
 from ..errors import UsageError
-from ..measurement import Measurement, Request
+from ..measurement import Measurement
 from ..model.table_ops import onto_simplex
 from ..privacy.calibrate import CLASSIC_EPSILON_MAX, mu_of_method
 from ..public.archetypes.model import PublicModel
@@ -28,16 +28,18 @@ from ..public.archetypes.options import DEFAULT_ARCHETYPES, Options, Step
 from ..release.gateway import Session
 from ..schema import Schema
 from ..userkeys import MostCommon
-from .base import Config, Job, Outcome, Outline, Planned, Public, Rows
+from .base import Config, Job, Outcome, Public, Rows
 from .limits.model_size import LargestModel, tree_size
+from .plans import Outline, Planned, PlannedStep
 from .registry import mechanism
 from .shared.model_rows import ModelRows
-from .shared.one_ways import estimate_total, part_mu
+from .shared.one_ways import estimate_total, measure_planned, part_mu
 
 SLACK = 2.0
 """The fit stops where the misfit exceeds what noise alone explains by at most this many standard
 deviations, so that a public distribution that already explains the answers is left unchanged."""
 
+REFINE = "marginals to refine by"
 NEEDS_PUBLIC = "archetypes need public data: give public="
 
 
@@ -122,9 +124,8 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         from ..public.archetypes.archetype_users import DealtRows
         from ..public.archetypes.prior import prior_model
 
-        sets, share = refine_sets(session.domain, how, tuple(public.prior))
-        mu = part_mu(session, share)
-        ways = session.measure([Request(s, mu) for s in sets], label="marginals to refine by")
+        step = refine_step(session.domain, how, tuple(public.prior))
+        ways = measure_planned(session, Outline((step,)), REFINE)
         prior = prior_model(session.domain, public.prior, threads=job.threads)
         # Mirror descent from the prior multiplies it by factors of measured cells and nothing else:
         # of all distributions with the same measured marginals, the result is the one nearest to
@@ -139,7 +140,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         if self.ids.source != "none":
             rows = dealt = DealtRows(rows, public, users, job.schema.max_rows_per_user, job.seed)
             owners = dealt.owners
-        details = {**details, "refined_by": [list(s) for s in sets]}
+        details = {**details, "refined_by": [list(line.clique) for line in step.lines]}
         return Outcome(rows, (*answers, *ways), model, owners=owners, details=details)
 
     def count_users(self, session: Session, public: PublicModel) -> list[Measurement]:
@@ -209,34 +210,37 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         prior = self.prior or (() if public is None else public.choose_outer())
         return tree_size(domain, [*prior, *(self.refine.measured or ())])
 
-    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
+    def users_share(self, *, public: bool, user: bool) -> float:
+        """Users are made before their rows: no histogram says how many rows they have."""
+        return 0.0
+
+    def steps(self, domain: Domain, taken: float, *, public: bool = False) -> Outline:
         names = ["archetype"] if self.trait is None else ["archetype", self.trait]
         shares = self.user_shares(trait=self.trait is not None)
-        charges = [(f"users per {name}", share) for name, share in zip(names, shares, strict=True)]
+        steps = [PlannedStep(f"users per {name}", x) for name, x in zip(names, shares, strict=True)]
         notes = [
             f"{self.archetypes or DEFAULT_ARCHETYPES} archetypes, at most {self.max_rows} rows"
         ]
         if not public:
             notes.append("public data is needed")
-        lines: tuple[Planned, ...] = ()
-        cliques = self.prior or (self.refine.measured if self.refine is not None else None)
-        if self.refine is not None and cliques:
-            sets, part = refine_sets(domain, self.refine, cliques)
-            lines = tuple(Planned(s, part, domain.cells(s), note="refine") for s in sets)
-        elif self.refine is not None:
-            charges.append(("marginals to refine by", self.refine.share))
-        shown = tuple(cliques or ()) if self.refine is not None else ()
-        return Outline(lines, tuple(charges), shown, tuple(notes))
+        if self.refine is None:
+            return Outline(tuple(steps), notes=tuple(notes))
+        cliques = self.prior or self.refine.measured
+        if cliques:
+            steps.append(refine_step(domain, self.refine, cliques))
+        else:
+            steps.append(PlannedStep(REFINE, self.refine.share))
+        return Outline(tuple(steps), tuple(cliques or ()), tuple(notes))
 
 
-def refine_sets(
-    domain: Domain, how: Refine, cliques: Sequence[Sequence[str]]
-) -> tuple[list[Clique], float]:
-    """(the marginals that are measured, the share of mu^2 of each)."""
+def refine_step(domain: Domain, how: Refine, cliques: Sequence[Sequence[str]]) -> PlannedStep:
+    """The marginals that the public model is refined by; all have the same share."""
     if how.measured is not None:
         sets = [domain.check(c) for c in how.measured]
     else:
         sets = [
             s for s in downward_closure([domain.check(c) for c in cliques]) if len(s) <= how.ways
         ]
-    return sets, how.share / len(sets)
+    each = how.share / len(sets)
+    lines = [Planned(s, each, domain.cells(s), note="refine") for s in sets]
+    return PlannedStep(REFINE, how.share, tuple(lines))

@@ -10,7 +10,6 @@ repeat it when it is resumed.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import combinations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import msgspec
@@ -28,6 +27,7 @@ from ..release.gateway import Session
 from ..schema import Schema
 from .limits import size_limits
 from .limits.structural_zeros import StructuralZeros, derived_hint
+from .plans import ROWS_PER_USER, Outline, Planned, PlannedStep, any_pair, users_share
 from .registry import Traits, names_where
 
 if TYPE_CHECKING:
@@ -38,10 +38,6 @@ if TYPE_CHECKING:
     from .limits.model_size import LargestModel
 
 Calibration = Literal["gdp", "classic-rdp", "classic-gaussian"]
-EVENLY = np.arange(1, 32, 2) / 32
-"""Places among the sizes of all pairs, of which `any_pair` takes its stand-ins."""
-
-
 LEAST_AMOUNT, MOST_AMOUNT, MOST_WHOLE = 1e-9, 1e9, 1 << 63
 """Numbers of a recipe are 0 or between these in size. Shares of mu^2 below 1e-9 would need noise
 that cannot be drawn, and weights beyond 1e9 make such shares of all others."""
@@ -202,9 +198,21 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
                 f"{self.name} cannot satisfy the schema's constraints ({listed}): {why}"
             )
 
-    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
-        """What a run would measure, from public facts alone."""
+    def steps(self, domain: Domain, taken: float, *, public: bool = False) -> Outline:
+        """The plan: every release with its share of mu^2, from public facts alone. `run` follows
+        it: what a step lists is measured as listed, and a step that chooses spends its share.
+        taken: the share of mu^2 that the histogram of rows per user costs before."""
         raise NotImplementedError
+
+    def users_share(self, *, public: bool, user: bool) -> float:
+        """The share of mu^2 of the histogram of rows per user."""
+        return users_share(self, public=public, user=user)
+
+    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
+        """What a run would measure: the histogram of rows per user, then the plan's steps."""
+        taken = self.users_share(public=public, user=user)
+        plan = self.steps(domain, taken, public=public)
+        return plan.after(PlannedStep(ROWS_PER_USER, taken)) if taken else plan
 
     def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
         """The largest model that the run may fit, from public facts alone; no model is built.
@@ -229,44 +237,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def run(self, session: Session, job: Job) -> Outcome:
         raise NotImplementedError
-
-
-class Planned(Struct, frozen=True):
-    """One line of a plan: `times` measurements of `clique`, each for a `share` of mu^2 (of epsilon
-    in a pure run); `averaged` unless they are of different marginals. `cap`: where set, users are
-    counted instead of rows, each in at most `cap` cells."""
-
-    clique: Clique
-    share: float
-    cells: int
-    times: int = 1
-    note: str = ""
-    cap: int | None = None
-    averaged: bool = True
-
-    @property
-    def weight(self) -> float:
-        """The share of mu^2 behind one answer: the sum over all copies that are averaged."""
-        return self.share * self.times if self.averaged else self.share
-
-
-def any_pair(domain: Domain, share: float) -> list[Planned]:
-    """Stand-ins for pairs that are chosen in the run, each with this share: sizes evenly spread
-    among those of all pairs."""
-    most = size_limits.MAX_PAIR_CELLS
-    cells = sorted(domain.cells(p) for p in combinations(domain, 2) if domain.cells(p) <= most)
-    picked = [cells[int(at * len(cells))] for at in EVENLY] if cells else []
-    return [Planned(("any", "pair"), share, c) for c in picked]
-
-
-class Outline(Struct, frozen=True):
-    """A mechanism's plan: measurements, other charges as (what, share of mu^2), and the cliques of
-    its model."""
-
-    measurements: tuple[Planned, ...]
-    charges: tuple[tuple[str, float], ...] = ()
-    cliques: tuple[Clique, ...] = ()
-    notes: tuple[str, ...] = ()
 
 
 class Public(Protocol):

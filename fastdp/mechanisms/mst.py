@@ -15,18 +15,22 @@ from ..domain import Clique, Cliques, Domain, Tables
 from ..measurement import Request
 from ..model.marginals import marginals
 from ..release.gateway import Session
-from .base import Config, Job, Outcome, Outline, Planned, Public, whole_total
+from .base import Config, Job, Outcome, Public, whole_total
 from .limits.model_size import LargestModel, largest_forest
 from .limits.size_limits import MAX_PAIR_CELLS
+from .plans import Outline, Planned, PlannedStep
 from .registry import mechanism
 from .shared.budget_split import divided_by
 from .shared.merged_codes import Merged, merge
-from .shared.one_ways import effective_cells, measure_ones, ones_shares, part_mu
+from .shared.one_ways import effective_cells, measure_planned, ones_step, part_mu
 from .shared.prior_screening import prior_notes
 from .shared.public_prior import PublicMarginals
 from .shared.screened_pairs import screen_pairs
 from .shared.spanning_tree import spanning_tree
-from .shared.user_histogram import divided, measure_users, users_share
+from .shared.user_histogram import divided, measure_users
+
+CHOICE = "private choice of the tree"
+PAIRS = "pairs"
 
 
 @mechanism(
@@ -60,9 +64,11 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def run(self, session: Session, job: Job) -> Outcome:
         users = measure_users(self, session, job)
-        one, choice, pair = self.split(len(session.domain), 1 - users.share)
+        plan = self.steps(session.domain, users.share, public=job.public is not None)
+        choice = plan.share(CHOICE)
+        pair = plan.share(PAIRS)
 
-        ones = measure_ones(session, one, weight=unit_weight)
+        ones = measure_planned(session, plan, "1-ways")
         job.after_ones(ones)
         public = PublicMarginals.of(job.prior)
         best = ones if public is None else public.ones(ones)
@@ -90,7 +96,7 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             parts_by_size(merged, measured, session.clip / part_mu(session, pair)) if pair else {}
         )
         requests = [Request(p, part_mu(session, pair * part)) for p, part in parts.items()]
-        pairs = session.measure(requests, label="pairs", recode=merged.codes) if requests else []
+        pairs = session.measure(requests, label=PAIRS, recode=merged.codes) if requests else []
 
         answers = [*merged.ones, *pairs, *(priors.measurements(pairs) if priors else ())]
         model = job.fit(merged.domain, answers, stop=self.stop, zeros=merged.zeros)
@@ -115,23 +121,20 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
         return largest_forest(domain, MAX_PAIR_CELLS, fixed)
 
-    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
-        taken = users_share(self, public=public, user=user)
+    def steps(self, domain: Domain, taken: float, *, public: bool = False) -> Outline:
         one, choice, pair = self.split(len(domain), 1 - taken)
-        charges = [("rows per user", taken)] if taken else []
-        shares = ones_shares(domain, one, unit_weight)
-        ones = tuple(Planned((a,), shares[a], domain[a], note="1-ways") for a in domain)
+        ones = ones_step(domain, one, unit_weight)
         if not pair:
-            return Outline(ones, tuple(charges))
-        charges.append(("private choice of the tree", choice))
+            return Outline((ones,))
         edges = len(domain) - 1
         cells = min(math.prod(sorted(domain.values())[-2:]), MAX_PAIR_CELLS)
-        pairs = Planned(("any", "pair"), pair / edges, cells, edges, "pairs", averaged=False)
+        any_pair = Planned(("any", "pair"), pair / edges, cells, edges, PAIRS, averaged=False)
         notes = ["the pairs are chosen privately, so the model's size is not known beforehand"]
         notes.append("larger pairs get more of the pairs' share")
         if public:
             notes.append("pairs that public data is found to explain are not measured")
-        return Outline((*ones, pairs), tuple(charges), (), tuple(notes))
+        steps = (ones, PlannedStep(CHOICE, choice), PlannedStep(PAIRS, pair, (any_pair,)))
+        return Outline(steps, notes=tuple(notes))
 
 
 def unit_weight(clique: Clique) -> float:

@@ -62,12 +62,13 @@ from ..users.rates import (
 )
 from ..users.user_choice import Choice
 from ..users.user_table import Marginal, PoolTable, pool_facts, released, user_facts
-from .base import Config, Job, Outcome, Outline, ignore_empty_columns
+from .base import Config, Job, Outcome, ignore_empty_columns
 from .cliquetree.clique_tree import CliqueTree
 from .limits.structural_zeros import StructuralZeros
+from .plans import ROWS_PER_USER, Outline, users_share
 from .shared.model_rows import GroupedRows, ModelRows, PoolRows
 from .shared.one_ways import part_mu
-from .shared.user_histogram import LABEL, measure_users, users_share
+from .shared.user_histogram import measure_users
 
 SHARES = {"agreement rates": 0.06, "number of rows": 0.023}
 SHARES |= {"rows without a user id": 0.002, "table of users": 0.03}
@@ -565,7 +566,7 @@ class _Users:
 
 def group_column(schema: Schema, of_users: bool) -> str:
     """The column of groups of users that a view has in addition to those of the schema."""
-    name = LABEL if of_users else GROUP
+    name = ROWS_PER_USER if of_users else GROUP
     while name in schema.domain:
         name += "_"
     return name

@@ -17,7 +17,7 @@ from ..schema import Schema, dtypes
 from ..schema.columns import Column
 from ..schema.kind_of_text import TEXT, VALUE_KINDS as KIND_NAMES
 from ..schema.pending import ANY, Pending
-from .cells import SURE
+from .noisy_cells import SURE
 
 PER_COLUMN, MOST_SHARE = 0.03, 0.2
 """Shares of the run's mu^2: what finding one private column costs, and the most that all may cost,

@@ -19,8 +19,9 @@ from ..schema.kinds.categorical import Categorical
 from ..schema.kinds.numeric import Numeric
 from ..schema.kinds.places import Places
 from ..schema.pending import Pending
-from .cells import Line, Span, agree
+from .cells import Line, Span
 from .domaincosts import CELL_NOISE, CROWDED, MOST_CELLS
+from .noisy_cells import agree
 
 Opener = Callable[[Schema], AbstractContextManager["Counter"]]
 """Opens an engine over the run's source, read by a schema."""

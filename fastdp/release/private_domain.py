@@ -50,8 +50,9 @@ from ..schema.pending import ANY, Pending
 from ..schema.within_bin import PRIVATE as MEASURED, Rank
 from ..userkeys import RowsPerUser
 from . import domaincosts as costs, sums
-from .cells import CALENDAR_CELLS, MOST_CALENDAR, SURE, Line, calendar, is_clock, step_of
+from .cells import Line
 from .domainsteps import DomainSteps
+from .noisy_cells import CALENDAR_CELLS, MOST_CALENDAR, SURE, calendar, is_clock, step_of
 from .partitions import Grid, line_of, listed, provisional, with_fields
 
 

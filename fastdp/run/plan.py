@@ -16,10 +16,10 @@ from ..answers.verdict import Verdict, judge
 from ..errors import ModelTooLargeError, UsageError
 from ..measurement import Clique
 from ..mechanisms import recipe as recipes
-from ..mechanisms.base import Config, Outline
+from ..mechanisms.base import Config
 from ..mechanisms.limits.model_size import LargestModel, check_size, tree_size
 from ..mechanisms.limits.structural_zeros import StructuralZeros, check_possible
-from ..mechanisms.shared.user_histogram import users_share
+from ..mechanisms.plans import Outline, users_share
 from ..mechanisms.usercounts.count_estimates import Noise
 from ..mechanisms.with_users import plan_charges, users_cost
 from ..numbers.stand_in import expected_widths
@@ -34,9 +34,9 @@ from ..privacy.clip import (
 )
 from ..public.data import PublicTable
 from ..release import domaincosts
-from ..release.cells import SURE
 from ..release.domaincosts import DomainCosts, keys_cap, keys_delta, users_needed
 from ..release.keyselect import remaining_delta
+from ..release.noisy_cells import SURE
 from ..schema import Schema
 from ..schema.linked_schema import is_linked
 from ..tables.sources.source import source_of

@@ -15,6 +15,7 @@ import pytest
 
 import fastdp
 from fastdp._util.registries import Registry
+from fastdp.cli import app
 from fastdp.errors import UsageError
 from fastdp.mechanisms.registry import MECHANISMS
 from fastdp.metrics.metric import METRICS
@@ -108,6 +109,26 @@ def test_a_run_with_a_mechanism_a_source_and_a_metric_from_outside(installed):
     assert [p["name"] for p in scores["plugins"]] == ["mode"]
     lines = fastdp.plan(SCHEMA, "star", epsilon=1.0, delta=1e-6, rows=400).lines
     assert [line.clique for line in lines] == [("a", "b")]
+
+
+def test_the_command_line_hands_its_data_to_a_source_by_name(installed):
+    """The run is that of the same call in Python; without the name, the archive is no table."""
+    packed = str(archive(installed))
+    schema = installed / "schema.toml"
+    SCHEMA.save(schema)
+    asked = ["-s", str(schema), "-e", "3", "-d", "1e-6", "-m", "mst", "--seed", "1", "--quiet"]
+    out = installed / "named"
+    app.main(
+        ["synth", packed, "--source", "zipped", *asked, "--sample-seed", "1", "--out", str(out)]
+    )
+    options = {"epsilon": 3.0, "delta": 1e-6, "schema": SCHEMA, "seed": 1, "sample_seed": 1}
+    same = fastdp.synthesize(rows(), "mst", **options)
+    assert fastdp.load(out).data.equals(same.data)
+    statement = json.loads((out / "privacy.json").read_text("utf-8"))
+    assert [p["name"] for p in statement["mechanism"]["plugins"]] == ["zipped"]
+    app.main(["check", packed, "--source", "zipped", "-s", str(schema), "--json"])
+    with pytest.raises(SystemExit):
+        app.main(["synth", packed, *asked, "--out", str(installed / "unnamed")])
 
 
 def test_nothing_of_a_plugin_is_imported_or_listed_unless_it_is_named(installed):

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from fastdp.privacy.clip import outstanding
-from fastdp.release import cells
-from fastdp.release.cells import CALENDAR_CELLS, Line, agree, calendar, extents
+from fastdp.release import cells, noisy_cells
+from fastdp.release.cells import Line
+from fastdp.release.noisy_cells import CALENDAR_CELLS, agree, calendar, extents
 from fastdp.release.partitions import Grid
 from fastdp.schema.kinds.numeric import Numeric
 from fastdp.schema.transforms import CLOCK_STEPS, MIDNIGHT
@@ -194,7 +195,7 @@ def test_cells_with_rows_are_those_of_the_smallest_runs_that_stand_out(counts, s
     assert (extents(counts, sigma) == alive).all()
     sums = itertools.accumulate(counts)
     beyond = [n for n, held in enumerate(sums) if held > few + min(20, sigma * math.sqrt(n + 1))]
-    assert cells.ahead(counts, sigma, few, 20) == (beyond[0] if beyond else 0)
+    assert noisy_cells.ahead(counts, sigma, few, 20) == (beyond[0] if beyond else 0)
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=9).filter(any), st.integers(0, 40))
@@ -340,7 +341,7 @@ def fewest_digits(counts, sigma, most):
     hides them."""
     for digits in range(len(counts) - 1):
         beyond, noise = sum(counts[digits + 1 :]), 3 * sigma * math.sqrt(len(counts) - 1 - digits)
-        if noise < most * sum(counts) and beyond < max(noise, cells.FEW * sum(counts)):
+        if noise < most * sum(counts) and beyond < max(noise, noisy_cells.FEW * sum(counts)):
             return digits
     return None
 
@@ -355,7 +356,7 @@ def calendar_range(counts, sigma, most):
             for i, (a, b) in enumerate(itertools.pairwise(CALENDAR_CELLS))
             if low <= a and b <= high + 1
         }
-        for low, high in cells.CALENDAR
+        for low, high in noisy_cells.CALENDAR
     }
     full = {}
     for (low, high), own in within.items():
@@ -367,7 +368,7 @@ def calendar_range(counts, sigma, most):
             alive
             and alive <= own
             and held > outstanding(len(counts)) * sigma
-            and upper >= cells.UPPER * held
+            and upper >= noisy_cells.UPPER * held
         ):
             full |= {(low, high): own} if high - low < most else {}
     for (low, high), own in full.items():
@@ -394,14 +395,14 @@ def test_what_is_decided_by_counts_follows_the_rules(counts, sigma, low, high, o
     """Digits, steps of times, clock times and ranges of the calendar, by plain words; the ranges at
     noise."""
     counts = np.array(counts, float)
-    assert cells.digits_of(counts, sigma) == fewest_digits(counts, sigma, cells.LOUD)
+    assert noisy_cells.digits_of(counts, sigma) == fewest_digits(counts, sigma, noisy_cells.LOUD)
     days = counts[0] - 3 * sigma > MIDNIGHT * sum(counts)
-    found = 0 if days else fewest_digits(counts, sigma, cells.LOUD_STEP)
-    assert cells.step_of(counts, sigma) == (1 if found is None else CLOCK_STEPS[found])
+    found = 0 if days else fewest_digits(counts, sigma, noisy_cells.LOUD_STEP)
+    assert noisy_cells.step_of(counts, sigma) == (1 if found is None else CLOCK_STEPS[found])
     total = sum(counts) + other
-    near = max(3 * sigma * more, cells.FEW * total)
-    clock = sum(sorted(counts)[-2:]) < total / 2 and other < near < cells.OTHERS * total
-    assert cells.is_clock(counts, other, sigma * more) == clock
+    near = max(3 * sigma * more, noisy_cells.FEW * total)
+    clock = sum(sorted(counts)[-2:]) < total / 2 and other < near < noisy_cells.OTHERS * total
+    assert noisy_cells.is_clock(counts, other, sigma * more) == clock
     rng = np.random.default_rng(high + 64 * low + 1)
     values = rng.integers(min(low, high), max(low, high) + 1, 4000) // rng.choice([1, 1, 2, 5])
     counts = np.histogram(values, CALENDAR_CELLS)[0] + np.rint(

@@ -12,7 +12,7 @@ import pytest
 
 import fastdp
 from fastdp.mechanisms.base import Ids
-from fastdp.mechanisms.shared.user_histogram import CLIP_SHARE
+from fastdp.mechanisms.plans import CLIP_SHARE
 from fastdp.privacy import clip as clip_rules, statement
 from fastdp.run.verify import inspect, verify
 from fastdp.schema import Schema

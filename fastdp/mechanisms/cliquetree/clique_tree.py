@@ -25,18 +25,26 @@ from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...release.gateway import Session
 from ...schema import Schema
-from ..base import Job, Outcome, Outline, Planned, Users, whole_total
+from ..base import Job, Outcome, Users, whole_total
 from ..limits import size_limits
+from ..plans import Outline, Planned, PlannedStep
 from ..registry import mechanism
 from ..shared import dependencies
 from ..shared.bounded_model import BoundedModelConfig
 from ..shared.halving import HalvingRule
 from ..shared.merged_codes import PAIR_CELLS, Merged, left_out_notes, merge
-from ..shared.one_ways import averaged, estimate_total, measure_ones, noise_ratio, ones_shares
+from ..shared.one_ways import (
+    averaged,
+    estimate_total,
+    measure_ones,
+    measure_planned,
+    noise_ratio,
+    ones_step,
+)
 from ..shared.prior_screening import prior_notes
 from ..shared.public_prior import PublicMarginals
 from ..shared.screening import ScreeningResult
-from ..shared.user_histogram import measure_users, users_share
+from ..shared.user_histogram import measure_users
 from ..shared.workload_weights import Workload, WorkloadItem
 from .budget_shares import Shares, shares
 from .tree_state import CliqueTreeState
@@ -118,19 +126,22 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
 
     def run(self, session: Session, job: Job) -> Outcome:
         users = measure_users(self, session, job)
-        columns = self.measure_columns(session, job, 1 - users.share)
+        columns = self.measure_columns(session, job, users.share)
         columns, state = self.decide_open_share(session, job, columns)
         for number in range(len(columns.plan.batches)):
             state.round(number)
         return self.finish(session, job, users, columns, state)
 
-    def measure_columns(self, session: Session, job: Job, rest: float) -> SingleColumns:
-        """Steps 1 and 3 of docs/explain/cliquetree.md: the 1-ways, for a part of `rest` of mu^2,
-        and columns that follow from others. Where noise would spoil them, the 1-ways are measured
-        twice."""
-        domain, wanted = session.domain, self.wanted(session.domain)
-        first = self.divided(domain, rest).ones
-        ones = measure_ones(session, first, weight=wanted.weight)
+    def measure_columns(self, session: Session, job: Job, taken: float) -> SingleColumns:
+        """Steps 1 and 3 of docs/explain/cliquetree.md: the 1-ways, and columns that follow from
+        others. Where noise would spoil them, the 1-ways are measured twice. taken: the share of
+        mu^2 that is spent."""
+        domain = session.domain
+        wanted = self.wanted(domain)
+        plan = self.steps(domain, taken, public=job.public is not None)
+        first = plan.share("1-ways")
+        ones = measure_planned(session, plan, "1-ways")
+        rest = 1 - taken
         rest += job.after_ones(ones) or 0.0
         named = {a for clique in [*wanted.named, *job.zeros.impossible] for a in clique} | job.given
         beside = dependencies.measured(session, ones, rest, first, named, self.limit)
@@ -138,13 +149,11 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         public, better = PublicMarginals.of(job.prior), beside.better(ones)
         best = better if public is None else public.ones(better)
         ratio = noise_ratio(best, estimate_total(better), math.sqrt(first / rest))
-        plan = self.divided(domain, rest, ratio, first).after_ones(first)
-        columns = SingleColumns(better, ones, beside, public, wanted, plan, ratio)
-        return (
-            columns.measured_again(session, plan.again, "1-ways again")
-            if plan.again > 0
-            else columns
-        )
+        left = self.divided(domain, rest, ratio, first).after_ones(first)
+        columns = SingleColumns(better, ones, beside, public, wanted, left, ratio)
+        if left.again > 0:
+            return columns.measured_again(session, left.again, "1-ways again")
+        return columns
 
     def decide_open_share(
         self, session: Session, job: Job, columns: SingleColumns
@@ -241,32 +250,29 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         workload = bool(self.reported_items(domain))
         return shares(len(domain), rest, noise, self.screening_rounds, workload, spent)
 
-    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
-        taken = users_share(self, public=public, user=user)
-        charges = [("rows per user", taken)] if taken else []
+    def steps(self, domain: Domain, taken: float, *, public: bool = False) -> Outline:
+        wanted = self.wanted(domain)
         rest = 1 - taken
-        if wide := dependencies.wide_pairs(
-            domain, {a for c in self.wanted(domain).named for a in c}, self.limit
-        ):
-            charges.append(("columns that follow from others", rest * dependencies.GUESS_SHARE))
-            rest -= charges[-1][1]
         plan = self.divided(domain, rest)
+        first = plan.ones
+        steps = [ones_step(domain, first, wanted.weight)]
+        wide = dependencies.wide_pairs(domain, {a for c in wanted.named for a in c}, self.limit)
+        if wide:
+            follow = rest * dependencies.GUESS_SHARE
+            steps.append(PlannedStep("columns that follow from others", follow))
+            plan = self.divided(domain, rest - follow, spent=first).after_ones(first)
         if plan.final:
-            charges.append(("distances of the finished model", plan.final))
+            steps.append(PlannedStep("distances of the finished model", plan.final))
         if plan.report:
-            charges.append(("errors of the workload", plan.report))
-        ones = ones_shares(domain, plan.ones, self.wanted(domain).weight)
-        lines = [Planned((a,), ones[a], domain[a], note="1-ways") for a in domain]
+            steps.append(PlannedStep("errors of the workload", plan.report))
+        screening = plan.screening * len(plan.batches)
         if plan.batches:
-            charges.append(
-                (f"{len(plan.batches)} screening rounds", plan.screening * len(plan.batches))
-            )
+            steps.append(PlannedStep(f"{len(plan.batches)} screening rounds", screening))
             cells = min(math.prod(sorted(domain.values())[-2:]), self.limit)
             count = 2 * len(domain)
-            pair = Planned(
-                ("any", "pair"), sum(plan.batches) / count, cells, count, "batches", averaged=False
-            )
-            lines.append(pair)
+            each = sum(plan.batches) / count
+            any_pair = Planned(("any", "pair"), each, cells, count, "batches", averaged=False)
+            steps.append(PlannedStep("batches", sum(plan.batches), (any_pair,)))
         notes = [
             (
                 "pairs and triples are chosen privately; the model has at most about"
@@ -280,12 +286,11 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
                 " given these"
             )
         if public and plan.batches:
-            most = plan.screening * len(plan.batches)
             notes.append(
-                f"up to {most:.1%} of mu^2, out of the batches' share, says where the public data"
-                " is right; what it explains is not measured"
+                f"up to {screening:.1%} of mu^2, out of the batches' share, says where the public"
+                " data is right; what it explains is not measured"
             )
-        return Outline(tuple(lines), tuple(charges), (), tuple(notes))
+        return Outline(tuple(steps), notes=tuple(notes))
 
 
 def released_tables(

@@ -11,6 +11,7 @@ from ...estimate.total import average
 from ...measurement import Measurement, Request
 from ...model.table_ops import onto_simplex
 from ...release.gateway import Session
+from ..plans import Outline, Planned, PlannedStep
 from .budget_split import divided_by
 
 NOISE = math.sqrt(2 / math.pi)
@@ -35,6 +36,26 @@ def ones_shares(
         return {a: share / len(domain) for a in domain}
     cells = {a: weight((a,)) * n for a, n in domain.items()}
     return {a: share * part for a, part in divided_by(cells).items()}
+
+
+def ones_step(
+    domain: Domain,
+    share: float,
+    weight: Callable[[Clique], float] | None = None,
+    label: str = "1-ways",
+    note: str = "1-ways",
+) -> PlannedStep:
+    """The step that measures every 1-way, for `share` of mu^2 in all (see `ones_shares`)."""
+    shares = ones_shares(domain, share, weight)
+    lines = [Planned((a,), own, domain[a], note=note) for a, own in shares.items()]
+    return PlannedStep(label, share, tuple(lines))
+
+
+def measure_planned(session: Session, plan: Outline, label: str) -> list[Measurement]:
+    """The answers to what a step of the plan lists, in its order."""
+    lines = plan.lines(label)
+    requests = [Request(p.clique, part_mu(session, p.share)) for p in lines for _ in range(p.times)]
+    return session.measure(requests, label=label)
 
 
 def measure_ones(

@@ -6,18 +6,20 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from ...domain import Clique, Domain
-from ...measurement import Request
 from ...release.gateway import Session
-from ..base import Config, Job, Outcome, Outline, Planned, whole_total
+from ..base import Config, Job, Outcome, whole_total
+from ..plans import Outline, Planned, PlannedStep
 from ..registry import Traits
 from .model_rows import ModelRows
-from .one_ways import part_mu
-from .user_histogram import measure_users, users_share
+from .one_ways import measure_planned
+from .user_histogram import measure_users
+
+MARGINALS = "marginals"
 
 
 class PlannedMechanism(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Measures a fixed list of marginals in one step, fits a model to them and draws rows of it. A
-    subclass writes `plan`; `outline` and `run` follow from it."""
+    subclass writes `plan`; its steps and `run` follow from it."""
 
     traits: ClassVar[Traits] = Traits(may_choose_clip=True)
 
@@ -32,18 +34,15 @@ class PlannedMechanism(Config, frozen=True, kw_only=True, forbid_unknown_fields=
         whole = sum(weights.values())
         return {domain.canonical(clique): left * w / whole for clique, w in weights.items()}
 
-    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
-        taken = users_share(self, public=public, user=user)
+    def steps(self, domain: Domain, taken: float, *, public: bool = False) -> Outline:
         shares = self.shares(domain, 1 - taken)
         lines = [Planned(c, share, domain.cells(c)) for c, share in shares.items()]
-        charges = (("rows per user", taken),) if taken else ()
-        return Outline(tuple(lines), charges, tuple(shares))
+        return Outline((PlannedStep(MARGINALS, 1 - taken, tuple(lines)),), tuple(shares))
 
     def run(self, session: Session, job: Job) -> Outcome:
         users = measure_users(self, session, job)
-        shares = self.shares(session.domain, 1 - users.share)
-        requests = [Request(c, part_mu(session, share)) for c, share in shares.items()]
-        answers = session.measure(requests, label="marginals")
+        plan = self.steps(session.domain, users.share)
+        answers = measure_planned(session, plan, MARGINALS)
         model = job.fit(session.domain, answers, zeros=job.zeros.impossible)
         total = whole_total(model.total * users.clip_correction, job.rows)
         return Outcome(

@@ -5,28 +5,9 @@ from collections.abc import Sequence
 from ...privacy.clip import PRIVATE, TV_PER_LOST_ROW, size_edges, unit_noise
 from ...release.gateway import Session
 from ...userkeys import RowsPerUser
-from ..base import Config, Ids, Job, Users
+from ..base import Config, Job, Users
+from ..plans import ROWS_PER_USER
 from .one_ways import part_mu
-
-LABEL = "rows per user"
-CLIP_SHARE = 0.02
-"""Share of mu^2 of the histogram of rows per user where only the clip is chosen from it."""
-
-
-def ids_share(ids: Ids, *, public: bool, user: bool) -> float:
-    """The share of mu^2 that ids cost: nothing without a user column, with public data, or where
-    none are wanted."""
-    private = ids.source == "private" or (ids.source == "auto" and not public)
-    return ids.share if user and private else 0.0
-
-
-def users_share(config: Config, *, public: bool, user: bool) -> float:
-    """The share of mu^2 of the histogram of rows per user. Ids and clip use the same one: the
-    larger share pays for both."""
-    share = ids_share(config.ids, public=public, user=user)
-    if user and config.clip == PRIVATE:
-        share = max(share, CLIP_SHARE if config.clip_share is None else config.clip_share)
-    return share
 
 
 def divided(left: float, shares: Sequence[float]) -> tuple[float, ...]:
@@ -43,8 +24,9 @@ def measure_users(
     has the histogram."""
     if job.users is not None:
         return job.users
-    user, public = session.schema.user is not None, job.public is not None
-    share = users_share(config, public=public, user=user)
+    user = session.schema.user is not None
+    public = job.public is not None
+    share = config.users_share(public=public, user=user)
     bound = session.schema.max_rows_per_user
     if not share or (bound is None and config.clip != PRIVATE):
         return Users()
@@ -52,8 +34,12 @@ def measure_users(
         planned = config.clip_criteria(session.domain, public=public)
         mu = part_mu(session, share)
         noise = unit_noise(part_mu(session, 1.0), ((p.cells, p.weight) for p in planned))
-        measured, choice = session.choose_clip(noise, mu=mu, label=LABEL, displaced=displaced)
+        measured, choice = session.choose_clip(
+            noise, mu=mu, label=ROWS_PER_USER, displaced=displaced
+        )
         return Users(measured, share, choice.clip_correction)
 
     key = RowsPerUser(size_edges(bound))
-    return Users(session.user_histogram(key, cap=1, mu=part_mu(session, share), label=LABEL), share)
+    return Users(
+        session.user_histogram(key, cap=1, mu=part_mu(session, share), label=ROWS_PER_USER), share
+    )

@@ -28,10 +28,11 @@ from ...queries import Binned
 from ...release.gateway import Session
 from ...schema import Schema
 from ...schema.constraints import Constraint
-from ..base import Config, Job, Outcome, Outline, Planned, Public, any_pair, whole_total
+from ..base import Config, Job, Outcome, Public, whole_total
 from ..limits.model_size import LargestModel, largest_forest, tree_size
 from ..limits.size_limits import MAX_PAIR_CELLS
 from ..limits.structural_zeros import StructuralZeros
+from ..plans import Outline, Planned, PlannedStep, any_pair
 from ..registry import mechanism
 from ..shared.code_compression import (
     Compression,
@@ -41,11 +42,16 @@ from ..shared.code_compression import (
     merge_rare,
 )
 from ..shared.merged_codes import ExpandedRows
-from ..shared.one_ways import part_mu
+from ..shared.one_ways import measure_planned, part_mu
 from ..shared.spanning_tree import spanning_tree
-from ..shared.user_histogram import divided, measure_users, users_share
+from ..shared.user_histogram import divided, measure_users
 from .affordable_cliques import affordable
 from .region import Region, column_of
+
+ROUND_1 = "round 1"
+ROUND_2 = "round 2"
+CHOICE = "private choice of pairs"
+TREE = "round 2, a spanning tree of pairs"
 
 
 class Marginal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -160,17 +166,16 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def run(self, session: Session, job: Job) -> Outcome:
         users = measure_users(self, session, job)
-        shares = self.split(session.domain, users.share)
+        plan = self.steps(session.domain, users.share)
 
-        asked = [Request((a,), part_mu(session, share)) for a, share in shares.first.items()]
-        ones = session.measure(asked, "round 1")
+        ones = measure_planned(session, plan, ROUND_1)
         job.after_ones(ones)
         compression, masks, inferred = self.compress(session.schema, ones, job.zeros.impossible)
         merged = [compression.measurement(m) for m in ones]
         zeros = compression.zeros(masks)
 
         full_zeros = StructuralZeros(masks, job.zeros.settled)
-        wanted, second = self.choose(session, compression, merged, shares, full_zeros)
+        wanted, second = self.choose(session, compression, merged, plan, full_zeros)
         weight = {m.clique: m.weight for m in wanted}
         limits = (self.max_marginal, self.limit)
         kept, dropped = affordable(compression.domain, list(weight), *limits, list(zeros), weight)
@@ -232,18 +237,20 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         session: Session,
         compression: Compression,
         ones: Sequence[Measurement],
-        shares: Shares,
+        plan: Outline,
         zeros: StructuralZeros,
     ) -> tuple[list[Marginal], float]:
         """(marginals of round 2, share of mu^2 for measuring them). Where no pair is chosen, single
         columns are measured again."""
         if self.round2 is not None:
-            return self.listed, shares.second
-        tree = spanning_tree(session, ones, shares.choice, compression.codes, zeros)
+            return self.listed, plan.share(ROUND_2)
+        choice = plan.share(CHOICE)
+        second = plan.share(TREE)
+        tree = spanning_tree(session, ones, choice, compression.codes, zeros)
         if pairs := [Marginal(clique=p) for p in tree if len(p) == 2]:
-            return pairs, shares.second
-        again = [Marginal(clique=(a,)) for a in compression.domain] if shares.second else []
-        return again, shares.second + shares.choice
+            return pairs, second
+        again = [Marginal(clique=(a,)) for a in compression.domain] if second else []
+        return again, second + choice
 
     def measure_round2(
         self,
@@ -254,7 +261,7 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ) -> list[Measurement]:
         parts = [(m, part_mu(session, part)) for m, part in marginal_shares(marginals, share)]
         requests = [Request(m.clique, mu, m.query(compression.domain)) for m, mu in parts]
-        return session.measure(requests, "round 2", recode=compression.codes) if requests else []
+        return session.measure(requests, ROUND_2, recode=compression.codes) if requests else []
 
     def check(self, schema: Schema) -> None:
         """UsageError naming field and column where the recipe does not fit the schema."""
@@ -286,32 +293,30 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ) -> list[Planned]:
         """The planned marginals, with pairs of all sizes in place of those that round 2 will
         choose."""
-        lines = list(self.outline(domain, public=public, user=user).measurements)
+        plan = self.outline(domain, public=public, user=user)
+        lines = list(plan.measurements)
         if self.round2 is None and len(domain) > 1:
-            shares = self.split(domain, users_share(self, public=public, user=user))
-            lines += any_pair(domain, shares.second / (len(domain) - 1))
+            lines += any_pair(domain, plan.share(TREE) / (len(domain) - 1))
         return lines
 
-    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
-        taken = users_share(self, public=public, user=user)
+    def steps(self, domain: Domain, taken: float, *, public: bool = False) -> Outline:
         shares = self.split(domain, taken)
-        charges = [("rows per user", taken)] if taken else []
-        lines = [
-            Planned((a,), share, domain[a], note="round 1") for a, share in shares.first.items()
-        ]
+        first = [Planned((a,), x, domain[a], note=ROUND_1) for a, x in shares.first.items()]
+        steps = [PlannedStep(ROUND_1, sum(shares.first.values()), tuple(first))]
+        second = []
+        for m, share in marginal_shares(self.listed, shares.second):
+            query = m.query(domain) if m.edges else None
+            cells = domain.cells(domain.check(m.clique)) if query is None else query.rows
+            second.append(Planned(m.clique, share, cells, note=ROUND_2))
+        if second:
+            steps.append(PlannedStep(ROUND_2, shares.second, tuple(second)))
+        if shares.choice:
+            steps += [PlannedStep(CHOICE, shares.choice), PlannedStep(TREE, shares.second)]
         merged = (
             f"values under {self.threshold:g} standard errors in round 1 are merged before round 2"
         )
         size = f"the model has at most {self.limit:,} cells: what would make it larger is left out"
-        notes = [f"{merged}; sizes are those before", size]
-        for m, share in marginal_shares(self.listed, shares.second):
-            query = m.query(domain) if m.edges else None
-            cells = domain.cells(domain.check(m.clique)) if query is None else query.rows
-            lines.append(Planned(m.clique, share, cells, note="round 2"))
-        if shares.choice:
-            charges.append(("private choice of pairs", shares.choice))
-            charges.append(("round 2, a spanning tree of pairs", shares.second))
-        return Outline(tuple(lines), tuple(charges), (), tuple(notes))
+        return Outline(tuple(steps), notes=(f"{merged}; sizes are those before", size))
 
 
 def normalised(weights: Sequence[float]) -> list[float]:

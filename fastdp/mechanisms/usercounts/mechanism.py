@@ -24,10 +24,11 @@ from ...release.gateway import Session
 from ...rows_per_user import RowsPosterior
 from ...schema import Schema
 from ...userkeys import Groups, RowsPerUser
-from ..base import Config, Job, Outcome, Outline, Planned, Public
+from ..base import Config, Job, Outcome, Public
 from ..limits.model_size import LargestModel
+from ..plans import Outline, Planned, PlannedStep, ids_share
 from ..registry import mechanism
-from ..shared.user_histogram import ids_share, size_edges
+from ..shared.user_histogram import size_edges
 from .count_estimates import Level, Noise, collapse, hierarchy, hold_back, round_to_total, to_total
 from .group_cells import Cells, codes_of, from_public, project, public_people, starts, whole_grid
 from .histogram_rows import EventRows, Histogram, TidyRows, wide
@@ -46,6 +47,9 @@ class Total(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def __post_init__(self):
         if not 0 <= self.share < 1:
             raise ValueError("share must be at least 0 and below 1")
+
+
+GROUPS = "users by group and T"
 
 
 @mechanism(
@@ -141,14 +145,16 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def run(self, session: Session, job: Job) -> Outcome:
         facts = {"public": job.public is not None, "user": job.schema.user is not None}
         people = self.people_share(**facts, bound=job.schema.max_rows_per_user)
-        share, level_shares = self.shares(people)
+        plan = self.steps(session.domain, people, public=facts["public"])
+        share = plan.share(GROUPS)
+        level_shares = self.shares(people)[1]
         whole = session.pure if self.pure else session.mu
         assert self.cap is not None and whole is not None, "a config is resolved before it runs"
         noise = Noise(self.pure, self.cap, whole)
         cells = self.query_set(job)
         groups, at, t = cells.groups()
 
-        users = noise.ask(session, cells.key, share, "users by group and T")
+        users = noise.ask(session, cells.key, share, GROUPS)
         sizes = rows_per_user(session, noise, people) if people else None
         released = [users] if sizes is None else [users, sizes]
         if self.method == "hierarchy":
@@ -253,23 +259,26 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return LargestModel(grid, True, (columns,))
         return LargestModel()
 
-    def outline(self, domain: Domain, *, public: bool = False, user: bool = True) -> Outline:
+    def users_share(self, *, public: bool, user: bool) -> float:
+        return self.people_share(public=public, user=user, bound=self.fixed_clip)
+
+    def steps(self, domain: Domain, taken: float, *, public: bool = False) -> Outline:
         columns = self.columns or tuple(domain)
-        people = self.people_share(public=public, user=user, bound=self.fixed_clip)
-        share, level_shares = self.shares(people)
+        share, level_shares = self.shares(taken)
         cells = domain.cells(columns) * self.largest_t
-        lines = [Planned(columns, share, cells, note="users by group and T", cap=self.cap)]
+        groups = Planned(columns, share, cells, note=GROUPS, cap=self.cap)
+        steps = [PlannedStep(GROUPS, share, (groups,))]
         for total, part in zip(self.totals or (), level_shares):
             if part:
                 cells = domain.cells(total.columns)
-                lines.append(Planned(total.columns, part, cells, note="users", cap=self.cap))
-        charges = (("rows per user", people),) if people else ()
+                line = Planned(total.columns, part, cells, note="users", cap=self.cap)
+                steps.append(PlannedStep(f"users by {', '.join(total.columns)}", part, (line,)))
         notes = ["Laplace noise (shares are of epsilon)" if self.pure else "Gaussian noise"]
         if public and self.cells != "full":
             notes.append(
                 "only the cells that public data names are asked about; there may be fewer"
             )
-        return Outline(tuple(lines), charges, (), tuple(notes))
+        return Outline(tuple(steps), notes=tuple(notes))
 
 
 def rows_per_user(session: Session, noise: Noise, share: float) -> Measurement:

@@ -1,0 +1,251 @@
+"""A table of noisy cells as a question sees it: which cells belong to which group, the numbers of
+their positions, and their errors."""
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import sparse
+
+from ..rows_per_user import last_bin
+from .best_linear import Table
+from .clipping import Z95
+from .facts import Facts
+from .inside_bins import Bins, sum_errors
+from .question import Question
+from .values import Numbers, numbers_of
+
+TAILS = 3.0
+"""Allowance for the sum of an outer bin, in standard errors of a row at its far end. Rows of a tail
+that do not stand out of the noise count as none (`release/sums`)."""
+
+
+@dataclass(eq=False)
+class Layout:
+    """A table as the question sees it: the first axes are those of `by`. `bounds`: rows may lie
+    anywhere in their bins, and intervals are as wide as that."""
+
+    facts: Facts
+    asked: Question
+    table: Table
+    bounds: bool = False
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Positions of each axis of `by`."""
+        return self.table.shape[: len(self.asked.by)]
+
+    @property
+    def count(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def others(self) -> range:
+        return range(len(self.asked.by), len(self.table.axes))
+
+    @cached_property
+    def exact(self) -> bool:
+        """Whether `where` selects whole cells."""
+        return all(
+            np.array_equal(self.along(i, "sure"), self.along(i, "touched")) for i in self.others
+        )
+
+    def along(self, axis: int, which: str) -> np.ndarray:
+        """What `where` selects along an axis: per position the expected `part`, or 1 if it selects
+        all codes (`sure`) or any (`touched`) of the position."""
+        name, codes, size = self.table.axes[axis], self.table.maps[axis], self.table.shape[axis]
+        selection = self.asked.where.get(name)
+        if selection is None:
+            return np.ones(size)
+        if which == "part":
+            weight = self.facts.weight(name)
+            return np.bincount(codes, weight * selection.part, size) / np.bincount(
+                codes, weight, size
+            )
+        chosen = np.bincount(codes, getattr(selection, which), size)
+        return (
+            chosen == np.bincount(codes, minlength=size) if which == "sure" else chosen > 0
+        ).astype(float)
+
+    def weights(self, which: str, numbers: np.ndarray | None = None) -> sparse.csr_array:
+        """Groups x cells: what `where` selects, times a number per position of the value's axis."""
+        rest: np.ndarray = np.ones(())
+        for axis in self.others:
+            along = self.along(axis, which)
+            if numbers is not None and self.asked.value is not None:
+                along = along * numbers if self.table.axes[axis] == self.asked.value.name else along
+            rest = np.multiply.outer(rest, along)
+        rest = rest.reshape(-1)
+        used = np.flatnonzero(rest)
+        columns = (np.arange(self.count)[:, None] * rest.size + used).reshape(-1)
+        ends = np.arange(self.count + 1) * used.size
+        shape = (self.count, self.table.x.size)
+        return sparse.csr_array((np.tile(rest[used], self.count), columns, ends), shape=shape)
+
+    def error(
+        self, w: sparse.csr_array, less: np.ndarray | None = None, kind: str = "count"
+    ) -> np.ndarray:
+        """Standard error of each row of `w`, from noise or from the model's misfit."""
+        return np.sqrt(self.table.variances(w, less)) * self.table.inflation.get(kind, 1.0)
+
+    def sampled(self, linear: sparse.csr_array, less: np.ndarray | None = None) -> np.ndarray:
+        """Standard error of numbers with these weights if the users of the table were drawn from a
+        population. Rows of one user are taken as alike, so it is an upper bound where they differ.
+        """
+        clip = self.facts.clipping
+        rows = clip.factor * np.maximum(self.table.x, 0.0)
+        total = max(float(rows.sum()), 1.0)
+        first, second = linear @ rows, linear.power(2) @ rows
+        if less is not None:
+            second = second - 2 * less * first + less * less * total
+            first = first - less * total
+        spread = np.maximum(second - np.square(first) / total, 0.0)
+        return np.sqrt(clip.cluster * spread) / clip.factor
+
+    def unknown(self, weights: sparse.csr_array) -> np.ndarray:
+        """Groups of which some cell has no estimate."""
+        if self.table.known is None:
+            return np.zeros(self.count, bool)
+        return (abs(weights) @ (~self.table.known).astype(float)) > 0
+
+    def numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """(low, middle, high, part) per position of the value's axis. The first three are the
+        least, expected and largest mean of its rows that have a number. The last is the expected
+        part of its rows that have one. It is 0 or 1 in all runs whose codes of nulls and of values
+        outside the domain stand apart from numbers. In others nothing bounds it."""
+        assert self.asked.value is not None
+        name = self.asked.value.name
+        axis = self.table.axes.index(name)
+        codes, size, numbers = (
+            self.table.maps[axis],
+            self.table.shape[axis],
+            numbers_of(self.asked.value),
+        )
+        if name in self.facts.sums and len(self.table.axes) == 1:
+            numbers = self._measured(numbers)
+        valid = numbers.valid
+        low, high = np.full(size, np.inf), np.full(size, -np.inf)
+        np.minimum.at(low, codes[valid], numbers.low[valid])
+        np.maximum.at(high, codes[valid], numbers.high[valid])
+        weight = np.where(valid, self.facts.weight(name), 0.0)
+        total = np.bincount(codes, weight, size)
+        middle = np.bincount(codes, weight * np.where(valid, numbers.middle, 0.0), size)
+        some = np.bincount(codes, valid, size) > 0
+        pure = np.bincount(codes, ~valid, size) == 0
+        every = np.bincount(codes, self.facts.weight(name), size)
+        part = np.where(some & ~pure, total / np.where(every > 0, every, 1.0), some)
+        low, high = np.where(some, low, 0.0), np.where(some, high, 0.0)
+        # A single number is not moved by the last bit of a quotient: its group would count as a
+        # bin.
+        return low, np.clip(middle / np.where(total > 0, total, 1.0), low, high), high, part
+
+    def standing_out(self, numbers: np.ndarray, part: np.ndarray) -> np.ndarray:
+        """1 for positions of the value's axis up to the largest number that stands out of the
+        noise, else 0. Its rows count together with those of the numbers next to it. Noise in the
+        count of a number is multiplied by the number. In a heavy tail, the noise of the largest
+        numbers exceeds the sum of all others many times."""
+        assert self.asked.value is not None
+        axis = self.table.axes.index(self.asked.value.name)
+        shape, size = self.table.shape, part.size
+        if (numbers[part > 0] < 0).any() or self.table.known is not None:
+            return np.ones(size)
+        cells = np.indices(shape)[axis].reshape(-1)
+        sums = sparse.csr_array(
+            (np.ones(cells.size), (cells, np.arange(cells.size))), shape=(size, cells.size)
+        )
+        order = np.argsort(np.where(part > 0, numbers, -math.inf), kind="stable")
+        order = order[np.count_nonzero(part == 0) :]
+        last = last_bin((sums @ self.table.x)[order], self.error(sums)[order])
+        out = np.ones(size)
+        out[order[last + 1 :]] = 0.0
+        return out
+
+    def moments(
+        self, numbers: np.ndarray, valid: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Rows that count and have a number, its mean, and the standard error that clipping causes
+        in it, of each group."""
+        rows, column = np.maximum(self.table.x, 0.0), self.asked.value
+        n, first, second = (self.weights("part", numbers**p * valid) @ rows for p in range(3))
+        mean, square = first / np.maximum(n, 1e-300), second / np.maximum(n, 1e-300)
+        off = self.facts.clipping.relative(
+            n / max(float(rows.sum()), 1.0), [column.name] if column else []
+        )
+        return n, mean, np.sqrt(np.maximum(square - mean**2, 0.0)) * off
+
+    @property
+    def released_means(self) -> bool:
+        """Whether the run released means inside the bins of the value, for all rows."""
+        return self.asked.value is not None and self.asked.value.name in self.facts.sums
+
+    def inside(
+        self, low: np.ndarray, middle: np.ndarray, high: np.ndarray, part: np.ndarray
+    ) -> np.ndarray | None:
+        """Standard error of the sum of each group from places inside bins; None where bounds are to
+        be used: where they are asked for, and where means of all rows were released. Bounds are
+        also used where `where` cuts bins, or rows without a number share a bin with others. The
+        interval is never wider than by the bound."""
+        mixed = bool(((part > 0) & (part < 1)).any())
+        whole = self.released_means and len(self.table.axes) == 1
+        if self.bounds or whole or mixed or not self.exact or np.array_equal(low, high):
+            return None
+        assert self.asked.value is not None
+        name = self.asked.value.name
+        axis = self.table.axes.index(name)
+        bins = Bins(low, middle, high, self._outer(axis))
+        if self.released_means:
+            every = np.bincount(self.table.maps[axis], self.facts.weight(name), len(low))
+            error = self._mean_noise(bins.width, bins.outer) / np.maximum(every, 1.0)
+            bins = Bins(low, middle, high, bins.outer, every, error)
+        clip = self.facts.clipping
+        rows = self._rows_by_bin(axis)
+        noise = float(np.sqrt(np.median(self.table.cell_variances())))
+        error = sum_errors(rows, bins, noise, max(clip.cluster / clip.factor, 1.0))
+        bound = np.maximum(rows, 0.0) @ np.maximum(high - middle, middle - low)
+        return np.minimum(error, bound / Z95)
+
+    def _rows_by_bin(self, axis: int) -> np.ndarray:
+        """Rows that `where` selects, [groups, positions of the axis]."""
+        rows = self.table.x.reshape(self.table.shape)
+        for other in reversed(self.others):
+            along = self.along(other, "part")
+            if other == axis:
+                shape = [1] * rows.ndim
+                shape[other] = -1
+                rows = rows * along.reshape(shape)
+            else:
+                rows = np.tensordot(rows, along, axes=(other, 0))
+        return rows.reshape(self.count, -1)
+
+    def _outer(self, axis: int) -> np.ndarray:
+        """Positions that hold the first or the last bin of the value's column."""
+        column = self.asked.value
+        assert column is not None
+        codes = self.table.maps[axis]
+        outer = np.zeros(self.table.shape[axis], bool)
+        outer[codes[[0, column.base - 1]]] = True
+        return outer
+
+    def _mean_noise(self, width: np.ndarray, outer: np.ndarray) -> np.ndarray:
+        """Noise of the released sums inside bins."""
+        assert self.asked.value is not None
+        noise = self.facts.sums[self.asked.value.name]
+        return noise * width * np.where(outer, TAILS, math.sqrt(0.5))
+
+    def _measured(self, numbers: Numbers) -> Numbers:
+        """The numbers with the means that the run released and limits from their noise. The limits
+        of all bins together are those of a sum at 95 %. Only for all rows: those of a group may lie
+        elsewhere in their bins. Beyond the outer edges, stretches with few rows were left out: see
+        `TAILS`."""
+        assert self.asked.value is not None
+        name = self.asked.value.name
+        gap = numbers.high - numbers.low
+        width = np.where(numbers.valid & np.isfinite(gap), gap, 0.0)
+        outer = np.arange(len(width)) % max(self.asked.value.base - 1, 1) == 0
+        noise = self._mean_noise(width, outer)
+        reach = Z95 * noise * (np.linalg.norm(noise) / max(float(noise.sum()), 1e-300))
+        reach /= np.maximum(self.facts.weight(name), 1.0)
+        low = np.where(width > 0, numbers.middle - reach, numbers.low)
+        high = np.where(width > 0, numbers.middle + reach, numbers.high)
+        return Numbers(np.maximum(low, numbers.low), numbers.middle, np.minimum(high, numbers.high))

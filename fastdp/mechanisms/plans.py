@@ -1,0 +1,105 @@
+"""The plan of a mechanism: its releases with their shares, stated once and then executed."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..domain import Clique, Domain
+from ..privacy.clip import PRIVATE
+from .limits import size_limits
+
+ROWS_PER_USER = "rows per user"
+"""The label of the histogram that user ids and the clip can come from."""
+CLIP_SHARE = 0.02
+"""Share of mu^2 of the histogram of rows per user where only the clip is chosen from it."""
+EVENLY = np.arange(1, 32, 2) / 32
+"""Places among the sizes of all pairs, of which `any_pair` takes its stand-ins."""
+
+
+class Planned(Struct, frozen=True):
+    """One line of a plan: `times` measurements of `clique`, each for a `share` of mu^2 (of epsilon
+    in a pure run); `averaged` unless they are of different marginals. `cap`: where set, users are
+    counted instead of rows, each in at most `cap` cells."""
+
+    clique: Clique
+    share: float
+    cells: int
+    times: int = 1
+    note: str = ""
+    cap: int | None = None
+    averaged: bool = True
+
+    @property
+    def weight(self) -> float:
+        """The share of mu^2 behind one answer: the sum over all copies that are averaged."""
+        return self.share * self.times if self.averaged else self.share
+
+
+class PlannedStep(Struct, frozen=True):
+    """One step of a plan: releases that have a label in common. share: of mu^2, in all. lines: what
+    it measures; empty where it measures no marginals, or where the run finds out which."""
+
+    label: str
+    share: float
+    lines: tuple[Planned, ...] = ()
+
+
+class Outline(Struct, frozen=True):
+    """A mechanism's plan: its steps, the cliques of its model, and what is known only in the
+    run."""
+
+    steps: tuple[PlannedStep, ...]
+    cliques: tuple[Clique, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def measurements(self) -> tuple[Planned, ...]:
+        """The lines of all steps."""
+        return tuple(line for step in self.steps for line in step.lines)
+
+    @property
+    def charges(self) -> tuple[tuple[str, float], ...]:
+        """(label, share of mu^2) of the steps without lines."""
+        return tuple((step.label, step.share) for step in self.steps if not step.lines)
+
+    def after(self, first: PlannedStep) -> Outline:
+        """The same plan, with one step before all others."""
+        return replace(self, steps=(first, *self.steps))
+
+    def lines(self, label: str) -> tuple[Planned, ...]:
+        """What the step of this label measures; empty if there is none."""
+        return next((step.lines for step in self.steps if step.label == label), ())
+
+    def share(self, label: str) -> float:
+        """The share of mu^2 of the step of this label; 0 if there is none."""
+        return next((step.share for step in self.steps if step.label == label), 0.0)
+
+
+def any_pair(domain: Domain, share: float) -> list[Planned]:
+    """Stand-ins for pairs that are chosen in the run, each with this share: sizes evenly spread
+    among those of all pairs."""
+    most = size_limits.MAX_PAIR_CELLS
+    cells = sorted(domain.cells(p) for p in combinations(domain, 2) if domain.cells(p) <= most)
+    picked = [cells[int(at * len(cells))] for at in EVENLY] if cells else []
+    return [Planned(("any", "pair"), share, c) for c in picked]
+
+
+def ids_share(ids: Any, *, public: bool, user: bool) -> float:
+    """The share of mu^2 that ids (`base.Ids`) cost: nothing without a user column, with public
+    data, or where none are wanted."""
+    private = ids.source == "private" or (ids.source == "auto" and not public)
+    return ids.share if user and private else 0.0
+
+
+def users_share(config: Any, *, public: bool, user: bool) -> float:
+    """The share of mu^2 of the histogram of rows per user, of a config (`base.Config`). Ids and clip
+    use the same one: the larger share pays for both."""
+    share = ids_share(config.ids, public=public, user=user)
+    if user and config.clip == PRIVATE:
+        share = max(share, CLIP_SHARE if config.clip_share is None else config.clip_share)
+    return share
