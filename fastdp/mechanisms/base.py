@@ -3,9 +3,7 @@
 
 A mechanism sees private data only through its `Session`. Everything else it is given (`Job`) is
 public or a service: public data, the size asked for, seeds of post-processing, threads, progress,
-and a `fit` that remembers its result so that a run that is interrupted after the fit does not
-repeat it when it is resumed.
-"""
+and `fit`. A fit is remembered, so that a resumed run does not repeat it."""
 
 from __future__ import annotations
 
@@ -85,14 +83,13 @@ class Ids(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Fields that every mechanism has.
 
-    `clip`: rows per user that count fully, or "private": the run chooses it from a noisy histogram
-    of rows per user, which costs `clip_share` of mu^2. None means "private" if the mechanism can
+    `clip`: rows per user that count fully. "private": the run chooses it from a noisy histogram of
+    rows per user, which costs `clip_share` of mu^2. None means "private" if the mechanism can
     choose, else the schema's bound; `max_rows` alone does not set the clip. `outputs`: also write
     the schema's extra columns, such as the day of the week. `max_cells`: the most cells of the
     model, checked before anything is reserved (None: `model.junction_tree.DEFAULT_MAX_CELLS`).
     `memory`: the same limit in bytes. `public_relabel`: columns of public data that are moved to
-    the schema's values, such as the year.
-    """
+    the schema's values, such as the year."""
 
     name: ClassVar[str] = ""
     traits: ClassVar[Traits] = Traits()
@@ -144,7 +141,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return self.clip if isinstance(self.clip, int) else None
 
     def limits_used(self) -> dict[str, Any]:
-        """The limits that hold, as the statement records them; a resumed run may have others as
+        """The limits that hold, as the statement records them. A resumed run may have others, as
         long as no step that was entered depended on them (`max_cells_steps`)."""
 
         cells = DEFAULT_MAX_CELLS if self.max_cells is None else self.max_cells
@@ -287,7 +284,7 @@ class Job(Struct, frozen=True):
     """What a mechanism is given besides the session.
 
     `after_ones`: the mechanism calls it with the noisy 1-ways right after it has measured them. It
-    raises `StoppedEarly` if the run should end there (`early_stop`), and returns the share of mu^2
+    raises `StoppedEarly` if the run should end there (`early_stop`). It returns the share of mu^2
     that it saves for the mechanism to spend (None: nothing). `users`: the histogram of rows per
     user, if it was measured before the mechanism runs. `given`: columns whose codes are known when
     rows are drawn, so that the model must contain them. `previous`: an earlier release of a series.
@@ -314,8 +311,8 @@ class Job(Struct, frozen=True):
 
 
 class Rows(Protocol):
-    """Synthetic rows in shards: shard i holds rows i * shard_rows up to the next shard or `total`,
-    and is the same whether or not the others are ever drawn. `shard` may be called from several
+    """Synthetic rows in shards. Shard i holds rows i * shard_rows up to the next shard or `total`.
+    It is the same whether or not the others are ever drawn. `shard` may be called from several
     threads at once. `columns`: which of the schema's columns the rows have, None: all that are
     modelled."""
 
@@ -338,9 +335,8 @@ class Outcome(Struct, frozen=True):
     of rows per user, where ids were to come from one; `owners(i)` gives the user numbers of shard i
     for mechanisms that make users first; `tables` are further results to be written next to the
     synthetic data. `counts(i)`: the rows are a histogram, and this is how many events each row of
-    shard i stands for (written as the column `count`); they then have no users. `dealer` deals the
-    rows to users that behave like users.
-    """
+    shard i stands for. They are written as the column `count`, and have no users. `dealer` deals
+    the rows to users that behave like users."""
 
     rows: Rows
     measurements: tuple[Measurement, ...] = ()
@@ -356,6 +352,6 @@ class Outcome(Struct, frozen=True):
 
 
 def whole_total(total: float, rows: int | None) -> int:
-    """The number of rows to make: as asked, else the estimated total rounded, at least 1: noise can
+    """The number of rows to make: as asked, else the estimated total rounded, at least 1. Noise can
     make the estimate of a small table negative, and an output without rows says nothing."""
     return max(1, round(float(total))) if rows is None else int(rows)

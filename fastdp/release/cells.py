@@ -10,10 +10,9 @@ values that a column may have: it knows their type and which of them are round n
     edges = line.bins(edges, counts, sigma, bins, span)    # equal counts; a frequent value is its own bin
 
 A cell is split at the multiples of a round step, and each multiple is a cell of its own. Steps are
-1, 2 and 5 times a power of ten; for times, minutes, hours and days. So a value that many rows have
-gets a cell of its own as soon as the steps are fine enough for it to be a multiple. Measured
-accuracy: docs/research/ranges.md.
-"""
+1, 2 and 5 times a power of ten; for times, minutes, hours and days. So a frequent value gets a cell
+of its own as soon as the steps are fine enough for it to be a multiple. Measured accuracy:
+docs/research/ranges.md."""
 
 from __future__ import annotations
 
@@ -43,14 +42,14 @@ MARGIN = 2
 """After the first partition, this many cells on either side of the cells with rows are counted
 again."""
 TRIM = 0.1
-"""Cells at an end are cut off while their joint count is at most TRIM * (all rows / number of bins)
-plus TAIL standard errors of that joint count."""
+"""Cells at an end are cut off while their joint count is small: at most TRIM * (all rows / number
+of bins) plus TAIL of its standard errors."""
 TAIL = 1.0
 """Standard errors: see TRIM."""
 LOST = 0.01
 """Where bins have means (`reach`), the most that is cut off at an end, as a share of the rows.
 Where noise is large, a wide bin is better than a cut through the bulk. Chosen of 0.005, 0.01 and
-0.02 on simulated columns of 4,000 to 1,000,000 rows at noises of 1.5 to 500 rows; without it up to
+0.02 on simulated columns of 4,000 to 1,000,000 rows at noises of 1.5 to 500 rows. Without it up to
 67 % of the rows were cut off."""
 MANY = 0.05
 """Where cells outside the span turn out to hold more than this share of the rows, they are counted
@@ -111,9 +110,9 @@ class Line(Struct, frozen=True):
 
     def first(self) -> Array:
         """The first partition, from public facts alone. Edges of numbers: zero, 1, 2 and 5 times
-        the powers of ten up to the ends of the type, and YEARS; of times: the years from 1900 to
-        2100, centuries before and after, and the ends of the type. Between public bounds also cells
-        of equal width."""
+        the powers of ten up to the ends of the type, and YEARS. Edges of times: the years from 1900
+        to 2100, centuries before and after, and the ends of the type. Between public bounds also
+        cells of equal width."""
         low, high = self.range()
         cuts = self._years() if self.family in ("date", "timestamp") else self._decades()
         if self.low is not None and self.high is not None:
@@ -161,7 +160,7 @@ class Line(Struct, frozen=True):
         return [v for v in values if low <= v < high]
 
     def split(self, low: float, high: float, parts: float) -> list[float]:
-        """Edges inside (low, high) that cut it into about `parts` parts: every round value is a
+        """Edges inside (low, high) that cut it into about `parts` parts. Every round value is a
         cell of its own, and so is every gap between two round values."""
         if not (math.isfinite(low) and math.isfinite(high)) or self.after(low) >= high:
             return []
@@ -292,8 +291,8 @@ class Line(Struct, frozen=True):
         return -1.0
 
     def _tidy(self, cuts: Sequence[float], edges: Array, atoms: set[float]) -> list[float]:
-        """The cuts, where a cut directly above a value (float lines only) is moved down onto that
-        value, unless the value is a bin of its own."""
+        """The cuts. One directly above a value (float lines only) is moved down onto that value,
+        unless the value is a bin of its own."""
         onto = {
             float(b): float(a)
             for a, b in pairwise(edges)
@@ -322,8 +321,8 @@ class Line(Struct, frozen=True):
         return [zero, self.after(zero)]
 
     def _atoms(self, cells: Array, mass: Array, sigma: float, bins: int) -> list[int]:
-        """Numbers of the one-value cells that become bins of their own: the largest counts first,
-        as long as these and one bin for each gap between them are at most `bins`."""
+        """Numbers of the one-value cells that become bins of their own. The largest counts come
+        first, as long as these and one bin for each gap between them are at most `bins`."""
         enough = max(SURE * sigma, ATOM * float(mass.sum()) / bins)
         ones = [
             int(i)

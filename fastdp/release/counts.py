@@ -93,8 +93,8 @@ def guessed(
     cells_of: Callable[[Clique], tuple[np.ndarray, np.ndarray]],
 ) -> np.ndarray:
     """For ordered pairs (A, B), the sum over the values of A of the largest count among their
-    cells, without cells that have a code to `skip`. `cells_of`: (cells, counts) of a pair in the
-    domain's order."""
+    cells. Cells that have a code to `skip` are left out. `cells_of`: (cells, counts) of a pair in
+    the domain's order."""
     out: dict[Clique, int] = {}
     for a, b in dict.fromkeys(domain.canonical(p) for p in pairs):
         filled, sums = cells_of((a, b))

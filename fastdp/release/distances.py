@@ -1,5 +1,5 @@
-"""The public side of vectors of which one user changes every entry by at most the clip: distances
-of marginals from a model (docs/explain/distances.md) and rows that can be guessed
+"""The public side of vectors of which one user changes every entry by at most the clip. They are
+distances of marginals from a model (docs/explain/distances.md) and rows that can be guessed
 (docs/explain/wide-pairs.md)."""
 
 from collections.abc import Mapping, Sequence
@@ -78,9 +78,8 @@ def plan_distances(
     """Noise of a vector of distances, from public facts alone.
 
     One user changes each distance by at most D = clip * SCALE. So the vector whose entry i is
-    scaled by c_i = w_i / sqrt(sum of w^2) changes by at most D in L2, and sigma_i = D / (mu c_i),
-    rounded up.
-    """
+    scaled by c_i = w_i / sqrt(sum of w^2) changes by at most D in L2. Hence sigma_i = D / (mu c_i),
+    rounded up."""
     cliques = tuple(domain.check(c) for c in cliques)
     if not cliques:
         raise UsageError(f"{label!r}: no candidates were given")
@@ -102,9 +101,8 @@ def plan_guesses(
 
     One user adds u(a, b) >= 0 to the weighted counts n(a, b), whole numbers, at most D = clip *
     SCALE in all. The sum over a of the largest n(a, b) then grows by at most the sum over a of the
-    largest u(a, b), so by 0 to D; the same holds for any part of the cells. The user may move all K
-    sums at once: L2 sensitivity D sqrt(K), sigma = D sqrt(K) / mu, rounded up.
-    """
+    largest u(a, b). So it grows by 0 to D; the same holds for any part of the cells. The user may
+    move all K sums at once: L2 sensitivity D sqrt(K), sigma = D sqrt(K) / mu, rounded up."""
     pairs = tuple(domain.check(p) for p in pairs)
     if not pairs or any(len(p) != 2 for p in pairs):
         raise UsageError(f"{label!r}: expected pairs of columns (A, B)")

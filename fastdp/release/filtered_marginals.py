@@ -38,9 +38,9 @@ class Filtered(Struct, frozen=True, eq=False):
 class FilterPlan(Struct, frozen=True, eq=False):
     """A filtered marginal with its noise: `size` cells, `sigma` and `threshold` in grid units.
 
-    The release is that of a marginal with Gaussian noise on every cell, of which only the cells
-    above a public threshold are kept: post-processing of a mu-GDP release. `noisy` draws from the
-    same distribution without drawing noise for empty cells that are dropped (proof:
+    The release is that of a marginal with Gaussian noise on every cell. Only the cells above a
+    public threshold are kept: post-processing of a mu-GDP release. `noisy` draws from the same
+    distribution without drawing noise for empty cells that are dropped (proof:
     docs/explain/wide-pairs.md)."""
 
     clique: Clique
@@ -91,8 +91,8 @@ class FilterPlan(Struct, frozen=True, eq=False):
 def plan_filtered(
     domain: Domain, clip: int, clique: Clique, mu: float, lifted: float, most: int, label: str
 ) -> FilterPlan:
-    """The plan of a filtered marginal, from public facts alone: with a threshold that, of all its
-    cells if they were empty, about `lifted` would pass, at least two standard deviations."""
+    """The plan of a filtered marginal, from public facts alone. If all its cells were empty, about
+    `lifted` would pass its threshold, which is at least two standard deviations."""
     from scipy.special import ndtri
 
     clique, cost = domain.check(clique), positive(mu, "mu")

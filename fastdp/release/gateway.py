@@ -1,9 +1,9 @@
 """The session: the only way from private data to numbers that may be released.
 
 A `Session` holds an engine that counts private rows, and a part of a reservation in a ledger.
-Whatever it gives back has been charged before it was counted, carries exact noise that covers its
-sensitivity to one user (checked in exact arithmetic), and is on disk, noisy, before the caller sees
-it. Guarantee and proof: docs/explain/bounds.md.
+Whatever it gives back has been charged before it was counted. It carries exact noise that covers
+its sensitivity to one user, checked in exact arithmetic. It is on disk, noisy, before the caller
+sees it. Guarantee and proof: docs/explain/bounds.md.
 
 Order of every call: check everything that is public; enter the step in the ledger (on disk); count;
 draw; store the noisy answers; return them. A step that was answered before an interruption returns
@@ -144,9 +144,8 @@ class Session:
         order.
 
         One user's rows of a view depend on that user's rows alone, so every guarantee of this class
-        holds for the view as it stands; where it has one row per user, with a clip of 1. Proof:
-        docs/explain/user-releases.md.
-        """
+        holds for the view as it stands. Where it has one row per user, the clip is 1. Proof:
+        docs/explain/user-releases.md."""
         if not 0 < share <= 1:
             raise UsageError(f"share: expected a share of mu^2 between 0 and 1, got {share!r}")
         engine, about, steps = self.__engine, dict(self.__about), self.__steps
@@ -227,9 +226,9 @@ class Session:
         epsilon: float | None = None,
         label: str,
     ) -> Measurement:
-        """Noisy number of users per key; each user counts in at most `cap` keys, once in each (with
-        `Agreement` and `Disagreement`, which take `mu` only: adds between -1 and 1 to each of
-        `key.numbers` keys).
+        """Noisy number of users per key. Each user counts in at most `cap` keys, once in each. With
+        `Agreement` and `Disagreement`, which take `mu` only, a user adds between -1 and 1 to each
+        of `key.numbers` keys.
 
         With `mu` Gaussian noise for L2 sensitivity sqrt(cap); with `epsilon` discrete Laplace noise
         of scale cap / epsilon, a pure release. In a run with unit "event" the unit is one user's
@@ -256,10 +255,9 @@ class Session:
         """Noisy sum over users of their vectors under the plan's encoding: one step of the ledger,
         mu-GDP.
 
-        Unit user, add or remove, whatever the number of rows: a user's vector follows from its own
+        Unit user, add or remove, whatever the number of rows. A user's vector follows from its own
         rows and has an L2 norm of at most sqrt(`plan.encoding.sensitivity2`) grid units. No clip is
-        needed. Guarantee and proof: docs/explain/numbers.md.
-        """
+        needed. Guarantee and proof: docs/explain/numbers.md."""
         planned = plan_vector(self.unit, plan, mu, label)
         size = planned.encoding.size
 
@@ -286,14 +284,13 @@ class Session:
         """Measure the histogram of rows per user and choose `clip` from it, once. Only for runs
         that were opened with a clip to be chosen.
 
-        Unit user, add or remove: one user with any number of rows is in one of the public bins up
-        to the schema's bound, so the L2 sensitivity is 1 and the histogram, one step of the ledger,
-        mu-GDP. The clip is post-processing of it and of public numbers (`noise`: of the planned
-        marginals, by `clip_rules.unit_noise`; `displaced`: one of
-        the constants `TV_PER_LOST_ROW` and `TV_PER_LOST_ROW_GROUPED` of `clip_rules`). Later
-        requests are chosen adaptively: each is as private as its own mu says at any clip, and all
-        compose to sqrt(sum of mu^2). Proof: docs/explain/bounds.md.
-        """
+        Unit user, add or remove. One user with any number of rows is in one of the public bins up
+        to the schema's bound, so the L2 sensitivity is 1. The histogram is one step of the ledger,
+        and mu-GDP. The clip is post-processing of it and of public numbers (`noise`: of the planned
+        marginals, by `clip_rules.unit_noise`; `displaced`: one of the constants `TV_PER_LOST_ROW`
+        and `TV_PER_LOST_ROW_GROUPED` of `clip_rules`). Later requests are chosen adaptively: each
+        is as private as its own mu says at any clip, and all compose to sqrt(sum of mu^2). Proof:
+        docs/explain/bounds.md."""
         steps = self.__steps
         if steps.clip is not None:
             raise PrivacyError(
@@ -327,12 +324,11 @@ class Session:
         step of the ledger.
 
         Score of clique i: weights[i] * (L1 distance in rows of the private marginal to estimates[i]
-        - penalties[i]). One user changes it by at most clip * weights[i]; probabilities are
+        - penalties[i]). One user changes it by at most clip * weights[i]. Probabilities are
         proportional to exp(epsilon * score / (2 * clip * largest weight)); charged as
         epsilon-bounded-range. Estimates, weights and penalties are public. `allowed`: the indices
         that may be selected (None: all). Calls that differ only in epsilon or `allowed` count the
-        data once. `recode`: as in `measure`.
-        """
+        data once. `recode`: as in `measure`."""
         codes, domain, recoding = self.__recoded(recode)
         plan = plan_selection(
             domain,
@@ -403,8 +399,8 @@ class Session:
         skip: Mapping[str, int] | None = None,
     ) -> Distances:
         """For ordered pairs (A, B), noisy numbers of rows that have the most frequent B among rows
-        of their A: one Gaussian vector, one step of the ledger, mu-GDP. `skip` (public): a code of
-        some columns whose rows are left out. Guarantee and proof: `plan_guesses`."""
+        of their A. It is one Gaussian vector, one step of the ledger, and mu-GDP. `skip` (public):
+        a code of some columns whose rows are left out. Guarantee and proof: `plan_guesses`."""
         codes, domain, recoding = self.__recoded(recode)
         plan = plan_guesses(domain, self.clip, pairs, skip or {}, mu, label)
 

@@ -1,14 +1,13 @@
 """Private release of the values that a column has, for columns without a public list of values.
 
-The list of values is itself a release, so it is measured before anything else, as a step of its own
+The list of values is itself a release. So it is measured before anything else, as a step of its own
 in the ledger, and the resulting schema serves every mechanism. Each user counts in at most
-`keys_per_user` values, the most frequent of their own rows, and adds 1 / sqrt(t) to each of t
+`keys_per_user` values, the most frequent of their own rows. They add 1 / sqrt(t) to each of t
 values: a vector of L2 norm 1. Only values that then have a user are candidates: their weighted
 counts get Gaussian noise, and those whose noisy count passes a threshold are kept. The candidates
-depend on the data: one user changes which values are candidates in at most `keys_per_user` places,
+depend on the data. One user changes which values are candidates in at most `keys_per_user` places,
 and with probability at most delta one of these passes. That delta is charged in addition to the
-noise (`accountant.Threshold`). Guarantee and proof: docs/explain/keys.md.
-"""
+noise (`accountant.Threshold`). Guarantee and proof: docs/explain/keys.md."""
 
 from __future__ import annotations
 
@@ -58,7 +57,8 @@ MOST_KEYS = scale.MAX_ROWS
 @dataclass(frozen=True, eq=False)
 class Keys:
     """The values that passed the threshold, in ascending order, with noisy weighted numbers of
-    users (float64; a user with t values weighs 1 / sqrt(t) in each); all of it may be released.
+    users. These are float64; a user with t values weighs 1 / sqrt(t) in each. All of it may be
+    released.
 
     `statement` says what the release cost. `apply` puts the values into a schema and says in the
     schema's provenance where they came from.
@@ -105,12 +105,11 @@ def select_keys(
     (epsilon, delta).
 
     schema: says which column holds the users (without one, each row is its own user) and the
-    column's type; its list of values is not looked at. threshold_share: part of delta that pays for
+    column's type. Its list of values is not looked at. threshold_share: part of delta that pays for
     the threshold, the rest for the noise. With a ledger, its data set must have been opened with
     `keys=`, a part of delta set aside. run: a name, by which an interrupted run can be resumed.
     seed: for tests only, fixes the noise. Empty values (null) are not keys; they follow the
-    schema's null policy.
-    """
+    schema's null policy."""
     _check_kind(schema, column)
     if not is_whole(keys_per_user, 1) or keys_per_user > MOST_KEYS_PER_USER:
         raise UsageError(
@@ -228,8 +227,8 @@ def threshold(width: float, cap: int, delta: float) -> int:
 
 
 def weight(values: int) -> int:
-    """What a user adds to each of this many values, in grid units: at most SCALE / sqrt(values), so
-    that the squares add up to at most SCALE^2."""
+    """What a user adds to each of this many values, in grid units. It is at most SCALE /
+    sqrt(values), so that the squares add up to at most SCALE^2."""
     return math.isqrt(SCALE * SCALE // values)
 
 
@@ -273,12 +272,12 @@ def count_keys(
 ) -> tuple[list, np.ndarray]:
     """(values, int64 weighted users of each in grid units, all at least 1): PRIVATE, both.
 
-    A user counts in the `cap` values that most of their rows have, of equally frequent ones in
-    those with the smallest hash of (user's id value, value), and adds `weight(t)` to each where
-    they count in t values. So what one user adds depends on that user's rows alone. A value in
-    which no user counts is not returned: it must not get noise, since one user may bring any number
-    of such values (docs/explain/keys.md, step 3). Rows whose value is `known` (public) are left
-    out. `places`: see `keys_of`. source: rows, or an engine that counts them (`KeySource`).
+    A user counts in the `cap` values that most of their rows have. Of equally frequent ones, those
+    with the smallest hash of (user's id value, value) are taken. A user who counts in t values adds
+    `weight(t)` to each. So what one user adds depends on that user's rows alone. A value in which
+    no user counts is not returned. It must not get noise, since one user may bring any number of
+    such values (docs/explain/keys.md, step 3). Rows whose value is `known` (public) are left out.
+    `places`: see `keys_of`. source: rows, or an engine that counts them (`KeySource`).
     """
     if isinstance(source, KeySource):
         found, sizes, people = source.users_by_value(schema, name, dtype, cap, known, places)
@@ -370,8 +369,8 @@ def _batches(
 
 
 def keys_of(array: pa.Array, dtype: str, places: int | None = None) -> pa.Array:
-    """Values as text (large_string) or whole numbers (int64); null if a value is neither (bytes
-    that are not UTF-8 are not text: their rows have no listed value, as when they are encoded). No
+    """Values as text (large_string) or whole numbers (int64); null if a value is neither. Bytes
+    that are not UTF-8 are not text: their rows have no listed value, as when they are encoded. No
     value raises, and what one of them becomes never depends on the others. `places`: numbers with
     at most so many decimals, as whole numbers of units of the last one."""
     t = pa.types

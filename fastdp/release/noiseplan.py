@@ -44,10 +44,10 @@ WEIGHT_UNITS = 1 << 10
 
 TINY = 1e-300
 LEAST_COLUMNS, PARTS_PER_COLUMN = 8, 16
-"""The noise of any step of a run is taken to be at most this many times its columns (at least
-LEAST_COLUMNS) the noise of one marginal measured with the whole budget: 16 n covers distances of
-all pairs of n columns in a screening round of `cliquetree`, the largest noise of all mechanisms, by
-a factor of 3 (8 columns) to 2 (300)."""
+"""The noise of any step of a run is bounded by this times its columns (at least LEAST_COLUMNS)
+times the noise of one marginal measured with the whole budget. The largest noise of all mechanisms
+is that of distances of all pairs of n columns in a screening round of `cliquetree`. 16 n covers it
+by a factor of 3 (8 columns) to 2 (300)."""
 
 
 def check_affordable(clip: int, cap: Event, columns: int) -> None:
@@ -103,9 +103,9 @@ def plan_marginal(
     `rebuilt`: queries rebuilt before, for reuse.
 
     A user's rows weigh at most clip * SCALE in all, so the weighted cell vector they add has L1
-    norm at most that; every column of the scaled query has L2 norm at most 1 (checked here,
-    exactly), so by the triangle inequality the scaled answers change by at most clip * SCALE in L2.
-    """
+    norm at most that. Every column of the scaled query has L2 norm at most 1, which is checked here
+    exactly. So, by the triangle inequality, the scaled answers change by at most clip * SCALE in
+    L2."""
     clique, mu, query = domain.check(request.clique), float(request.mu), request.query
     cells = domain.cells(clique)
     coef2, rows = None, cells
@@ -303,8 +303,8 @@ def score_grid(domain: Domain, clique: Clique, estimates: Mapping, label: str) -
 
 
 def l1_distance(counts: np.ndarray, grid: np.ndarray) -> int:
-    """The L1 distance of a marginal from an estimate, both int64 in units of 1/SCALE rows; cut off
-    at SCORE_LIMIT, which cannot raise how much one user changes it."""
+    """The L1 distance of a marginal from an estimate, both int64 in units of 1/SCALE rows. It is
+    cut off at SCORE_LIMIT, which cannot raise how much one user changes it."""
     return min(SCORE_LIMIT, int(np.abs(counts.reshape(-1) - grid).sum(dtype=np.int64)))
 
 

@@ -1,5 +1,6 @@
 """What noisy counts say of a column: where rows are, whether its numbers fill a range of the
-calendar, are clock times, on which step times lie, and how many digits numbers have.
+calendar or are clock times. They also say on which step times lie, and how many digits numbers
+have.
 
 Everything here is post-processing of released counts and of public facts. A partition is an
 increasing array of edges; cell i holds the values in [edges[i], edges[i+1]).
@@ -19,8 +20,8 @@ Array = np.ndarray
 SURE = 3.0
 """The noisy count of such a value must also be at least this many standard errors."""
 FEW = 0.01
-"""Share of the rows that may have more digits after the point than the column is written with, or
-lie on a finer step of the clock."""
+"""Share of the rows that may have more digits than the column is written with, or lie on a finer
+step of the clock."""
 LOUD = 0.2
 """Digits are decided only where their noise is less than this share of the rows."""
 LOUD_STEP = 0.5

@@ -16,8 +16,8 @@ LEAST_ONES = 0.1
 """The smallest share of mu^2 that the first measurement of the 1-ways gets."""
 MOST_FIRST = 0.55
 """The largest share of mu^2 that 1-ways get before the first screening round. A second measurement
-may raise their share to this: of n columns to (n - 1) / (n + 1), if that is less, since a 1-way
-serves n - 1 pairs."""
+may raise their share to this. For n columns it is at most (n - 1) / (n + 1), since a 1-way serves n
+- 1 pairs."""
 MOST_ONES = 0.75
 """The largest share of mu^2 that 1-ways get in all. They are measured once more after the first
 screening round, as far as pairs do not account for the columns anyway (`screening.accounted`)."""
@@ -48,9 +48,9 @@ WORKLOAD_BATCHES = BATCHES | {3: (0.2, 0.3, 0.5)}
 
 
 class Shares(Struct, frozen=True):
-    """Shares of mu^2: for the 1-ways, for measuring them `again`, for measuring them once more
-    after the first screening round (`open`), for each `screening` round, for the batch after each,
-    for the `report` on a workload's items, and for `final` distances of the finished model."""
+    """Shares of mu^2. `ones`: the 1-ways; `again`: measuring them again; `open`: once more after
+    the first screening round. `screening`: each screening round; `batches`: the batch after each.
+    `report`: errors of a workload's items; `final`: distances of the finished model."""
 
     ones: float
     again: float
@@ -61,7 +61,7 @@ class Shares(Struct, frozen=True):
     final: float = 0.0
 
     def after_ones(self, spent: float) -> Shares:
-        """The shares once the 1-ways have cost `spent`: what was planned for them beyond it goes to
+        """The shares once the 1-ways have cost `spent`. What was planned for them beyond it goes to
         the batches, or, without any, to measuring them again."""
         more = self.ones - spent
         if not self.batches:
@@ -71,7 +71,7 @@ class Shares(Struct, frozen=True):
 
     def decided(self, part: float) -> Shares:
         """The shares once the first screening round says which `part` of the columns pairs account
-        for: that part of `open` goes to the batches, each in proportion; all else stays."""
+        for. That part of `open` goes to the batches, each in proportion; all else stays."""
         moved = self.open * part / math.fsum(self.batches)
         return replace(
             self,

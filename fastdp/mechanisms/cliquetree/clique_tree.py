@@ -5,7 +5,7 @@ Then follow two or three screening rounds. A round releases, as one Gaussian vec
 candidate's marginal is from the current model (L1, in rows). From these distances a batch of
 candidates is chosen and measured, and the model is fitted again. The first batch is a forest of
 pairs. Later batches are chosen greedily by gain, as long as the junction tree stays within a limit
-that grows tenfold from round to round; triples inside the model's own cliques, which cost no cells,
+that grows tenfold from round to round. Triples inside the model's own cliques cost no cells, and
 are candidates too. The arithmetic of a batch is in `shared/screening.py`;
 docs/explain/cliquetree.md says where the constants come from."""
 
@@ -296,8 +296,9 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
 def released_tables(
     merged: Merged, distances: Mapping[Clique, tuple[float, float]]
 ) -> dict[str, pa.Table]:
-    """What is written next to the rows: which codes were merged, and how far the finished model is
-    from sets of columns that were not measured (L1, in rows that count)."""
+    """What is written next to the rows: which codes were merged, and distances of the finished
+    model. The distances are from sets of columns that were not measured (L1, in rows that
+    count)."""
     out = {"codes": merged.compression.table()} if merged.codes else {}
     if distances:
         values, errors = map(of_numpy, np.array(list(distances.values()), np.float64).T)

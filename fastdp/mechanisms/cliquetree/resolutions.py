@@ -2,9 +2,9 @@
 
 A pair of columns with many codes each has so many cells that its noise exceeds what the pair would
 tell. The same pair over fewer groups of neighbouring codes may still be worth measuring. The number
-of groups is chosen such that the noise of a pair of grouped columns costs a fixed part of all rows;
-groups hold about equally many rows by the noisy 1-ways. A grouped marginal is a partition of the
-rows like the plain one and has the same sensitivity, and so has its distance from the model
+of groups is chosen such that the noise of a pair of grouped columns costs a fixed part of all rows.
+Groups hold about equally many rows by the noisy 1-ways. A grouped marginal is a partition of the
+rows like the plain one and has the same sensitivity. So has its distance from the model
 (docs/explain/distances.md). Everything here is a function of released numbers and public facts."""
 
 import math
@@ -39,8 +39,8 @@ def group_count(total: float, sigma: float) -> int:
 
 
 def ordered(merged: Merged, schema: Schema) -> dict[str, np.ndarray]:
-    """Of every column that has an order, the merged codes that have no place in it: those of rare
-    values, of nulls and of values outside the domain."""
+    """For every column with an order, the merged codes that have no place in it. They are those of
+    rare values, of nulls and of values outside the domain."""
     out = {}
     for a, column in schema.columns.items():
         if a in merged.domain and not column.is_text:
@@ -80,8 +80,8 @@ def neighbour_groups(
 ) -> np.ndarray:
     """Code -> group: about `count` groups of neighbouring codes with equally many rows. A code
     without neighbours (`alone`) has a group of its own if it holds more than half as many rows as a
-    group; else it joins the last group. Codes without a number (`blank`, a part of `alone`) join a
-    group of their own instead."""
+    group. Otherwise it joins the last group. Codes without a number (`blank`, a part of `alone`)
+    join a group of their own instead."""
     rows = np.maximum(np.asarray(rows, np.float64), 0)
     body = np.flatnonzero(~alone)
     mass = max(float(rows[body].sum()), 1e-9)
@@ -97,7 +97,7 @@ def neighbour_groups(
 
 class ModelCodes(Struct, frozen=True, eq=False):
     """The codes that the model has. As long as all marginals of a column are measured over groups,
-    the column is in the model over these `groups` (merged code -> group): rows inside a group
+    the column is in the model over these `groups` (merged code -> group). Rows inside a group
     follow the 1-way in either case, and a smaller model has room for more marginals."""
 
     merged: Merged
@@ -152,8 +152,8 @@ def removed(distance: float, between: float, noise: float) -> float:
     """What measuring a pair over groups takes off its distance over all codes, of which `between`
     lies between groups; `noise`: the error that noise causes between groups.
 
-    Deviations of the model within groups (which groups leave) and between groups (which they
-    remove, and noise adds) are about independent, so squares add up: sqrt(distance^2 - between^2 +
-    noise^2) is left."""
+    Groups leave deviations of the model within them; they remove those between them, and noise adds
+    some. These are about independent, so squares add up: sqrt(distance^2 - between^2 + noise^2) is
+    left."""
     between = min(max(between, 0.0), max(distance, 0.0))
     return distance - math.sqrt(distance**2 - between**2 + noise**2)

@@ -49,10 +49,10 @@ FIRST_GAIN, LATER_GAIN = 0.0, 2.0
 """Least gain of a candidate in the first and in later rounds, in standard deviations of the round's
 noise. The first was also chosen on generated tables of 4 columns and 300 rows."""
 CHEAP = 0.25
-"""In the last round, a candidate that others seem to explain is measured nevertheless if its noise
-costs less than this part of its distance: no later round could tell that they did not. Chosen on
-ma2018 and generated columns that follow from each other (`functional` of 60,000 x 16 and 80,000 x
-24), epsilon 1 and 10."""
+"""In the last round, a candidate that others seem to explain is still measured if its noise costs
+less than this part of its distance. No later round could tell that they did not. Chosen on ma2018
+and generated columns that follow from each other (`functional` of 60,000 x 16 and 80,000 x 24),
+epsilon 1 and 10."""
 LEAST_SAVED = 0.01
 """The distance of a pair over groups of codes is released as well if groups would save noise of
 this part of all rows (L1). Chosen on adult, a generated table of 32-bin columns and 30,000 rows of
@@ -321,7 +321,7 @@ class CliqueTreeState:
 
     def again(self, held: Candidate, result: ScreeningResult, sigma: float) -> Candidate:
         """A marginal that was measured before, with the effective cells that the model now has in
-        it: before that, they were those of a model without it."""
+        it. They were those of a model without it."""
         if held.clique not in result.estimates:
             return held
         return replace(held, cells=max(1.0, effective_cells(self.table(result, held), sigma)))
@@ -334,9 +334,9 @@ class CliqueTreeState:
     def best_resolution(
         self, fine: Candidate, result: ScreeningResult, about: float, sigma: NoiseOf, left: NoiseOf
     ) -> Candidate:
-        """The candidate over groups where that leaves the smaller error over all codes, or where
-        the one over all codes is not worth measuring; else as it is. Over groups it is worth what
-        it tells of them."""
+        """The candidate over groups, where that leaves the smaller error over all codes, or where
+        the one over all codes is not worth measuring. Otherwise it is unchanged. Over groups it is
+        worth what it tells of them."""
         clique = fine.clique
         if (
             clique not in result.grouped
@@ -469,8 +469,8 @@ class CliqueTreeState:
         return self.distances(model, items, self.plan.report, "errors of the workload")
 
     def final_distances(self, model: Model) -> dict[Clique, tuple[float, float]]:
-        """How far the finished model is from all pairs that no measurement holds; where there are
-        none, from all pairs, and without pairs from single columns."""
+        """How far the finished model is from all pairs that no measurement holds. Where there are
+        none, it is from all pairs, and without pairs from single columns."""
         held = [set(m.clique) for m in self.measured if m.query is None or self.workload.items]
         open_pairs = [p for p in self.pairs if not any(set(p) <= names for names in held)]
         sets = open_pairs or self.pairs or [(a,) for a in self.merged.domain]

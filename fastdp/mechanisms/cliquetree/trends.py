@@ -1,6 +1,6 @@
 """Trends: what pairs of ordered columns say over three groups of neighbouring codes each.
 
-A fit draws cells towards independence as far as noise explains them, and with them trends that show
+A fit draws cells towards independence as far as noise explains them. With them go trends that show
 in no cell by itself; in sums of many cells they stand out of the noise. So the last fit also sees
 the sums of measured pairs (`summed`). Pairs that were not worth measuring, or that do not fit into
 the model, may have weak trends. Over three groups they cost little: a part of the last batch pays
@@ -25,8 +25,8 @@ and of 32 bins, adult and ma2019, epsilon 1."""
 SHARE = 0.1
 """The most of the last batch's share of mu^2 that trends cost."""
 FINEST, COARSEST = 0.003, 0.006
-"""The noise of a sum, in parts of all rows, is not less and not more than this: a correlation then
-has an error of .01 to .02."""
+"""The noise of a sum, in parts of all rows, lies between these two. A correlation then has an error
+of .01 to .02."""
 
 
 def few_groups(codes: ModelCodes, alone: Columns, blank: Columns) -> dict[str, np.ndarray]:
@@ -88,8 +88,8 @@ def lacking(
 
 
 def drawn_to_zero(lacks: Mapping[Clique, tuple[float, float]]) -> dict[Clique, float]:
-    """What models lack of trends (with variances), drawn towards 0 as far as noise explains it: the
-    part spread / (spread + variance), where the spread of what is truly lacking is the likeliest
+    """What models lack of trends (with variances), drawn towards 0 as far as noise explains it. The
+    part spread / (spread + variance) stays. The spread of what is truly lacking is the likeliest
     one for all trends together (normal; by Fisher's scoring). So a noisy trend is not followed
     where others are right."""
     change, variance = np.array(list(lacks.values())).reshape(-1, 2).T

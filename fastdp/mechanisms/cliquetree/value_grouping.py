@@ -1,15 +1,13 @@
 """Grouping: values that noise would make indistinguishable in one marginal share a code in that
 marginal.
 
-In a marginal measured with noise sigma, a value of one of its columns keeps a code of its own if
-some cell with that value may hold at least `STANDS_OUT` sigma rows: if the model's marginals with
-one column less, each of which bounds the cell from above, are all that large for some such cell.
-The other values of the column share one code in this marginal. Values keep their codes in the order
-of the 1-way's counts, and the number of those that do is rounded up to one of few levels, so that
-the groupings of a column are nested: the fit then has few distinct partitions to reconcile. A
-grouped marginal is a partition of the rows like the plain one and has the same sensitivity.
-Everything here is a function of released numbers.
-"""
+In a marginal measured with noise sigma, a value keeps a code of its own if some cell with it may
+hold at least `STANDS_OUT` sigma rows. The model's marginals with one column less bound a cell from
+above; for some such cell all of them must be that large. The other values of the column share one
+code in this marginal. Values keep their codes in the order of the 1-way's counts, and the number of
+those that do is rounded up to one of few levels. So the groupings of a column are nested, and the
+fit has few distinct partitions to reconcile. A grouped marginal is a partition of the rows like the
+plain one and has the same sensitivity. Everything here is a function of released numbers."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -28,8 +26,8 @@ LEVEL."""
 def row_bounds(
     clique: Clique, domain: Domain, children: Mapping[Clique, np.ndarray]
 ) -> list[np.ndarray]:
-    """For every column of the clique, an array over its values: the most rows that a cell with that
-    value may hold, by the marginals of the subsets with one column less."""
+    """For every column of the clique, an array over its values. It has the most rows that a cell
+    with that value may hold, by the marginals of the subsets with one column less."""
     shape = domain.shape(clique)
     bound = np.full(shape, np.inf)
     for child, estimate in children.items():

@@ -10,8 +10,9 @@ from ..registry import Traits
 
 
 class BoundedModelConfig(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`max_cells`: the most cells of the junction tree; where it is not set, derived from `memory`
-    (bytes) and `deadline` (seconds), which are public numbers: nothing is timed in the run."""
+    """`max_cells`: the most cells of the junction tree. Where it is not set, it follows from
+    `memory` (bytes) and `deadline` (seconds). These are public numbers: nothing is timed in the
+    run."""
 
     traits: ClassVar[Traits] = Traits(max_cells_steps=None, for_linked=True)
     default_cells: ClassVar[int] = size_limits.DEFAULT_CELLS

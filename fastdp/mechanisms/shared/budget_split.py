@@ -1,10 +1,9 @@
 """Division of a budget among marginals that minimises the total harm of noise.
 
-If noise of standard deviation sigma costs `harm * sigma` (harm: weight times cells that noise can
-affect), the sum over marginals is least, at a fixed sum of 1 / sigma^2, with 1 / sigma^2 in
-proportion to harm^(2/3) (Lagrange). Every marginal of a table has the same sensitivity, so shares
-of mu^2 are shares of 1 / sigma^2.
-"""
+Let noise of standard deviation sigma cost `harm * sigma`, where harm is the weight times the cells
+that noise can affect. At a fixed sum of 1 / sigma^2, the sum over marginals is least with 1 /
+sigma^2 in proportion to harm^(2/3) (Lagrange). Every marginal of a table has the same sensitivity,
+so shares of mu^2 are shares of 1 / sigma^2."""
 
 from collections.abc import Hashable, Mapping
 from typing import TypeVar

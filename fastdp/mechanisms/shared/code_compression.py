@@ -2,10 +2,9 @@
 rows are expanded again.
 
 `merge_rare` decides from noisy counts alone, so the code maps are public. `Compression` holds them;
-`Expansion` turns compressed synthetic rows into rows of the schema's codes: a merged code becomes
-one of the values merged into it, by weight, and never one that public constraints exclude together
-with the row's other values.
-"""
+`Expansion` turns compressed synthetic rows into rows of the schema's codes. A merged code becomes
+one of the values merged into it, by weight. It is never one that public constraints exclude
+together with the row's other values."""
 
 from __future__ import annotations
 
@@ -57,8 +56,8 @@ def merge_rare(measured: Measurement, rare: float, classes: np.ndarray | None = 
 
 
 def merge_outside(keep: np.ndarray, classes: np.ndarray | None = None) -> np.ndarray:
-    """Code -> bin: each code to keep has its own, in order; all others share the last one, or with
-    `classes` (a number of each code) the last ones, one for each class."""
+    """Code -> bin. Each code to keep has its own, in order; all others share the last one. With
+    `classes` (a number of each code) they share the last ones, one for each class."""
     bins = np.full(keep.size, int(keep.sum()), np.int64)
     bins[keep] = np.arange(int(keep.sum()))
     if classes is not None and not keep.all():
@@ -76,8 +75,9 @@ def numberless(column: Column) -> np.ndarray:
 def merge_classes(
     schema: Schema | None, impossible: Mapping[Clique, np.ndarray], name: str
 ) -> np.ndarray | None:
-    """A number for each code of a column, equal for codes that may be merged with each other: all
-    constraints treat them alike, and either all or none are `numberless`. None: any may be."""
+    """A number for each code of a column, equal for codes that may be merged with each other. All
+    constraints treat such codes alike, and either all or none are `numberless`. None: any may
+    be."""
     classes = equivalent_codes(impossible, name)
     if schema is None or name not in schema.columns:
         return classes
@@ -89,8 +89,8 @@ def merge_classes(
 
 def equivalent_codes(impossible: Mapping[Clique, np.ndarray], name: str) -> np.ndarray | None:
     """A number for each code of a column, equal for two codes that every constraint treats alike;
-    None if no constraint names the column. If codes are merged only with codes of the same number,
-    the zeros are exact: either all combinations behind a merged one are impossible, or none is."""
+    None if no constraint names the column. The zeros are exact if codes are merged only with codes
+    of the same number: either all combinations behind a merged one are impossible, or none is."""
     masks = [(c, m) for c, m in impossible.items() if name in c]
     if not masks:
         return None
@@ -161,10 +161,9 @@ class Expansion:
     combination of merged values that no constraint rules out. spread: for a column, the other
     columns over whose values its merged values are spread evenly, the most important first. Rows
     sorted by these columns get their values from a sequence of low discrepancy instead of
-    independent draws, so that among the rows of each of their values every merged value has its
-    share up to about one row. drawn: columns that are drawn given others, in this order. `fixed`
-    names these columns and their sources.
-    """
+    independent draws. So among the rows of each of their values, every merged value has its share
+    up to about one row. drawn: columns that are drawn given others, in this order. `fixed` names
+    these columns and their sources."""
 
     def __init__(
         self,

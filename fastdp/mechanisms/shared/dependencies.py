@@ -3,8 +3,8 @@ copy).
 
 A model would need a table of all combinations. Instead one release says, for every such pair, how
 many rows have the B that is most frequent among rows of their A. Where that is nearly all of them,
-one column leaves the model: its values are drawn from a noisy table of the pair, of which only the
-large cells are released (docs/explain/wide-pairs.md), given the value of the other column. Its
+one column leaves the model. Its values are drawn, given the value of the other column, from a noisy
+table of the pair. Only the large cells of that table are released (docs/explain/wide-pairs.md). Its
 relations to all other columns are those of the column that it is drawn from. Everything here uses
 released numbers and public facts only."""
 
@@ -32,11 +32,11 @@ from .one_ways import averaged, effective_cells, estimate_total, part_mu
 GUESS_SHARE = 0.005
 """Share of mu^2 that pays for the release that finds dependencies."""
 FOLLOWS, LIFT = 0.75, 0.5
-"""B follows from A if this part of all rows has the most frequent B of its A, and if of the rows
-that do not have the most frequent B of all, this part does."""
+"""B follows from A if this part of all rows has the most frequent B of its A. The same part is
+needed of the rows that do not have the most frequent B of all."""
 RARE = 1.0
 """Values with noisy counts below this many standard errors are left out while dependencies are
-looked for: a value with few rows has a most frequent B by chance."""
+looked for. A value with few rows has a most frequent B by chance."""
 MOST_PAIRS = 1 << 10
 LIFTED = 1 << 12
 """The most empty cells that noise is expected to lift above the threshold."""
@@ -44,8 +44,8 @@ STRICT = 0.005
 """Empty cells that noise is expected to lift, per value of the known column, above the threshold of
 cells that are taken as they are. Below it only the largest cell of a value is."""
 PAIR_CELLS = 8
-"""Effective cells of the pair that joins a column to the model, per effective code of the column,
-when the budget is divided between the model and the tables outside it."""
+"""Effective cells of the pair that joins a column to the model, per effective code of the column.
+The budget is divided by it between the model and the tables outside it."""
 
 MOST_PART = 0.95
 """The most of the batches' budget that such tables get: what the columns are drawn from needs some
@@ -127,8 +127,8 @@ def sources(found: Mapping[str, Dependency], column: str) -> list[str]:
 
 
 def tables_part(found: Sequence[Dependency], ones: Sequence[Measurement], sigma: float) -> float:
-    """The part of what is left of the budget that pays for the tables of the dependencies: portions
-    by effective cells, as for marginals of the model (see `budget_split`)."""
+    """The part of what is left of the budget that pays for the tables of the dependencies. Portions
+    are by effective cells, as for marginals of the model (see `budget_split`)."""
     codes = {m.clique[0]: max(1.0, effective_cells(np.maximum(m.values, 0), sigma)) for m in ones}
     drawn = {d.column for d in found}
     inner = sorted(n for a, n in codes.items() if a not in drawn)[:-1]

@@ -73,7 +73,7 @@ def measure_ones(
 
 def estimate_total(measurements: Sequence[Measurement]) -> float:
     """The minimum-variance estimate of the number of rows from answers that each add up to it. A
-    smaller one than LEAST_TOTAL standard errors is noise, and taken for as many: shares of a
+    smaller one than LEAST_TOTAL standard errors is noise, and taken for as many. Shares of a
     smaller total would be all noise, and an output of few rows says nothing."""
     sums = [(float(np.sum(m.values)), float(np.sum(m.variances))) for m in measurements]
     total, variance = average(sums)

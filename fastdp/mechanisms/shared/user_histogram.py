@@ -18,10 +18,9 @@ def divided(left: float, shares: Sequence[float]) -> tuple[float, ...]:
 def measure_users(
     config: Config, session: Session, job: Job, displaced: float = TV_PER_LOST_ROW
 ) -> Users:
-    """Measures the histogram of rows per user where ids or the clip depend on it, and chooses the
-    clip where the run is to choose one, by its effect on the marginals that the config plans and on
-    rows (`displaced`: see `privacy.clip`). Must be the first call on the session, unless the job
-    has the histogram."""
+    """Measures the histogram of rows per user where ids or the clip depend on it. Where the run is
+    to choose the clip, it does so by its effect on the planned marginals and on rows (`displaced`:
+    see `privacy.clip`). Must be the first call on the session, unless the job has the histogram."""
     if job.users is not None:
         return job.users
     user = session.schema.user is not None
