@@ -14,8 +14,8 @@ from hypothesis import example, given, settings, strategies as st
 
 import fastdp
 from fastdp.schema.transforms import CLOCK_STEPS, MIDNIGHT
-from fastdp.tables import drafting
-from fastdp.tables.drafting import EMPTY, FEW, OFTEN, RANGE
+from fastdp.tables import drafted_columns
+from fastdp.tables.drafted_columns import EMPTY, FEW, OFTEN, RANGE
 
 IDS, PEOPLE = ("id", "the_id", "theId", "x key", "ssn", "name"), ("patient", "my house", "tailnum")
 NAMES = ("x", "idea", "Number of", *IDS, *PEOPLE)
@@ -88,13 +88,19 @@ def number(values, whole, digits, bins, public):
 
 def identifier(name, values, text):
     rows, distinct = len(values), len(set(values))
-    if rows < drafting.IDENTIFIERS:
+    if rows < drafted_columns.IDENTIFIERS:
         return False
     if text:
         named = name in (*IDS, *PEOPLE) and distinct > 2 * FEW
-        return named or distinct > 0.9 * rows or distinct > max(rows / OFTEN, drafting.MOST_VALUES)
+        return (
+            named
+            or distinct > 0.9 * rows
+            or distinct > max(rows / OFTEN, drafted_columns.MOST_VALUES)
+        )
     every = (
-        distinct == rows and rows >= 4 * drafting.IDENTIFIERS and max(values) - min(values) >= RANGE
+        distinct == rows
+        and rows >= 4 * drafted_columns.IDENTIFIERS
+        and max(values) - min(values) >= RANGE
     )
     return every or (name in IDS and distinct > 2 * FEW)
 
@@ -229,17 +235,17 @@ def test_times_are_drafted_by_their_span_step_and_rows_a_year(
     values = [t.date() for t in times] if dates else times
     drafted = fastdp.draft(pl.DataFrame({"t": values, "t_date": [True] * rows}), bins=bins)
     field = drafted.schema.fields["t"]
-    if dates and len(set(values)) <= drafting.MANY_DATES:
+    if dates and len(set(values)) <= drafted_columns.MANY_DATES:
         assert [str(v) for v in field.values] == sorted({str(v) for v in values})
         return
     at = [p % 86_400 for p in passed]
     found = next(s for s in CLOCK_STEPS if all(c % s == 0 for c in at))
     found = 86_400 if at.count(0) / rows >= MIDNIGHT else found
-    listed = (max(times) - min(times)).days < drafting.DAYS_LISTED
+    listed = (max(times) - min(times)).days < drafted_columns.DAYS_LISTED
     assert any("time of day" in note for note in drafted.notes) == (
         0 < at.count(0) < rows and found == 86_400
     )
-    if not listed and rows < drafting.ROWS_A_YEAR * years:
+    if not listed and rows < drafted_columns.ROWS_A_YEAR * years:
         wide = next(w for w in (1, 2, 5, 10, 20, 50, 100, 1000) if years <= w * bins)
         starts = [
             max(1, y) for y in range(year // wide * wide, last.year // wide * wide + wide + 1, wide)
