@@ -18,7 +18,8 @@ from .._util.texttable import plural
 from ..errors import UsageError
 from .clipping import Z95, Clipping
 from .facts import MOST_CELLS, Facts
-from .groups import COMPUTE, SHOWN, Groups, Layout
+from .groups import COMPUTE, SHOWN, Groups
+from .layout import Layout
 from .question import question
 from .values import remark, select, values_of
 
