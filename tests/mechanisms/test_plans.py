@@ -25,6 +25,7 @@ class Recording(RowsSession):
 
     def __init__(self, *arguments, **options):
         super().__init__(*arguments, **options)
+        self.schema.modelled = self.domain
         self.measured = {}
 
     def measure(self, requests, label, *, recode=None):
