@@ -79,8 +79,8 @@ def answer(
 
 
 class _Lines(Struct, eq=False):
-    """The lines of the answer: a code of each column of `by`, the group it lies in, the expected
-    part of the group that it is, and whether it is all of the group."""
+    """The lines of the answer: a code of each column of `by`, and the group it lies in. Then the
+    expected part of the group that it is, and whether it is all of the group."""
 
     codes: list[np.ndarray]
     group: np.ndarray
@@ -275,9 +275,9 @@ def _bases(a: Layout, n: _Numbers) -> np.ndarray:
 
 
 def _in_two_parts(clip: Clipping, z: float) -> dict[str, Any]:
-    """The number of rows, of each user at most `up_to`, with its interval, and apart from it the
-    rows beyond so many of a user, of whom too few are there to be seen. Empty where the run released
-    no histogram of rows per user, or has no users."""
+    """The number of rows, of each user at most `up_to`, with its interval. Apart from it are the
+    rows beyond so many of a user, of whom too few are there to be seen. Empty where the run
+    released no histogram of rows per user, or has no users."""
     seen = clip.seen
     if seen is None:
         return {}
@@ -296,9 +296,9 @@ def _in_two_parts(clip: Clipping, z: float) -> dict[str, Any]:
 def _in_order(
     low: np.ndarray, estimate: np.ndarray, high: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The interval with its estimate inside. Each end is the best of several bounds, of which noise
-    may make one exceed another: where the ends have changed places, they are exchanged, which
-    leaves out no number between them. An estimate that a bound excludes moves to the bound."""
+    """The interval with its estimate inside. Each end is the best of several bounds, and noise may
+    make one exceed another. Where the ends have changed places, they are exchanged, which leaves
+    out no number between them. An estimate that a bound excludes moves to the bound."""
     known = np.isfinite(estimate)
     low, high = np.minimum(low, high), np.maximum(low, high)
     return low, np.where(known, np.clip(estimate, low, high), estimate), high

@@ -72,7 +72,7 @@ def marginals_of(
     measurements: Iterable[Measurement], domain: Domain, codes: Columns
 ) -> list[Marginal]:
     """The measurements of rows, as marginals over the schema's columns. `codes` maps each code to
-    its merged code, for every column with merged values; the size of a measurement says whether it
+    its merged code, for every column with merged values. The size of a measurement says whether it
     is over all codes or over merged ones."""
     measurements = list(measurements)
     # A run may measure its rows together with a column of groups of users, which the schema does

@@ -94,7 +94,7 @@ class Facts:
     def _by_groups(self, table: Table | None) -> Table | None:
         """The table with its cells times the factor of their rows, relative to that of all. The
         model says how they are divided among groups of users by rows. If this was measured, it has
-        noise as the cells of a single column have; of a pair, noise of a code's division is spread
+        noise as the cells of a single column have. In a pair, noise of a code's division is spread
         over many cells."""
         f, model, clip = np.array(self.clipping.factors), self.model, self.clipping
         groups = (
@@ -179,7 +179,7 @@ def _distances(table: pa.Table | None) -> dict[frozenset[str], tuple[float, floa
 
 
 def _sums(statement: Mapping[str, Any]) -> dict[str, float]:
-    """Noise of the sums inside bins, by column, in rows that count in the run's marginals: their
+    """Noise of the sums inside bins, by column, in rows that count in the run's marginals. Their
     clip may be larger than that of the sums."""
     found: dict[str, float] = {}
     for part in statement.get("parts", ()):

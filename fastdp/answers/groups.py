@@ -1,9 +1,9 @@
 """Counts, sums, shares and means per group of cells, with the parts of their errors.
 
 A *group* is a combination of positions on the axes that `by` names. Every number is linear in the
-cells, or a ratio of two such numbers that is linearised, so noise has an exact variance. Cells that
-`where` selects in part (a bin that it cuts, a value inside a merged code) and bins that hold many
-numbers are bounded from both sides.
+cells, or a ratio of two such numbers that is linearised, so noise has an exact variance. Some cells
+are selected only in part: a bin that `where` cuts, a value inside a merged code. They are bounded
+from both sides, as are bins that hold many numbers.
 """
 
 import math
@@ -17,7 +17,7 @@ from .values import numbers_of
 
 MIXED = "rows without a number were counted together with numbers: the interval allows for both"
 SHOWN = 5.0
-"""A mean is given for groups whose rows are this many standard errors or more: below, the ratio of
+"""A mean is given for groups whose rows are this many standard errors or more. Below, the ratio of
 two noisy numbers is far from normal (chosen on adult and an ACS extract)."""
 
 
@@ -63,7 +63,7 @@ class Groups:
         self.high = End(self.estimate + self.bins, np.hypot(noise, self.clipping[1]))
 
     def showing(self) -> "Groups":
-        """The groups with an upper end that is not below that of the number that is shown: the
+        """The groups with an upper end that is not below that of the number that is shown. The
         numbers left out of it have 0 rows or more."""
         if self.shown is not None:
             self.high = End(np.maximum(self.high.estimate, self.shown), self.high.error)
@@ -244,7 +244,7 @@ def means(a: Layout) -> Groups:
 
 def _mixed(a: Layout, middle: np.ndarray, reach: np.ndarray, part: np.ndarray) -> np.ndarray:
     """How far the mean of a group may move by positions where rows without a number were counted
-    together with numbers; infinite where more than half of the rows lie in such.
+    together with numbers. It is infinite where more than half of the rows lie in such.
 
     Let m rows lie in them and n in others, of mean b. Any number of the m may have a number, of a
     mean within `reach` of `middle`: it gets a weight from 0 to m / (n + m) in the mean of all, and

@@ -145,8 +145,8 @@ def _pairs(facts: Facts, statement: Statement) -> list[str]:
 
 
 def kept_of_users(user: str | None, statement: Statement, makes_users: bool = False) -> list[str]:
-    """What synthetic users keep of true ones, and what they do not; nothing if the mechanism makes
-    whole users (`makes_users`) instead of dealing rows to them."""
+    """What synthetic users keep of true ones, and what they do not. Nothing is said if the
+    mechanism makes whole users (`makes_users`) instead of dealing rows to them."""
     mechanism = statement.get("mechanism")
     config = mechanism.get("config") if isinstance(mechanism, Mapping) else None
     source = ((config or {}).get("ids") or {}).get("source")

@@ -60,9 +60,9 @@ def remark(column: Column, code: int) -> str:
 
 
 def select(column: Column, condition: Any) -> Selection:
-    """The codes that a condition selects: a value, a list of values, a range (low, high) with low
-    <= value < high (None: no limit), or a Python `range`. UsageError names the column and what it
-    takes."""
+    """The codes that a condition selects. It is a value, a list of values, a Python `range`, or a
+    range (low, high) with low <= value < high (None: no limit). UsageError names the column and
+    what it takes."""
     part, (touched, sure) = np.zeros(column.size), np.zeros((2, column.size), bool)
     if isinstance(condition, range):
         if condition.step != 1:
@@ -161,8 +161,8 @@ def _inside(low: float, high: float, start: float, end: float) -> tuple[float, b
 
 class Numbers(Struct, frozen=True, eq=False):
     """For each code the number it stands for (`middle`) and the least and largest mean that its
-    rows may have (`low`, `high`); nan in codes without a number, infinite in open bins without a
-    limit."""
+    rows may have (`low`, `high`). They are nan in codes without a number, and infinite in open bins
+    without a limit."""
 
     low: np.ndarray
     middle: np.ndarray

@@ -36,41 +36,26 @@ def fit(
     """The model that minimises `loss = 1/2 sum ((Q mu - y) / sigma)^2` over the marginals of a
     junction tree.
 
-    Parameters
-    ----------
-    domain
-        Attribute name to number of codes. Attributes nobody measured come out uniform and independent.
-    measurements
-        `Measurement`s (clique, values, sigma, query).
-    total
-        Number of rows; by default the minimum-variance estimate from the measurements.
-    stop, tol, iters
-        How closely the answers are followed. "noise": as far as the noise explains the rest; "risk": where
-        the expected error of the measured rows is estimated to be least; "tol": to the least loss (by mirror
-        descent, until it falls by less than `tol`, 1e-6, relatively over ten calls); "iters": by mirror
-        descent, for `iters` calls of the oracle (which cap its other rules too; 10,000). "refined" ends
-        a little below the noise level on AdaGrid's rows (see `flow`), and is "risk" on all others. Mirror
-        descent takes "risk" as "noise".
-    method
-        "dual": Newton's method on the multipliers of shared marginals, for measurements of whole
-        marginals, each single cell or each bin of merged codes; tens of passes whatever the signal.
-        "accelerated" or "mirror-descent": for all others, and the reference that the dual is
-        tested against. "auto" takes the dual for whole marginals and the flow for AdaGrid's rows.
-    zeros
-        {clique: bool array, True if a combination is impossible}: public knowledge, exact in the model.
-    warm_start
-        Start from this model (also the way to give a prior: an early stop stays near where it started).
-    threads
-        None: all cores the process may use. Results are the same for any number.
-    callback
-        Called with (calls, loss, seconds) during the fit; raise in it to cancel.
-    max_cells
-        The most cells that the model may have; ModelTooLargeError beyond.
-    slack
-        With stop="noise": standard deviations of the truth's own loss that the fit may end above it. 2 suits
-        a good prior.
-    tables
-        Precision of the clique tables; sums are float64 either way.
+    Parameters ---------- domain Attribute name to number of codes. Attributes nobody measured come
+    out uniform and independent. measurements `Measurement`s (clique, values, sigma, query). total
+    Number of rows; by default the minimum-variance estimate from the measurements. stop, tol, iters
+    How closely the answers are followed. "noise": as far as the noise explains the rest; "risk":
+    where the expected error of the measured rows is estimated to be least; "tol": to the least loss
+    (by mirror descent, until it falls by less than `tol`, 1e-6, relatively over ten calls);
+    "iters": by mirror descent, for `iters` calls of the oracle (which cap its other rules too;
+    10,000). "refined" ends a little below the noise level on AdaGrid's rows (see `flow`), and is
+    "risk" on all others. Mirror descent takes "risk" as "noise". method "dual": Newton's method on
+    the multipliers of shared marginals, for measurements of whole marginals, cell by cell or by
+    bins of merged codes. It takes tens of passes whatever the signal. "accelerated" or
+    "mirror-descent": for all others, and the reference that the dual is tested against. "auto"
+    takes the dual for whole marginals and the flow for AdaGrid's rows. zeros {clique: bool array,
+    True if a combination is impossible}: public knowledge, exact in the model. warm_start Start
+    from this model (also the way to give a prior: an early stop stays near where it started).
+    threads None: all cores the process may use. Results are the same for any number. callback
+    Called with (calls, loss, seconds) during the fit; raise in it to cancel. max_cells The most
+    cells that the model may have; ModelTooLargeError beyond. slack With stop="noise": standard
+    deviations of the truth's own loss that the fit may end above it. 2 suits a good prior. tables
+    Precision of the clique tables; sums are float64 either way.
     """
     domain, measurements = _in_order(domain, measurements)
     options = Options(

@@ -78,7 +78,8 @@ class Task(Struct, frozen=True):
 
     def start(self, plan: Plan, quadratic: Quadratic | None) -> np.ndarray:
         """The node tables a fit begins with: those of the given model, or of the independent fit of
-        the measured single attributes (uniform if none was measured). Impossible cells are 0."""
+        the measured single attributes. That is uniform if none was measured. Impossible cells are
+        0."""
         if self.warm_start is not None:  # the same nodes in order, with a potential for every cell
             held = {frozenset(node.axes): None for node in self.warm_start.nodes}
             plan = make_plan(

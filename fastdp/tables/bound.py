@@ -1,6 +1,6 @@
 """Bounds the contribution of one user by integer weights of rows.
 
-The weights of a user are a function of that user's number of rows alone, so that adding or removing
+The weights of a user are a function of that user's number of rows alone. So adding or removing
 another user does not change them. Weights are integers in units of 1/SCALE rows.
 """
 

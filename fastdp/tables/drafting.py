@@ -1,7 +1,7 @@
-"""Drafts a first schema from data, to be edited by hand: a guess of each column's kind, of the
-columns that may hold user ids, and marks on the lines that were learnt from the data.
+"""Drafts a first schema from data, to be edited by hand. It has a guess of each column's kind and
+of the columns that may hold user ids. Lines that were learnt from the data are marked.
 
-A schema must be public. A draft from private data is not private: every line marked `LEARNT`
+A schema must be public. A draft from private data is not private. Every line marked `LEARNT`
 (lists, ranges, bins) depends on the rows, and must be replaced by public knowledge before anything
 is released.
 """
@@ -98,9 +98,9 @@ def draft(
     """Draft a first schema for data, to be edited by hand. It contains values and ranges of the
     data.
 
-    Texts with few distinct values and booleans become lists; whole numbers become a range, a list
-    or about `bins` bins with round edges and open ends; other numbers become bins, with `digits` if
-    all values have few decimals; dates and times become their parts, clock times written as HHMM
+    Texts with few distinct values and booleans become lists. Whole numbers become a range, a list
+    or about `bins` bins with round edges and open ends. Other numbers become bins, with `digits` if
+    all values have few decimals. Dates and times become their parts, clock times written as HHMM
     hours and minutes. Identifiers, free text, columns of almost only nulls and columns of unknown
     kinds are left out. Columns that follow from others, and the order of dates, become constraints.
 

@@ -3,8 +3,8 @@ user.
 
 Numbers are compared by value, whatever their type and spelling: 7, 7.0 and Decimal("7.00") are one
 id, and so are 0 and -0. Times with a zone are compared as points in time; a date is the start of
-its day. Null and NaN are not ids. Texts are compared byte by byte, unless the schema gives the user
-column a type of numbers or times: then they are compared by what they spell.
+its day. Null and NaN are not ids. Texts are compared byte by byte. If the schema gives the user
+column a type of numbers or times, they are compared by what they spell.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads sources: threads encode units of Arrow batches, which are joined in order into a `Table`.
 
 At most 1.5 times as many units as threads, or two more, are in memory at once. Codes stay in memory
-up to SPOOL_ROWS rows; beyond that they are written to unnamed temporary files, which are mapped
-into memory after reading, so that the operating system decides which pages stay in memory.
+up to SPOOL_ROWS rows. Beyond that they are written to unnamed temporary files, which are mapped
+into memory after reading. So the operating system decides which pages stay in memory.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ time."""
 
 
 class Encoded(Struct, frozen=True, eq=False):
-    """One encoded batch: codes, exact numbers and user ids of the rows that are kept, and the
-    numbers of dropped rows and of rows without a user id (dropped or not)."""
+    """One encoded batch: codes, exact numbers and user ids of the rows that are kept. It also has
+    the numbers of dropped rows and of rows without a user id (dropped or not)."""
 
     codes: dict[str, np.ndarray]
     user: Prepared | Found | None
@@ -335,10 +335,10 @@ def of_batches(
     threads: int,
 ) -> Iterator[Made]:
     """What `one(batch, part, position)` makes of every batch of the parts, in the order of the
-    batches; at most `threads + ahead` units are started and not yet consumed. The positions of rows
+    batches. At most `threads + ahead` units are started and not yet consumed. The positions of rows
     are in their order. Batches of a unit that is decoded faster than they are used (a row group of
-    Parquet) go to other threads, too, but no more than `spare` at a time. Where there are twice as
-    many threads as units, several share the columns of each."""
+    Parquet) go to other threads, too. No more than `spare` do so at a time. Where there are twice
+    as many threads as units, several share the columns of each."""
     units = (
         (p, unit) for p in parts for unit in reading.guarded(p.where, p.units(wanted, schema.user))
     )

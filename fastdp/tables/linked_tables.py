@@ -1,11 +1,11 @@
 """Linked tables as tables with users: the unit of privacy is a key with its rows in all tables.
 
-The parents' table has one row per key: the parent's columns, and for each child table the number of
-the key's rows, in bins, and the key's level of some of the child's columns: the mean code of its
-rows, in LEVELS parts of the column. A child's table has the key's rows of that table, each with the
-columns of its parent and with the number of the key's rows beside its own, and with its place among
-them where an order is declared. Every row of these tables is a function of the rows of its own key,
-whatever the data holds:
+The parents' table has one row per key with the parent's columns. For each child table it has the
+number of the key's rows, in bins, and the key's level of some of the child's columns. A level is
+the mean code of the key's rows, in LEVELS parts of the column. A child's table has the key's rows
+of that table. Each has the columns of its parent and the number of the key's rows beside its own.
+Where an order is declared, it also has its place among them. Every row of these tables is a
+function of the rows of its own key, whatever the data holds:
 
 - of several parent rows of one key the first by a hash of the key's value and the row's codes
   counts;
@@ -15,7 +15,7 @@ whatever the data holds:
 - rows without a key are left out, or each is a key of its own.
 
 So a data set with one key more has one more row in the parents' table, and in each child's table
-the rows of one more user; no other row changes. Proof of the guarantee:
+the rows of one more user. No other row changes. Proof of the guarantee:
 docs/explain/linked-releases.md.
 """
 
@@ -294,8 +294,8 @@ def _child(
 
 
 def first_rows(table: Table, hashes: np.ndarray, keys: int) -> np.ndarray:
-    """int64[keys]: the row of each key that counts, -1 if it has none: the first by a hash of the
-    key's value and the row's codes."""
+    """int64[keys]: the row of each key that counts, -1 if it has none. It is the first by a hash of
+    the key's value and the row's codes."""
     assert table.user is not None
     order = np.lexsort((row_hashes(table, hashes), table.user))
     user = table.user[order]

@@ -1,4 +1,4 @@
-"""A source consists of parts (a file, a frame or a stream), and a part of units; a unit is a
+"""A source consists of parts (a file, a frame or a stream), and a part of units. A unit is a
 function that a thread calls to get record batches."""
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from msgspec import Struct, field
 from .._util.lazy import pa
 
 BATCH_ROWS = 1 << 17
-"""Rows of one record batch. In memory at once are at most (1.5 threads + 2) times this many rows,
-and one row group of Parquet, or one block of text, per thread."""
+"""Rows of one record batch. In memory at once are at most (1.5 threads + 2) times this many rows.
+To these comes one row group of Parquet, or one block of text, per thread."""
 
 Unit = Callable[..., Iterable["pa.RecordBatch"]]
 """Of a part that knows its number of units: also with (sets, share), which reads its columns in so
@@ -72,7 +72,7 @@ def cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 def checked(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """`cut` of a batch from an untrusted producer: ArrowInvalid if offsets or indices point outside
-    its buffers. Values are not checked: bad UTF-8, a decimal beyond its precision or a date64
+    its buffers. Values are not checked. Bad UTF-8, a decimal beyond its precision or a date64
     within a day is a value outside the domain of its row."""
     for column in batch.columns:
         _as_stored(column).validate(full=True)
@@ -95,8 +95,8 @@ def of_batches(
 
 
 def _as_stored(array: pa.Array) -> pa.Array:
-    """The array on the same buffers in a type of which any value is valid: texts as bytes;
-    decimals, dates and times as the numbers or bytes that are stored for them."""
+    """The array on the same buffers in a type of which any value is valid. Texts become bytes;
+    decimals, dates and times become the numbers or bytes that are stored for them."""
 
     if isinstance(array, pa.ExtensionArray):
         return _as_stored(array.storage)

@@ -21,8 +21,8 @@ def broken(where: str, error: BaseException) -> DataError | MemoryError:
 
 
 def guarded(where: str, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the batches; an error while reading them becomes a DataError that names the source but
-    no row, a lack of memory a MemoryError, after which a run can be resumed."""
+    """Yields the batches. An error while reading them becomes a DataError that names the source but
+    no row. A lack of memory becomes a MemoryError, after which a run can be resumed."""
 
     try:
         yield from batches

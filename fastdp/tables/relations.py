@@ -1,5 +1,6 @@
-"""Relations between columns that a draft proposes as constraints: parts of a date or clock time,
-columns that follow from another by a table, order of dates, and the time zone in which parts agree.
+"""Relations between columns that a draft proposes as constraints. They are parts of a date or clock
+time, columns that follow from another by a table, and the order of dates. The time zone is the one
+in which parts agree.
 
 They look at all rows, so a draft marks each of them LEARNT: the data's owner keeps those that are
 rules.
@@ -142,8 +143,8 @@ def _parts(columns: Columns) -> list[dict[str, Any]]:
 
 
 def _can_tell(entry: dict[str, Any], name: str, part: str) -> bool:
-    """Whether the drafted parts of a time determine this one; days of the month in place of days of
-    the week where they are asked for."""
+    """Whether the drafted parts of a time determine this one. Days of the month take the place of
+    days of the week where they are asked for."""
     parts = entry["parts"]
     if part == "day" and "date" not in parts and "day_of_week" in parts:
         parts["day"] = parts.pop("day_of_week").removesuffix("_of_week")

@@ -15,7 +15,7 @@ from .sources.source import source_of
 
 def schema_of_source(source: Any, user: str | None, dialect: Dialect | None = None) -> Schema:
     """The schema in which every column of the source has `domain = "private"` and the kind that its
-    type suggests; a boolean column is complete, since its values are public. What the texts of a
+    type suggests. A boolean column is complete, since its values are public. What the texts of a
     column are, is found in the run; in text files, which have no types, of every column. A column
     whose type suggests no kind, such as a list or nothing but nulls, is left out with a warning."""
     source = source_of(source)

@@ -2,8 +2,8 @@
 
 Rows are streamed, a few batches in memory at a time. DuckDB and ADBC return Arrow data with the
 database's types. A plain DB-API driver returns Python objects, whose types may change from row to
-row: each object is written as text and parsed by its column's type in the schema, as in a text
-file, so that the values read from one row never depend on another row.
+row. Each object is written as text and parsed by its column's type in the schema, as in a text
+file. So the values read from one row never depend on another row.
 """
 
 from __future__ import annotations

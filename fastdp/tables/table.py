@@ -21,8 +21,8 @@ from ..schema import Schema
 from .userids import numbered
 
 MAX_ROWS = (1 << 42) - 1
-"""With at most this many rows, neither an int64 sum of weights in units of 2^-20 rows can overflow,
-nor the difference of such a sum from an estimate."""
+"""With at most this many rows, an int64 sum of weights in units of 2^-20 rows cannot overflow. Nor
+can the difference of such a sum from an estimate."""
 
 
 def code_dtype(size: int) -> np.dtype:
@@ -190,8 +190,8 @@ class Table:
 def as_schema(
     schema: Schema | Domain | Mapping[str, int] | str | os.PathLike[str], user: str | None = None
 ) -> Schema:
-    """A Schema unchanged, or one loaded by path or built-in name; for a domain (name -> number of
-    codes), the schema of columns that are already coded."""
+    """A Schema unchanged, or one loaded by path or built-in name. For a domain (name -> number of
+    codes), it is the schema of columns that are already coded."""
 
     return (
         Schema.of(schema)

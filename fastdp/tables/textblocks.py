@@ -1,7 +1,7 @@
 """The bytes of a text file as UTF-8, in blocks of whole lines.
 
 Lines end at LF (0x0A). Each line is transcoded independently, except in UTF-16 and UTF-32, in which
-0x0A need not end a line: a file is transcoded as a whole if its dialect declares one of these
+0x0A need not end a line. A file is transcoded as a whole if its dialect declares one of these
 encodings. A line that cannot be decoded becomes a line that is not valid UTF-8, so that it is
 malformed.
 """
@@ -102,8 +102,8 @@ def transcoder(encoding: str) -> Callable[[Any], Any]:
 
 
 def blocks(stream: Any, size: int, limit: int) -> Iterator[tuple[bytes, int]]:
-    """Yields (bytes of whole lines, number of lines that were left out because they are longer than
-    `limit`), in the order of the stream; the last block may end without LF."""
+    """Yields (bytes of whole lines, number of lines that are left out), in the order of the stream.
+    Lines longer than `limit` are left out; the last block may end without LF."""
     carry, left_out, skipping = b"", 0, False
     while chunk := stream.read(size):
         start = 0
@@ -148,8 +148,8 @@ def pieces(path: str, dialect: Dialect, header: bool) -> Iterator[Callable[[], t
 
 
 def _lines(path: str, start: int, header: bool) -> tuple[Block, int]:
-    """The lines that begin in the BLOCK bytes from `start` on, without the header at 0; of a line
-    that is too long, enough bytes to be too long."""
+    """The lines that begin in the BLOCK bytes from `start` on, without the header at 0. A line that
+    is too long has enough bytes to be too long."""
     with open(path, "rb") as file:
         at = file.seek(max(start - 1, 0))
         text = file.read(

@@ -90,8 +90,8 @@ def delimited(path: str, dialect: Dialect) -> Part:
 
 
 def _other_delimiter(names: Sequence[str], delimiter: str) -> str:
-    """A hint for error texts if the names in the header, which are public, look as if the file had
-    another delimiter; else an empty text."""
+    """A hint for error texts if the names in the header look as if the file had another delimiter;
+    else an empty text. The names are public."""
     marks = {
         mark: sum(name.count(mark) for name in names) for mark in ";\t|,:" if mark != delimiter
     }
@@ -186,7 +186,8 @@ def _cut(
     piece: Callable[[], tuple[Block, int]],
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a piece of text. For each line that was left out because of its length, `keep`
-    puts a malformed line (not valid UTF-8) in its place; otherwise it is added to the tally."""
+    puts a malformed line (not valid UTF-8) in its place. Without it, the line is added to the
+    tally."""
     block, left_out = piece()
     if keep and left_out:
         block = b"\xff\n" * left_out + block
@@ -196,7 +197,7 @@ def _cut(
 
 def _with_long_lines(blocks: Iterator[tuple[bytes, int]]) -> Iterator[bytes]:
     """The blocks. In place of each line that was left out because of its length stands another one
-    that is too long: whatever record it lies in is malformed and ends with it."""
+    that is too long. Whatever record it lies in is malformed and ends with it."""
     for block, left_out in blocks:
         for _ in range(left_out):
             yield b"\xff" * (textblocks.MAX_LINE + 1) + b"\n"

@@ -1,8 +1,8 @@
 """Parses text as values, for sources that have only text (CSV, Hive folders), by the schema's
 types; types are never guessed.
 
-Text that is not a value of its column's type becomes null and follows the column's null policy;
-whole numbers too large for 64 bits are outside the domain. The value of one text never depends on
+Text that is not a value of its column's type becomes null and follows the column's null policy.
+Whole numbers too large for 64 bits are outside the domain. The value of one text never depends on
 other texts.
 """
 

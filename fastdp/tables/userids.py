@@ -1,10 +1,10 @@
 """Maps user ids of any type to dense numbers, batch by batch. `idvalues` says which ids are equal.
 
-Whole numbers, dates, times and floats are compared exactly as 64-bit words; strings, binaries and
-decimals by a 128-bit keyed hash (csrc/bound_ids.c says why that is safe). Each user also has a
-public hash of the *value* of the id: every random choice among the rows of one user is keyed by
-this hash, so that no choice depends on other users in the table. It is the first 8 bytes of the
-SHA-256 of a text, or of the digits of a number, so that databases can compute it
+Whole numbers, dates, times and floats are compared exactly as 64-bit words. Strings, binaries and
+decimals are compared by a 128-bit keyed hash (csrc/bound_ids.c says why that is safe). Each user
+also has a public hash of the *value* of the id. Every random choice among the rows of one user is
+keyed by this hash, so that no choice depends on other users in the table. It is the first 8 bytes
+of the SHA-256 of a text, or of the digits of a number, so that databases can compute it
 (docs/explain/ties.md); it is computed once for each user.
 """
 

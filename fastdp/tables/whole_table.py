@@ -1,8 +1,8 @@
 """Reads a whole source with all its columns as one Arrow table; the types of text columns are
 guessed.
 
-Only for public data, or for results that only the data's owner sees (drafts of schemas, scores):
-types are guessed from all values, so the value of one row can depend on other rows. Runs never read
+Only for public data, or for results that only the data's owner sees (drafts of schemas, scores).
+Types are guessed from all values, so the value of one row can depend on other rows. Runs never read
 this way.
 """
 
@@ -51,8 +51,8 @@ def other_encoding(source: Any) -> str | None:
 def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) -> pa.Table:
     """All columns and rows of any source that `fastdp.read` takes; text files are read line by
     line, as in runs. Keys of JSON lines under which there are arrays or objects become columns of
-    nulls of type struct. DataError if a name is there more than once, or the header looks delimited
-    by another mark than the one that a file of its name has."""
+    nulls of type struct. DataError if a name is there more than once. The same if the header looks
+    delimited by another mark than the one that a file of its name has."""
 
     style = Dialect() if dialect is None else Dialect.from_plain(dialect)
     tables = []
