@@ -7,6 +7,7 @@
 
 #define MAX_DIMS 64
 
+/* Sum of a run, in four chains so that additions need not wait for each other. */
 FDP_CLONES static double sum_run(int64_t n, const double *restrict in) {
     double a = 0, b = 0, c = 0, d = 0;
     int64_t i = 0;
@@ -15,14 +16,17 @@ FDP_CLONES static double sum_run(int64_t n, const double *restrict in) {
     return (a + b) + (c + d);
 }
 
+/* out += in. */
 FDP_CLONES static void add_run(int64_t n, const double *restrict in, double *restrict out) {
     for (int64_t i = 0; i < n; i++) out[i] += in[i];
 }
 
+/* out += w * in. */
 FDP_CLONES static void add_scaled(int64_t n, double w, const double *restrict in, double *restrict out) {
     for (int64_t i = 0; i < n; i++) out[i] += w * in[i];
 }
 
+/* Divides each run of `row` cells by its sum: conditional probabilities of the last axes. */
 static void normalise(int64_t cells, int64_t row, double *out) {
     for (int64_t at = 0; at + row <= cells; at += row) {
         const double sum = sum_run(row, out + at);
@@ -31,6 +35,7 @@ static void normalise(int64_t cells, int64_t row, double *out) {
     }
 }
 
+/* One sum step: an odometer over all axes but the last, whose codes are one run of the input. */
 static void sum_table(const fdp_sum_step *s) {
     int64_t code[MAX_DIMS] = {0};
     const int last = s->dims - 1;
@@ -42,6 +47,7 @@ static void sum_table(const fdp_sum_step *s) {
         const int64_t n = s->n[last], stride = s->stride[last];
         int64_t to = 0;
         for (;;) {
+            /* The last axis is summed over, kept in place, or kept with a stride. */
             if (stride == 0)
                 s->out[to] += sum_run(n, in);
             else if (stride == 1)
@@ -49,6 +55,7 @@ static void sum_table(const fdp_sum_step *s) {
             else
                 for (int64_t i = 0; i < n; i++) s->out[to + i * stride] += in[i];
             in += n;
+            /* The next run: one step on the axis before, with a carry to earlier ones. */
             int axis = last - 1;
             for (; axis >= 0; axis--) {
                 to += s->stride[axis];
@@ -62,6 +69,7 @@ static void sum_table(const fdp_sum_step *s) {
     if (s->row > 0) normalise(s->cells, s->row, s->out);
 }
 
+/* One carry step: each entry of a line, times its row of the step, added where the view says. */
 static void carry(const fdp_carry_step *s) {
     memset(s->out, 0, sizeof *s->out * (size_t)(s->lines * s->cells));
     for (int64_t a = 0; a < s->lines; a++) {
@@ -88,6 +96,8 @@ typedef struct {
     atomic_llong *next; /* one for the sums, one a level */
 } cliques_job;
 
+/* Of every thread: sums from a common counter, then a level of carries after the other. All wait before a
+ * level, since it reads what the one before has written. */
 static void cliques_work(fdp_team *team, int number, void *ctx) {
     cliques_job *job = ctx;
     (void)number;

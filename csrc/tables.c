@@ -9,6 +9,8 @@
 
 #define CELLS 8192 /* of a block, at least */
 
+/* What a block needs of a call; each uses some of it. Work is cut into blocks of rows: sizes alone decide
+ * where, so results are the same for any number of threads. */
 typedef struct {
     int axes;
     const int64_t *shape, *stride;
@@ -31,6 +33,7 @@ static void cut(job *t, int64_t rows, int64_t cols, int64_t most) {
     const int64_t from = (i) * (t)->step, to = FDP_MIN(from + (t)->step, (t)->rows); \
     (void)kind
 
+/* All blocks, by as many threads as the work is worth. */
 static void run(fdp_team *team, fdp_team_piece piece, job *t) {
     fdp_team_each(team, fdp_team_worth(team, t->rows * t->cols), FDP_TEAM_BLOCK,
                   (t->rows + t->step - 1) / t->step, piece, t);
@@ -40,9 +43,11 @@ typedef struct {
     char *from, *to, *first; /* `first`: where the large page with `from` in it begins */
 } pages;
 
+/* Bytes of a large page, and of a small one. */
 #define LARGE ((int64_t)1 << 21)
 #define SMALL 4096
 
+/* Writes to each small page of large page i that lies in the memory asked for. */
 static void touch_page(void *ctx, int64_t kind, int64_t i) {
     (void)kind;
     const pages *t = ctx;
@@ -58,9 +63,11 @@ int fdp_tables_touch(int64_t bytes, char *out, fdp_team *team) {
     return FDP_OK;
 }
 
+/* Rows of the copy: an odometer over all axes but the last, which is copied in one go. */
 static void copy_rows(const job *t, int64_t from, int64_t to) {
     const int lead = t->axes - 1;
     const int64_t n = t->cols, step = t->stride[lead];
+    /* Where row `from` begins: its place on each axis, the last axis first. */
     int64_t at[FDP_TABLES_AXES], offset = 0, rest = from;
     for (int d = lead - 1; d >= 0; d--) {
         at[d] = rest % t->shape[d];
@@ -74,6 +81,7 @@ static void copy_rows(const job *t, int64_t from, int64_t to) {
             memcpy(out, in, (size_t)n * sizeof *out);
         else
             for (int64_t j = 0; j < n; j++) out[j] = in[j * step];
+        /* The next row: one step on the last leading axis, with a carry to those before it. */
         for (int d = lead - 1; d >= 0; d--) {
             offset += t->stride[d];
             if (++at[d] < t->shape[d]) break;
@@ -100,6 +108,7 @@ int fdp_tables_copy(int axes, const int64_t *shape, const int64_t *stride, const
     return FDP_OK;
 }
 
+/* out[i, j] = a[i] b[j] for the rows of one block. */
 FDP_CLONES static void outer_rows(int64_t rows, int64_t n, const double *restrict a, const double *restrict b,
                                   double *restrict out) {
     for (int64_t i = 0; i < rows; i++)
@@ -120,6 +129,7 @@ int fdp_tables_outer(int64_t rows, int64_t cols, const double *a, const double *
     return FDP_OK;
 }
 
+/* The largest |x|; numbers are counted, as comparisons with NaN are false and would lose it. */
 FDP_CLONES static double farthest_of(int64_t n, const double *restrict x) {
     double most = 0, numbers = 0;
 #pragma omp simd reduction(max : most) reduction(+ : numbers)
@@ -146,6 +156,7 @@ int fdp_tables_farthest(int64_t n, const double *x, fdp_team *team, double *most
     return FDP_OK;
 }
 
+/* Sum of squared deviations; one division for all where sigma is the same. */
 FDP_CLONES static double squares_of(int64_t n, const double *restrict x, const double *restrict y,
                                     const double *restrict sigmas, double sigma) {
     double sum = 0;
@@ -173,6 +184,7 @@ static void squares_block(void *ctx, int64_t kind, int64_t i) {
         squares_of(to - from, t->a + from, t->b + from, t->sigmas ? t->sigmas + from : NULL, t->sigma);
 }
 
+/* The parts of all blocks, added in their order. */
 static double added(const job *t) {
     double sum = 0;
     for (int64_t i = 0; i * t->step < t->rows; i++) sum += t->part[i];
@@ -188,6 +200,8 @@ int fdp_tables_squares(int64_t n, const double *x, const double *y, const double
     return FDP_OK;
 }
 
+/* Sums of a block by row and by column. With `least` above 0 also the sum of x log x, with the logarithm of
+ * smaller x taken at `least`; the loop over columns is then separate, so that both are vectorised. */
 FDP_CLONES static double sum_rows(int64_t rows, int64_t n, const double *restrict table, double least,
                                   double *restrict by_row, double *restrict by_col) {
     double logs = 0;
@@ -228,6 +242,7 @@ int fdp_tables_sums(int64_t rows, int64_t cols, const double *table, double leas
     job t = {.a = table, .least = least, .room = room, .by_row = by_row};
     cut(&t, rows, cols, FDP_TABLES_BLOCKS);
     run(team, sums_block, &t);
+    /* Each block has column sums of its own in `room`; they are added in the order of the blocks. */
     memset(by_col, 0, (size_t)cols * sizeof *by_col);
     for (int64_t i = 0; i * t.step < rows; i++)
         for (int64_t j = 0; j < cols; j++) by_col[j] += room[i * cols + j];

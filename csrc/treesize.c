@@ -4,8 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* What the next attribute to eliminate is least in: cells of its clique; edges that its elimination adds;
+ * cells of these edges. */
 enum { WEIGHT, FILL, WEIGHTED_FILL, HEURISTICS };
 
+/* Product and sum that stop at FDP_TREESIZE_MAX. */
 static uint64_t times(uint64_t a, uint64_t b) {
     const __uint128_t product = (__uint128_t)a * b;
     return product < FDP_TREESIZE_MAX ? (uint64_t)product : FDP_TREESIZE_MAX;
@@ -15,6 +18,8 @@ static uint64_t plus(uint64_t a, uint64_t b) {
     return FDP_MIN(a + b, FDP_TREESIZE_MAX); /* neither is above 2^62 */
 }
 
+/* Eliminating an attribute joins all its neighbours: it and they are a clique of the junction tree. Example:
+ * in the square a-b-c-d, eliminating a makes the clique {a, b, d} and the edge b-d, and leaves {b, c, d}. */
 typedef struct {
     int n, words;
     const uint64_t *size;
@@ -25,6 +30,7 @@ typedef struct {
     uint64_t *stale;  /* set of attributes whose cost must be found anew */
 } elimination;
 
+/* The set of attribute i, as bits. */
 static inline uint64_t *row(uint64_t *sets, int words, int i) {
     return sets + (size_t)i * (size_t)words;
 }
@@ -35,6 +41,8 @@ static inline uint64_t *row(uint64_t *sets, int words, int i) {
         for (uint64_t b_##j = (set)[w_##j]; b_##j; b_##j &= b_##j - 1) \
             for (int j = w_##j * 64 + __builtin_ctzll(b_##j), go_##j = 1; go_##j; go_##j = 0)
 
+/* The cost of eliminating attribute a now. Pairs of neighbours without an edge are looked at once each: only
+ * bits above b of the set of b. */
 static void cost(elimination *e, int heuristic, int a) {
     const uint64_t *around = row(e->graph, e->words, a);
     uint64_t weight = e->size[a], missing = 0;
@@ -58,17 +66,20 @@ static void cost(elimination *e, int heuristic, int a) {
     e->first[a] = missing, e->second[a] = weight;
 }
 
+/* Cells of the maximal cliques by one heuristic; `left`: all attributes, emptied on the way. */
 static uint64_t eliminate(elimination *e, int heuristic, uint64_t *left) {
     uint64_t cells = 0;
     int kept = 0;
     for (int a = 0; a < e->n; a++) cost(e, heuristic, a);
     for (int round = 0; round < e->n; round++) {
+        /* The cheapest attribute, the first of equal ones. */
         int best = -1;
         EACH(a, left, e->words) {
             if (best < 0 || e->first[a] < e->first[best] ||
                 (e->first[a] == e->first[best] && e->second[a] < e->second[best]))
                 best = a;
         }
+        /* Its clique: itself and its neighbours, with the product of their sizes as cells. */
         uint64_t *clique = row(e->seen, e->words, kept), *around = row(e->graph, e->words, best);
         uint64_t weight = e->size[best];
         EACH(b, around, e->words) weight = times(weight, e->size[b]);
@@ -80,6 +91,7 @@ static uint64_t eliminate(elimination *e, int heuristic, uint64_t *left) {
             inside = 1;
             for (int w = 0; w < e->words && inside; w++) inside = (clique[w] & ~other[w]) == 0;
         }
+        /* Neighbours become neighbours of each other; costs change for these and for all next to them. */
         left[best / 64] &= ~(1ull << (best % 64));
         memcpy(e->stale, around, sizeof *e->stale * (size_t)e->words);
         EACH(b, around, e->words) {
@@ -102,6 +114,7 @@ int fdp_treesize(int n, const uint64_t *size, const uint64_t *graph, uint64_t *c
     if (n == 0) return FDP_OK;
     for (int i = 0; i < n; i++)
         if (size[i] >= FDP_TREESIZE_MAX) return FDP_ERR_ARGUMENT;
+    /* One piece of memory for the graph, the cliques, two costs per attribute and two sets. */
     uint64_t *work = malloc(sizeof *work * (2 * bits + 2 * (size_t)n + 2 * (size_t)words));
     if (work == NULL) return FDP_ERR_MEMORY;
     elimination e = {.n = n, .words = words, .size = size, .graph = work, .seen = work + bits};
