@@ -12,7 +12,7 @@ import numpy as np
 from msgspec import Struct
 from scipy import sparse
 
-from .._util.arrow import takeable
+from .._util.arrow import of_numpy, of_texts, takeable
 from .._util.lazy import pa
 from .._util.texttable import plural
 from ..errors import UsageError
@@ -248,17 +248,18 @@ def _table(
     for column, codes in zip(a.asked.by, lines.codes, strict=True):
         columns[column.name] = takeable(values_of(column)).take(pa.array(codes))
     blank = ~np.isfinite(estimate)
-    columns["estimate"] = pa.array(np.where(blank, 0.0, estimate), mask=blank)
+    columns["estimate"] = of_numpy(np.where(blank, 0.0, estimate), blank)
     for name, numbers in (("error", error), ("low", low), ("high", high)):
-        columns[name] = pa.array(np.where(unknown, 0.0, numbers), mask=unknown)
-    columns["basis"] = pa.array(np.where(unknown, "unknown", _bases(a, n)))
+        columns[name] = of_numpy(np.where(unknown, 0.0, numbers), unknown)
+    columns["basis"] = of_texts(np.where(unknown, "unknown", _bases(a, n)))
     bins = np.where(n.inside > 0, n.inside, n.bins)
     parts = {"noise": noise, "clipping": n.clipping, "bins": bins, "model": model}
     for name, numbers in (parts | ({"sampling": sampling} if population else {})).items():
-        columns[name] = pa.array(np.where(unknown, 0.0, numbers), mask=unknown)
+        columns[name] = of_numpy(np.where(unknown, 0.0, numbers), unknown)
     if a.asked.kind == "count" and not a.asked.by and not a.asked.where and not compared:
-        columns |= {name: pa.array([number]) for name, number in _in_two_parts(clip, z).items()}
-    columns["note"] = pa.array(_notes(a, lines, n, unknown), pa.string())
+        rows = _in_two_parts(clip, z)
+        columns |= {name: of_numpy(np.array([number])) for name, number in rows.items()}
+    columns["note"] = of_texts(_notes(a, lines, n, unknown))
     return pa.table(columns)
 
 
