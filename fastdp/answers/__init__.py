@@ -3,6 +3,6 @@ released.
 
 `evidence` reads the released marginals, `best_linear` combines them, and `clipping` accounts for
 rows that a clip left out. `values` turns values into codes and back, `question` reads what was
-asked, and `layout` and `groups` compute it. `answer` puts it together. Nothing here sees private
+asked, and `cell_layout` and `groups` compute it. `answer` puts it together. Nothing here sees private
 data. docs/guide/answers.md.
 """

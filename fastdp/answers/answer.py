@@ -16,10 +16,10 @@ from .._util.arrow import of_numpy, of_texts, takeable
 from .._util.lazy import pa
 from .._util.texttable import plural
 from ..errors import UsageError
+from .cell_layout import Layout
 from .clipping import Z95, Clipping
 from .facts import MOST_CELLS, Facts
 from .groups import COMPUTE, SHOWN, Groups
-from .layout import Layout
 from .question import question
 from .values import remark, select, values_of
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy import sparse
 
-from .layout import Layout
+from .cell_layout import Layout
 from .values import numbers_of
 
 MIXED = "rows without a number were counted together with numbers: the interval allows for both"
