@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from datetime import date
+from datetime import date, datetime, timedelta
 from itertools import pairwise
 from typing import Any
 
@@ -70,6 +70,7 @@ def select(column: Column, condition: Any) -> Selection:
                 f"where, column {column.name!r}: the range must have step 1, got {condition!r}"
             )
         condition = (condition.start, condition.stop)
+    condition = _whole_day(column, condition)
     if isinstance(condition, tuple):
         if len(condition) != 2:
             raise UsageError(
@@ -88,6 +89,19 @@ def select(column: Column, condition: Any) -> Selection:
     return Selection(sure, touched, part)
 
 
+def _whole_day(column: Column, condition: Any) -> Any:
+    """A single date of a column of times in bins as the range of that day; else the condition."""
+    if not (column.binned and column.timely) or isinstance(condition, datetime):
+        return condition
+    try:
+        day = date.fromisoformat(condition) if isinstance(condition, str) else condition
+    except ValueError:
+        return condition
+    if not isinstance(day, date):
+        return condition
+    return (day, day + timedelta(days=1))
+
+
 def _code(column: Column, value: Any) -> int:
     if value is None and column.null_code is not None:
         return column.null_code
@@ -101,6 +115,10 @@ def _code(column: Column, value: Any) -> int:
     if code is None:
         labels = column.labels()
         code = labels.index(str(value)) if labels.count(str(value)) == 1 else None
+        if code is None and not column.binned:  # as people type it: true for True, card for Card
+            typed = str(value).casefold()
+            alike = [i for i, label in enumerate(labels) if label.casefold() == typed]
+            code = alike[0] if len(alike) == 1 else None
     if code is None:
         takes = ", ".join(repr(t) for t in column.labels()[:6]) + (
             ", ..." if column.size > 6 else ""

@@ -79,14 +79,17 @@ def answer(
     found = load_run(run).answer(
         of, by, where, level, simultaneous=simultaneous, population=population, basis=basis
     )
-    sentence = interval_note(found, level, simultaneous)
+    sentence = interval_note(found.table, level, simultaneous)
     if as_json:
         emit({"rows": found.to_pylist(), "intervals": sentence})
         return
-    shown = [*by, "estimate", "low", "high", "basis"]
-    rows = [shown, *([_text(row[name]) for name in shown] for row in found.to_pylist())]
-    say("\n".join(lines(rows, left=len(by))))
-    for note in dict.fromkeys(n for n in found.column("note").to_pylist() if n):
+    shown = ["estimate", "low", "high", "basis"]
+    rows = [
+        [*group, *(_text(row[name]) for name in shown)]
+        for group, row in zip(found.keys(), found.to_pylist())
+    ]
+    say("\n".join(lines([[*by, *shown], *rows], left=len(by))))
+    for note in found.notes:
         say(note)
     say(sentence)
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow.dataset as pads
 
+    from ..answers.answered import Answer
     from ..answers.facts import Facts
     from ..answers.verdict import Verdict
     from ..ondemand.classifier import ModelClassifier
@@ -165,7 +166,7 @@ class Run:
         over: Mapping[str, Any] | None = None,
         population: bool = False,
         basis: str | None = None,
-    ) -> pa.Table:
+    ) -> Answer:
         """A number per group of the true table's rows, with an interval; it costs no budget.
 
         Parameters
@@ -197,7 +198,9 @@ class Run:
 
         Returns
         -------
-        pyarrow.Table
+        Answer
+            A `pyarrow.Table` (`table`; its methods work on the answer too) with `notes`; `print` shows it,
+            and a notebook draws it. Its columns:
             The columns of `by` (values, not codes), `estimate`, `error` (standard error), `low`, `high`,
             `basis` and the parts of the error: `noise`, `clipping` and `model` are standard errors. The
             interval is the estimate plus and minus z times `error`; of clipping the larger side is given,
@@ -208,8 +211,10 @@ class Run:
             to print, `note` says which number to ask for.
         """
         from ..answers.answer import answer
+        from ..answers.answered import Answer
         from ..answers.people_facts import asks_about_users
 
+        names = (by,) if isinstance(by, str) else tuple(by)
         options: dict[str, Any] = {"minus": minus, "over": over, "population": population}
         options["basis"] = basis
         about_users = asks_about_users(of)
@@ -231,11 +236,11 @@ class Run:
                 hint = hint_of(advised_question(of, by, where, users), self.numbers, self.schema)
                 raise UsageError(f"{error}{hint}") from None
             if minus or over or population or simultaneous or level != LEVEL:
-                return found
+                return Answer(found, names)
             found = with_numbers(found, self.numbers, question_of(of, by, where, users))
             advised = advised_question(of, by, where, users)
             mu = self._mu if of == "count" else None
-            return with_advice(found, self.numbers, advised, self.schema, mu)
+            return Answer(with_advice(found, self.numbers, advised, self.schema, mu), names)
 
     @property
     def _mu(self) -> float | None:
