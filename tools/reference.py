@@ -21,10 +21,8 @@ from fastdp.privacy import noise
 FOLDER = Path(__file__).resolve().parents[1] / "docs" / "reference"
 WIDTH = 98
 GROUPS = {
-    "api-runs": (
-        "Runs",
-        ("synthesize", "Run"),
-    ),
+    "api-runs": ("Starting a run", ("synthesize",)),
+    "api-results": ("A finished run", ("Run",)),
     "api-platforms": (
         "Plans, checks and platforms",
         (
