@@ -278,6 +278,10 @@ BENCHES = {
         " totals",
         (("--tables", "simulated", "--epsilon", "10", "--seeds", "0", "1", "--no-save"),),
     ),
+    "pool": Bench(
+        "processor seconds per million rows of a pool of users and of the choice, by stage; memory",
+        (("--tables", "purchases", "--rows", "30000", "--no-save"),),
+    ),
     "usercounts": Bench(
         "user counts: sprint 1 scores, and reach beside Polars",
         (

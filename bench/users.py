@@ -416,14 +416,8 @@ def people_of(table: dict, name: str, sizes: dict) -> dict[str, np.ndarray]:
     return of_users(table["user"], periods_of(table[lead], sizes[lead]), value)
 
 
-def one(name: str, path: str | None, epsilon: float, seed: int, source: str, constants=()) -> dict:
-    """All figures of one run; `constants`: "users.dealing.LEAST_EXCESS=0.1" in place of
-    fastdp's."""
-    for text in constants:
-        (module, constant), value = text.split("=")[0].rsplit(".", 1), text.split("=")[1]
-        setattr(import_module(f"fastdp.{module}"), constant, float(value))
-    truth = load(name, path)
-    assert truth is not None
+def inputs(name: str, truth: dict, source: str) -> tuple[fastdp.Schema, dict, dict[str, int]]:
+    """(schema, values, codes of each column) of a table for a run."""
     sizes = {n: int(c.max()) + 1 for n, c in truth.items()}
     if "pickup" in sizes:
         sizes["pickup"] = sizes["dropoff"] = max(sizes["pickup"], sizes["dropoff"])
@@ -440,13 +434,25 @@ def one(name: str, path: str | None, epsilon: float, seed: int, source: str, con
         whole = {"kind": "numeric", "dtype": "float64", "edges": AMOUNTS.tolist()}
         plain["columns"]["amount"] = {**whole, "null": "drop", "overflow": "clamp"}
         sizes["amount"] = len(AMOUNTS) - 1
+    return fastdp.Schema.from_dict(plain), values, sizes
+
+
+def one(name: str, path: str | None, epsilon: float, seed: int, source: str, constants=()) -> dict:
+    """All figures of one run; `constants`: "users.dealing.LEAST_EXCESS=0.1" in place of
+    fastdp's."""
+    for text in constants:
+        (module, constant), value = text.split("=")[0].rsplit(".", 1), text.split("=")[1]
+        setattr(import_module(f"fastdp.{module}"), constant, float(value))
+    truth = load(name, path)
+    assert truth is not None
+    schema, values, sizes = inputs(name, truth, source)
     started = time.process_time()
     run = fastdp.synthesize(
         pa.table(values),
         {"mechanism": "cliquetree", "ids": {"source": "auto" if source == "order" else source}},
         epsilon,
         DELTA,
-        schema=fastdp.Schema.from_dict(plain),
+        schema=schema,
         seed=seed,
         sample_seed=seed,
         threads=1,

@@ -33,7 +33,7 @@ typedef struct {
  * value v of a feature. */
 typedef struct {
     int64_t n, features, levels, lists;
-    uint32_t *row, *order, *place, *mine, *first, *left, *mine_has, *wanted;
+    uint32_t *row, *feature, *order, *place, *mine, *first, *left, *mine_has, *wanted;
     uint32_t start[MOST_LISTS + 1];
     uint8_t one[MOST_LISTS], other[MOST_LISTS]; /* the features of a list of pairs */
     double *share;                              /* [levels, FDP_LEVELS]: of the user at work, cumulated */
@@ -64,7 +64,7 @@ static void make_lists(const fdp_deal_plan *plan, int64_t base, chunk *c) {
     for (int64_t i = 0; i < n; i++) {
         uint32_t *row = c->row + i * lists;
         for (int64_t f = 0; f < c->features; f++)
-            row[f] = c->start[f] + plan->codes[f * plan->rows + base + i];
+            row[f] = c->feature[i * c->features + f] = c->start[f] + plan->codes[f * plan->rows + base + i];
         for (int64_t l = c->features; l < lists - 1; l++)
             row[l] = pair_value(c, l, row[c->one[l]], row[c->other[l]]);
         row[lists - 1] = c->start[lists - 1];
@@ -127,31 +127,34 @@ static void want_like(chunk *c, uint32_t k) {
         if (c->wanted[f] != ANY) c->wanted[f] = like[f];
 }
 
-/* The value of list l that a wanted row has; ANY where none is wanted. */
-static uint32_t wanted_value(const chunk *c, int64_t l) {
-    if (l < c->features) return c->wanted[l];
-    const uint32_t a = c->wanted[c->one[l]], b = c->wanted[c->other[l]];
-    return a == ANY || b == ANY ? ANY : pair_value(c, l, a, b);
+typedef struct {
+    int64_t list;
+    uint32_t value, left;
+} found;
+
+static inline void keep_shorter(const chunk *c, int64_t list, uint32_t value, found *least) {
+    const uint32_t left = c->left[value];
+    if (left > 0 && left < least->left) *least = (found){list, value, left};
 }
 
-/* The list, and its value, of fewest unused rows, of all lists by which a row is wanted; the list of all rows where
- * there is none. With `lead` < features, lists of pairs with that feature, else of the feature alone. */
-static int64_t shortest(const chunk *c, int64_t lead, uint32_t *value) {
-    int64_t list = c->lists - 1;
-    *value = c->start[list];
-    uint32_t least = c->left[*value] + 1;
-    for (int64_t l = c->lists - 2; l >= 0; l--) {
-        if (lead < c->features) {
-            if (l < c->features && (l != lead || list < c->lists - 1)) continue;
-            if (l >= c->features && c->one[l] != lead && c->other[l] != lead) continue;
-        }
-        const uint32_t v = wanted_value(c, l);
-        if (v == ANY || c->left[v] == 0 || c->left[v] >= least) continue;
-        list = l;
-        *value = v;
-        least = c->left[v];
+/* The lists of fewest unused rows, of all lists by which a row is wanted, and of those with the feature `lead`: lists of
+ * pairs with it, else of the feature alone. The list of all rows where there is none. */
+static void shortest(const chunk *c, int64_t lead, found out[2]) {
+    const int64_t every = c->lists - 1;
+    const found none = {every, c->start[every], c->left[c->start[every]] + 1};
+    out[0] = out[1] = none;
+    for (int64_t l = every - 1; l >= c->features; l--) {
+        const uint32_t a = c->wanted[c->one[l]], b = c->wanted[c->other[l]];
+        if (a == ANY || b == ANY) continue;
+        const uint32_t value = pair_value(c, l, a, b);
+        keep_shorter(c, l, value, out + 1);
+        if (c->one[l] == lead || c->other[l] == lead || lead == c->features) keep_shorter(c, l, value, out);
     }
-    return list;
+    for (int64_t f = c->features - 1; f >= 0; f--) {
+        if (c->wanted[f] == ANY) continue;
+        keep_shorter(c, f, c->wanted[f], out + 1);
+        if (lead == c->features || (f == lead && out[0].list == every)) keep_shorter(c, f, c->wanted[f], out);
+    }
 }
 
 /* One of the wanted features at random; `features` where none is. */
@@ -165,7 +168,7 @@ static int64_t any_wanted(chunk *c) {
 
 /* How far a row is from what is wanted. */
 static uint32_t apart(chunk *c, uint32_t row, const double *alpha) {
-    const uint32_t *value = c->row + (int64_t)row * c->lists;
+    const uint32_t *value = c->feature + (int64_t)row * c->features;
     const int64_t single = c->features - c->levels;
     uint32_t sum = 0;
     for (int64_t f = 0; f < single; f++) {
@@ -187,10 +190,10 @@ static uint32_t next_row(chunk *c, uint32_t k, const double *alpha, int64_t cand
     uint32_t best = 0, least = UINT32_MAX;
     for (uint32_t tried = 0; tried < FDP_MIN(k + 1, (uint32_t)TRIES) && least >= MISSED; tried++) {
         if (k > 0) want_like(c, k);
-        uint32_t value[2];
-        const int64_t list[2] = {shortest(c, any_wanted(c), value), shortest(c, c->features, value + 1)};
+        found in[2];
+        shortest(c, any_wanted(c), in);
         for (int64_t i = 0; i < candidates && least > 0; i++) {
-            const uint32_t row = any_of(c, list[i & 1], value[i & 1]);
+            const uint32_t row = any_of(c, in[i & 1].list, in[i & 1].value);
             if (count == 0) return row;
             const uint32_t cost = apart(c, row, alpha);
             if (cost < least) {
@@ -289,14 +292,16 @@ static void deal_work(fdp_team *team, int member, void *ctx) {
         chunk c = {.n = (int64_t)n, .features = plan->features, .levels = plan->levels};
         const size_t values = lay_out(plan, &c), lists = (size_t)c.lists;
         double *share = malloc(sizeof *share * (size_t)(plan->levels * FDP_LEVELS + 1));
-        uint32_t *room = malloc(sizeof *room * (3 * lists * n + n + 3 * values + features + 1));
+        uint32_t *room =
+            malloc(sizeof *room * (3 * lists * n + features * n + n + 3 * values + features + 1));
         if (room == NULL || share == NULL) {
             free(room), free(share);
             atomic_store(&job->status, FDP_ERR_MEMORY);
             continue;
         }
         c.row = room;
-        c.order = c.row + lists * n;
+        c.feature = c.row + lists * n;
+        c.order = c.feature + features * n;
         c.place = c.order + lists * n;
         c.mine = c.place + lists * n;
         c.first = c.mine + n;

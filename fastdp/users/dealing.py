@@ -23,15 +23,20 @@ from .user_choice import Choice
 CHUNK_ROWS = 1 << 14
 """Rows that are dealt together. Chunks are independent of each other: threads share them, and
 memory is 12 bytes for each of their rows in each list of csrc/deal.c, of a thread at a time."""
-SAMPLE_ROWS, TRIAL_ROWS = 1 << 18, 1 << 16
-"""Rows of the model that are laid out as they will be dealt, and those of them, in whole chunks, that
-trial dealings deal: so trials find as many rows of each kind as the dealing itself will."""
+SAMPLE_ROWS = 1 << 18
+"""Rows of the model that are laid out as they will be dealt."""
+LEAST_TRIAL_ROWS, MOST_TRIAL_ROWS, SPREAD = 1 << 15, 1 << 16, 0.3
+"""Rows of them, in whole chunks, that trial dealings deal: so trials find as many rows of each kind as
+the dealing itself will. As many as it takes until the rates that a trial sees vary by no more than
+the released ones: a user's agreement varies by SPREAD between users (at most .5)."""
 TRIALS, MOST_MOVED, FARTHEST = 4, 1.5, 1.5
 """How often parts are dealt, and how far the logarithm of a parameter moves in one of them and in all
 from the urn's formula. Where rows that agree are not there, wanting them more only drives out what
 else is wanted."""
-CANDIDATES = 16
-"""Rows that are looked at for each place."""
+CANDIDATES = 8
+"""Rows that are looked at for each place and earlier row (`bench.users`, seed 300: with 16, a quarter
+slower, same values .045, .075 and .051 in place of .047, .076 and .051 of cohorts, events and
+patients)."""
 MOST_JOINT, MOST_NEAR, LEAST_EXCESS, SURE = 3, 4, 0.25, 3.0
 """Pairs of columns, and groups of neighbouring codes, that get urns of their own: how many at most,
 and by which part, and by how many standard errors, users repeat them more often than urns of single
@@ -222,7 +227,8 @@ def dealer(
     made = Dealer(people, roles, np.full((len(GROUPS), len(roles.dealt)), FREE), groups)
     if not len(next(iter(codes.values()))):
         return made
-    trial = _Trial(codes, made.places(codes, seed).part(TRIAL_ROWS), seed, threads)
+    places = made.places(codes, seed)
+    trial = _Trial(codes, places.part(_trial_rows(rates, places)), seed, threads)
     if roles.dealt or rates.pairs:
         made = _repeating(made, rates, trial, numbers)
     if order is None:
@@ -231,6 +237,14 @@ def dealer(
     owner, _ = made.urns(codes, trial.places, seed, threads)
     _, before = made._in_order(codes, trial.places, owner, seed, threads, 0)
     return replace(made, order=order[0].aimed(before, trial.places.wanted, order[1]))
+
+
+def _trial_rows(rates: Rates, places: Places) -> int:
+    """Rows of a trial dealing: see MOST_TRIAL_ROWS."""
+    error = float(rates.error.min(initial=np.inf))
+    users = (SPREAD / max(error, 1e-9)) ** 2
+    rows = users * float(places.wanted.mean())
+    return int(np.clip(rows, LEAST_TRIAL_ROWS, MOST_TRIAL_ROWS))
 
 
 class _Trial(Struct, frozen=True, eq=False):

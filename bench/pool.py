@@ -1,0 +1,121 @@
+"""What it takes to deal a pool of users and to choose from it: processor seconds per million rows.
+
+    python -m bench.pool [--tables cohorts events patients] [--rows 300000 1000000 3000000]
+
+Per stage, on one thread: draw: rows of the pool, three times as many as are wanted. places: which
+users may get which rows. deal: urns. order: rows in order of time, and exchanged. choice: whole
+users, such that what was released holds. write: values of the codes. Once for a run: measure (reading,
+counting, noise, fits), trials (the parameters of urns). Peak memory of the process, in MB. Tables are
+those of `bench.users`, with their order declared, at epsilon 1; each line is a process of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from functools import wraps
+
+import pyarrow as pa
+
+import fastdp
+from fastdp.mechanisms import with_users
+from fastdp.run.output import Output
+from fastdp.users.dealing import Dealer
+from fastdp.users.user_choice import Choice
+
+from . import machine
+from .users import DELTA, HELD_OUT, inputs, load
+
+STAGES = {
+    "draw": (Output, "_draw"),
+    "places": (Dealer, "places"),
+    "deal": (Dealer, "urns"),
+    "order": (Dealer, "_in_order"),
+    "choice": (Choice, "__call__"),
+}
+
+
+@contextmanager
+def timed(stages: dict[str, tuple[type, str]]) -> Iterator[dict[str, float]]:
+    """Processor seconds of each stage, while it lasts."""
+    spent = dict.fromkeys(stages, 0.0)
+    before = {stage: getattr(owner, name) for stage, (owner, name) in stages.items()}
+
+    def wrapped(stage: str):
+        @wraps(before[stage])
+        def call(*args, **options):
+            start = time.process_time()
+            try:
+                return before[stage](*args, **options)
+            finally:
+                spent[stage] += time.process_time() - start
+
+        return call
+
+    try:
+        for stage, (owner, name) in stages.items():
+            setattr(owner, name, wrapped(stage))
+        yield spent
+    finally:
+        for stage, (owner, name) in stages.items():
+            setattr(owner, name, before[stage])
+
+
+def one(name: str, rows: int, seed: int) -> dict[str, float]:
+    """Processor seconds per million rows by stage, and in all; once, and in MB, of a run."""
+    truth = load(name, None)
+    assert truth is not None
+    schema, values, _ = inputs(name, truth, "order")
+    table = pa.table(values)
+    recipe = {"mechanism": "cliquetree", "ids": {"source": "auto"}}
+    fixed = {"seed": seed, "sample_seed": seed, "threads": 1}
+    with timed({"trials": (with_users, "dealer")}) as once:  # type: ignore[dict-item]
+        start = time.process_time()
+        run = fastdp.synthesize(table, recipe, 1.0, DELTA, schema=schema, rows=rows, **fixed)
+        before = time.process_time() - start
+    with timed(STAGES) as spent:
+        start = time.process_time()
+        made = run.data.num_rows
+        all_rows = time.process_time() - start
+    spent["write"] = all_rows - sum(spent.values())
+    found = {stage: seconds / made * 1e6 for stage, seconds in spent.items()}
+    found["pool"] = found["places"] + found["deal"] + found["order"]
+    found["all"] = all_rows / made * 1e6
+    found["measure"] = before - once["trials"]
+    return {**found, "trials": once["trials"], "MB": machine.peak_mb()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    chosen = ["cohorts", "events", "patients"]
+    parser.add_argument("--tables", nargs="+", default=chosen, choices=list(HELD_OUT))
+    parser.add_argument("--rows", nargs="+", type=int, default=[300_000, 1_000_000, 3_000_000])
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1, help="parallel processes")
+    parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
+    options = parser.parse_args()
+    shown = (*STAGES, "write", "pool", "all", "measure", "trials", "MB")
+    print("seconds per million rows; measure and trials: seconds of a run")
+    print(f"{'table, rows':<20}" + "".join(f"{stage:>9}" for stage in shown))
+    cases = [(name, rows) for name in options.tables for rows in options.rows]
+    kept = {}
+    with ProcessPoolExecutor(options.jobs, max_tasks_per_child=1) as pool:
+        runs = {case: pool.submit(one, *case, options.seed) for case in cases}
+        for (name, rows), future in runs.items():
+            found = future.result()
+            print(
+                f"{name} {rows:,}".ljust(20) + "".join(f"{found[stage]:>9.2f}" for stage in shown),
+                flush=True,
+            )
+            kept[f"{name}, {rows} rows"] = found
+    if not options.no_save:
+        machine.keep("pool", {"seed": options.seed, "found": kept})
+
+
+if __name__ == "__main__":
+    main()
