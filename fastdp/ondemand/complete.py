@@ -15,7 +15,7 @@ from ..errors import DataError
 from ..schema import Schema
 from .conditions import place_numbers
 from .frames import Given, disagreeing, with_given
-from .row_law import Codes, Known, RowLaw
+from .row_law import Codes, Known, Law
 
 TRIES = 64
 """How often a row is drawn again whose computed column was given and came out differently. Only
@@ -25,7 +25,7 @@ Draw = Callable[[Known, str], tuple[Codes, np.ndarray]]
 
 
 def complete_rows(
-    law: RowLaw,
+    law: Law,
     given: Given,
     seed: int,
     *,
@@ -40,7 +40,7 @@ def complete_rows(
 
 
 def complete_codes(
-    law: RowLaw,
+    law: Law,
     given: Given,
     seed: int,
     draw: Draw | None = None,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 from msgspec import Struct, field
@@ -67,6 +68,25 @@ class Known(Struct, eq=False):
         made = np.concatenate([ones, old])[first] * np.concatenate([ones, matrix])[second]
         ids = np.where(kinds[of_row] == 0, -1, of_row.reshape(-1)).astype(np.int32)
         self.likelihood[column] = (ids, made)
+
+
+class Law(Protocol):
+    """Rows that can be drawn given evidence: of a model (`RowLaw`), or stored (`StoredLaw`)."""
+
+    schema: Schema
+    columns: tuple[str, ...]
+
+    def draw(
+        self,
+        known: Known,
+        seed: int,
+        stream: str = "",
+        threads: int | None = None,
+        soften: bool = True,
+    ) -> tuple[Codes, np.ndarray]: ...
+    def group(
+        self, known: Known, seed: int, stream: str = "", threads: int | None = None
+    ) -> np.ndarray | None: ...
 
 
 class RowLaw:

@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from ..schema import Schema
 from ..users.rates import urn
-from .row_law import Codes, Known, RowLaw, uniform_of
+from .row_law import Codes, Known, Law, uniform_of
 
 
 class Habits(Struct, frozen=True, eq=False):
@@ -41,7 +41,7 @@ class Habits(Struct, frozen=True, eq=False):
 
 
 def draw_people(
-    law: RowLaw,
+    law: Law,
     known: Known,
     user: np.ndarray,
     habits: Habits,
@@ -107,7 +107,7 @@ def _share(codes: np.ndarray, user: np.ndarray) -> None:
 
 
 def _repeat(
-    law: RowLaw,
+    law: Law,
     own: Known,
     here: np.ndarray,
     places: _Places,

@@ -16,18 +16,20 @@ from typing import Any, Protocol
 import numpy as np
 
 from .._util.lazy import pa, pc
+from ..codec.encode import encode_batch
 from ..errors import RunError, UsageError, is_whole
 from ..ondemand.classifier import ModelClassifier
 from ..ondemand.complete import complete_rows
 from ..ondemand.conditions import conditioned, design, inexact, probability
 from ..ondemand.frames import Given, check_names, given_rows
-from ..ondemand.row_law import Codes, Known, RowLaw
+from ..ondemand.row_law import Codes, Known, Law, RowLaw
+from ..ondemand.stored_law import StoredLaw
 from ..ondemand.user_habits import Habits, draw_people
 from ..schema import Schema
 from ..tables import reading, textvalues
 from ..tables.sources.source import open_parts
 from .matching_rows import matches
-from .output import Output, spawned_seeds, stamped, user_values
+from .output import HISTOGRAM, Output, spawned_seeds, stamped, user_values
 
 NO_MODEL = (
     "this run has no model of its rows ({name} makes rows in another way), so no row can be drawn given "
@@ -52,7 +54,13 @@ class Run(Protocol):
     @property
     def _output(self) -> Output | None: ...
     @property
+    def model(self) -> Any: ...
+    @property
+    def data(self) -> pa.Table: ...
+    @property
     def _law(self) -> RowLaw: ...
+    @property
+    def _stored_law(self) -> StoredLaw: ...
     @property
     def _user_sizes(self) -> np.ndarray: ...
     def reader(self) -> pa.RecordBatchReader: ...
@@ -64,6 +72,20 @@ def law_of(schema: Schema, model: Any, privacy: Mapping[str, Any]) -> RowLaw:
         mechanism = privacy.get("mechanism") or {}
         raise UsageError(NO_MODEL.format(name=mechanism.get("name", "its mechanism")))
     return RowLaw(schema, model)
+
+
+def stored_law_of(run: Run) -> StoredLaw:
+    """The distribution of a run's own rows; UsageError if they lack columns of the schema."""
+    schema, rows = run.schema, run.data
+    if not all(f.source in rows.column_names for f in schema.fields.values()) or not rows.num_rows:
+        law_of(schema, None, run.privacy)
+    weights = np.ones(rows.num_rows)
+    if HISTOGRAM.items() <= (rows.schema.metadata or {}).items():
+        weights = rows.column("count").to_numpy().astype(float)
+    parts = [encode_batch(schema, pa.Table.from_batches([b])) for b in rows.to_batches()]
+    codes = {a: np.concatenate([c[a] for c, _ in parts]) for a in parts[0][0]}
+    kept = [np.ones(len(next(iter(c.values()))), bool) if k is None else k for c, k in parts]
+    return StoredLaw(schema, codes, weights * np.concatenate(kept))
 
 
 def frame_of(schema: Schema, frame: Any, what: str) -> pa.Table:
@@ -106,7 +128,7 @@ def completed_frame(
     run: Run, frame: Any, seed: int | None, nulls: str, threads: int | None
 ) -> pa.Table:
     """See `Run.complete`."""
-    law = run._law
+    law: Law = run._law if run.model is not None else run._stored_law
     schema = law.schema
     table = frame_of(schema, frame, "complete")
     given = given_rows(schema, table, nulls)
@@ -121,7 +143,7 @@ def completed_frame(
 
 
 def _completed(
-    run: Run, law: RowLaw, given: Given, owner: np.ndarray, seed: int, threads: int | None
+    run: Run, law: Law, given: Given, owner: np.ndarray, seed: int, threads: int | None
 ) -> pa.Table:
     """Whole rows of these users (numbers from 0), without the user column."""
     habits = Habits.of(law.schema, run.privacy)

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ..answers.verdict import Verdict
     from ..ondemand.classifier import ModelClassifier
     from ..ondemand.row_law import RowLaw
+    from ..ondemand.stored_law import StoredLaw
 
 
 DAMAGE = (OSError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
@@ -368,6 +369,12 @@ class Run:
         from .on_demand import law_of
 
         return law_of(self.schema, self.model, self.privacy)
+
+    @cached_property
+    def _stored_law(self) -> StoredLaw:
+        from .on_demand import stored_law_of
+
+        return stored_law_of(self)
 
     def to_arrow(self) -> pa.Table:
         """All synthetic rows as one `pyarrow.Table`: `data`."""

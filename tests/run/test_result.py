@@ -240,7 +240,28 @@ def test_a_run_without_a_model_gives_some_of_its_rows_each_at_most_once(rare):
     with pytest.raises(RunError, match=f"{there.num_rows:,} matching rows"):
         stored.sample(there.num_rows + 1, where={"city": "Oslo"})
     with pytest.raises(UsageError, match="no model of its rows"):
-        stored.complete({"city": ["Oslo"]})
+        stored.predict({"city": ["Oslo"]}, "age")
+
+
+def test_a_run_without_a_model_completes_rows_by_its_own_rows(rare):
+    """The conditional distribution is that of the run's rows, within five standard errors; rows that
+    none of them agrees with keep what is given; loaded and other threads make no difference."""
+    stored = replace(rare, model=None)
+    n = 20_000
+    made = stored.complete({"city": ["Oslo"] * n}, seed=1)
+    own = rare.data.filter(pc.equal(rare.data["city"], "Oslo"))
+    assert set(made["city"].to_pylist()) == {"Oslo"} and made.column_names == own.column_names
+    for age in set(own["age"].to_pylist()):
+        want = pc.mean(pc.equal(own["age"], age).cast("float64")).as_py()
+        found = pc.mean(pc.equal(made["age"], age).cast("float64")).as_py()
+        assert abs(found - want) <= 5 * np.sqrt(max(want, 1e-3) / n)
+    frame = pa.table(
+        {"city": ["Oslo", None, "Oslo"], "age": [None, 3, 7], "fare": [1.0, None, 999]}
+    )
+    whole = stored.complete(frame, seed=2, threads=1).to_pylist()
+    assert [r["age"] for r in whole[1:]] == [3, 7] and whole[2]["fare"] == 999
+    assert all(v is not None for r in whole for v in r.values())
+    assert stored.complete(frame, seed=2).to_pylist() == whole
 
 
 def asks(folder):
