@@ -19,6 +19,8 @@ from fastdp.release import keyselect
 from fastdp.release.keyselect import SCALE, count_keys, select_keys, weight
 from fastdp.schema import Schema
 
+from ..reference import counting
+
 
 def schema(user="who", dtype="string", values=("?",)):
     drop = {"null": "drop", "overflow": "drop"}
@@ -212,3 +214,14 @@ def test_a_count_at_the_threshold_is_not_kept(monkeypatch):
 def test_noise_and_threshold_together_meet_delta(delta, share):
     left, lost = keyselect.remaining_delta(delta, share * delta), share * delta
     assert 0 <= Fraction(delta) - Fraction(lost) - Fraction(left) <= Fraction(1e-9 * delta)
+
+
+def test_ties_between_values_are_those_that_a_database_computes():
+    """The kernel-free sum of fifth powers against the slow twin of docs/explain/ties.md."""
+    ids, values = [f"n{i}".encode() for i in range(40)], [f"v{i}".encode() for i in range(40)]
+    users = [counting.id_hash(one) for one in ids]
+    keys = [counting.id_hash(one) for one in values]
+    numbers = keyselect._mix(np.array(users, np.uint64), np.array(keys, np.uint64))
+    for user, key, number in zip(users, keys, numbers.tolist(), strict=True):
+        words = [(key >> 32) % counting.PRIME, (key & 0xFFFFFFFF) % counting.PRIME]
+        assert number == counting.tie_of_words(user, words)
