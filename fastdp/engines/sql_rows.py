@@ -174,12 +174,15 @@ class SqlRows(CodedTable):
     ) -> list[CellSums]:
         whole = self.dialect.whole
         total = f"sum({weight})" if weight == "w" else f"count(*) * {weight}"
+        # Small types: what leaves the database is one row for each cell that is not empty.
+        narrow = all(domain.cells(clique) < 1 << 31 for clique in request.cliques)
+        kind = "INTEGER" if narrow else whole
         selects = []
         for i, clique in enumerate(request.cliques):
             cell = self.cell(clique, domain, [columns[name] for name in clique])
-            number = f"CAST({i % CLIQUES_AT_ONCE} AS {whole}) AS q"
+            number = f"CAST({i % CLIQUES_AT_ONCE} AS SMALLINT) AS q"
             selects.append(
-                f"SELECT {number}, CAST(cell AS {whole}) AS cell, CAST({total} AS {whole}) AS n"
+                f"SELECT {number}, CAST(cell AS {kind}) AS cell, CAST({total} AS {whole}) AS n"
                 f" FROM (SELECT {cell} AS cell{', w' if weight == 'w' else ''} FROM {rows}) AS cells"
                 " GROUP BY cell"
             )
