@@ -259,3 +259,24 @@ int fdp_distinct(int64_t users, const int64_t *row_start, const uint32_t *codes,
     free(last);
     return FDP_OK;
 }
+
+int fdp_equal_pairs(int64_t users, const int64_t *row_start, const uint32_t *codes, int64_t size, int64_t *out) {
+    int64_t *last = calloc(2 * ((size_t)size + 1), sizeof *last); /* the last user, from 1, who has a code */
+    if (last == NULL) return FDP_ERR_MEMORY;
+    int64_t *times = last + size + 1; /* its rows that have it */
+    for (int64_t u = 0; u < users; u++) {
+        out[u] = 0;
+        for (int64_t r = row_start[u]; r < row_start[u + 1]; r++) {
+            const uint32_t code = codes[r];
+            if (code >= size) {
+                free(last);
+                return FDP_ERR_ARGUMENT;
+            }
+            if (last[code] != u + 1) times[code] = 0;
+            last[code] = u + 1;
+            out[u] += times[code]++;
+        }
+    }
+    free(last);
+    return FDP_OK;
+}

@@ -20,3 +20,6 @@ def choose(
 def distinct(
     codes: NDArray[np.uint32], row_start: NDArray[np.int64], size: int
 ) -> NDArray[np.int64]: ...
+def equal_pairs(
+    codes: NDArray[np.uint32], row_start: NDArray[np.int64], size: int
+) -> NDArray[np.int64]: ...

@@ -22,6 +22,7 @@ cdef extern from "choose.h" nogil:
         uint64_t seed
     int fdp_choose(const fdp_choice_plan *, int, uint8_t *, double *)
     int fdp_distinct(int64_t, const int64_t *, const uint32_t *, int64_t, int64_t *)
+    int fdp_equal_pairs(int64_t, const int64_t *, const uint32_t *, int64_t, int64_t *)
 
 
 def choose(
@@ -71,4 +72,17 @@ def distinct(const uint32_t[::1] codes, const int64_t[::1] row_start, int64_t si
     with nogil:
         code = fdp_distinct(out_view.shape[0], &row_start[0], &codes[0], size, &out_view[0])
     check(code, "counting different codes of users")
+    return out
+
+
+def equal_pairs(const uint32_t[::1] codes, const int64_t[::1] row_start, int64_t size):
+    """int64: how many pairs of rows of each user have the same code, below `size`."""
+    out = np.zeros(row_start.shape[0] - 1, np.int64)
+    cdef int64_t[::1] out_view = out
+    cdef int code
+    if out.size == 0 or codes.shape[0] == 0:
+        return out
+    with nogil:
+        code = fdp_equal_pairs(out_view.shape[0], &row_start[0], &codes[0], size, &out_view[0])
+    check(code, "counting equal rows of users")
     return out

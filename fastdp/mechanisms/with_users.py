@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from .._util.lazy import pa
 from .._util.threads import resolve
-from ..answers.evidence import code_maps
+from ..answers.evidence import code_maps, marginals_of
 from ..answers.people_facts import PAIRS, described_facts, pairs_of_users
 from ..answers.values import numbers_of
 from ..errors import UsageError
@@ -60,8 +60,8 @@ from ..users.rates import (
     rates_of,
     roles,
 )
-from ..users.user_choice import Choice
-from ..users.user_table import Marginal, PoolTable, pool_facts, released, user_facts
+from ..users.user_choice import Agreements, Choice
+from ..users.user_table import Marginal, PoolTable, combined, pool_facts, user_facts
 from .base import Config, Job, Outcome, ignore_empty_columns
 from .cliquetree.clique_tree import CliqueTree
 from .limits.structural_zeros import StructuralZeros
@@ -107,12 +107,10 @@ GROUP = "rows of the user"
 ROWS_LABEL, SIZES_LABEL = "number of rows", "rows per user in fine bins"
 NULLS_LABEL = "rows without a user id"
 FACTS_LABEL, FACTS_SHARE = "facts about users", 0.06
-"""The share of the table about users, where the schema names amounts."""
+"""The share of the table about users."""
 LEAST_FACTS = 60.0
 """Facts about users are released where there are this many users for each standard error of a count
 that costs all of their share: else they are noise, and the share goes to the rows."""
-MOST_HABITS = 6
-"""Columns of whose values chosen users have as many as those of the pool."""
 OTHER_ROWS, OTHER_CODES = 1 << 18, 1 << 22
 """Rows of the model, with at most so many codes, by which marginals of rows are known better than by
 a pool of fewer."""
@@ -131,8 +129,7 @@ def users_cost(config: Config, schema: Schema, public: bool) -> float:
 def shares(schema: Schema) -> dict[str, float]:
     """What is released about users, by its share of mu^2."""
     ordered = {ORDER_LABEL: ORDER_SHARE} if schema.order else {}
-    told = {FACTS_LABEL: FACTS_SHARE} if schema.user_amounts else {}
-    return SHARES | ordered | told
+    return SHARES | ordered | {FACTS_LABEL: FACTS_SHARE}
 
 
 def check_users(config: Config, schema: Schema) -> None:
@@ -281,10 +278,10 @@ class _Users:
         counted = users_share(self.config, public=self.job.public is not None, user=True) > 0
         if counted and not (self.decided.constant or self.decided.dealt or self.order):
             unspent = SHARES["number of rows"] + SHARES["table of users"]
-            return left + unspent + shares(schema).get(FACTS_LABEL, 0.0)
+            return left + unspent + FACTS_SHARE
         self._ask_for_people(self.decided)
         self.told = self._worth_facts()
-        return left + (0.0 if self.told else shares(schema).get(FACTS_LABEL, 0.0))
+        return left + (0.0 if self.told else FACTS_SHARE)
 
     def dealt(self, outcome: Outcome) -> Outcome:
         """The outcome with the dealer of its rows and the number of rows that was counted for
@@ -337,8 +334,6 @@ class _Users:
 
     def _worth_facts(self) -> bool:
         """Whether facts about users are worth a release, by what is known of their number."""
-        if not self.job.schema.user_amounts:
-            return False
         mu = part_mu(self.session, FACTS_SHARE)
         return self.coarse is None or float(self.coarse.values.sum()) * mu >= LEAST_FACTS
 
@@ -358,12 +353,25 @@ class _Users:
         if self.order is not None:
             ends, gaps = self._ends(view), self.order[1].gaps(self.order[0].key)
             marginals += ends
-        habits = made.roles.repeated[:MOST_HABITS]
-        if not marginals and gaps is None and not habits:
+        agreed = self._agreed()
+        if not marginals and gaps is None and not agreed.columns:
             return made
+        assert self.people is not None
+        users = float(self.people.sizes.users.sum())
         count = min(OTHER_ROWS, OTHER_CODES // max(1, len(sizes)))
         others = rows.plain().some(count, self.job.seed + 1)
-        return replace(made, choice=Choice(view, marginals, sizes, POOL, gaps, habits, others))
+        choice = Choice(view, marginals, sizes, POOL, users, gaps, agreed, others)
+        return replace(made, choice=choice)
+
+    def _agreed(self) -> Agreements:
+        """The released agreement of columns that are not constant, where users repeat something."""
+        assert self.decided is not None
+        rates, fixed = self.rates, (*self.decided.constant, *self.decided.following)
+        at = [i for i, name in enumerate(rates.columns) if name not in fixed]
+        if not self.decided.dealt or not at:
+            return Agreements()
+        columns = tuple(rates.columns[i] for i in at)
+        return Agreements(columns, rates.overall[at], rates.error[at])
 
     def _told(self, made: Dealer, rows: ModelRows, view: UserFacts) -> list[Marginal]:
         """A release of facts about users, whose prior is what the dealer makes by itself."""
@@ -391,8 +399,14 @@ class _Users:
         self.people_codes = code_maps(outcome.tables.get("codes"))
         names = list(of_users.domain)
         self.pairs = pairs_of_users(outcome.model, names, outcome.tables.get("distances"))
-        drawn = outcome.rows.some(LEAST_DRAWN, self.job.seed)
-        return released(drawn, of_users.domain, outcome.measurements)
+        answers = marginals_of(outcome.measurements, of_users.domain, self.people_codes)
+        return combined(
+            [
+                Marginal(m.axes, m.maps, m.values.reshape(-1), np.sqrt(m.variances).reshape(-1))
+                for m in answers
+                if m.axes and m.complete
+            ]
+        )
 
     def _people_described(self, view: UserFacts) -> list[dict]:
         """The columns of the table about users, for answers about users."""
@@ -413,9 +427,8 @@ class _Users:
         out = []
         for name, kind, column, numbers, _ in view.facts:
             if kind in ("first", "last") and numbers == (key.ends,) and column == key.order[0]:
-                total = max(1.0, float(parts[kind].sum()))
-                error = np.full(key.ends, sigma / total)
-                out.append(Marginal((name,), np.maximum(parts[kind], 0.0) / total, error))
+                same = (np.arange(key.ends),)
+                out.append(Marginal((name,), same, parts[kind], np.full(key.ends, sigma)))
         return out
 
     def _ask_for_nulls(self) -> None:

@@ -1,8 +1,9 @@
-"""The choice: whole users of a pool, such that the table about users, the rows' marginals and rows
-per user hold within their standard errors.
+"""The choice: whole users of a pool, such that what was released about users and the rows' marginals
+hold.
 
-One objective, in standard errors: chi^2 of each table, lowered as far as its noise allows (James and
-Stein). Where a table's targets are noise, the pool meets them as it is, and nothing is changed.
+First each user of the pool gets a weight, by all that was released about users (`user_weights`). Then whole
+users are drawn by their weights, and exchanged for others until the tables about users are those of
+the weights, and counts of rows those of the model.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from itertools import combinations
 import numpy as np
 from msgspec import Struct, field
 
-from ..domain import Domain
 from ..userkeys import UserFacts
 from .people import Codes
-from .user_facts import distinct
+from .user_facts import agreement
 from .user_table import Marginal, pool_facts
+from .user_weights import Cells, Shares, Table, raked
 
 SWEEPS, LEAST_GAIN = 20, 0.05
 """Sweeps over the chosen users, at most, and by how much one lowers the mean over cells of the squared
@@ -29,6 +30,8 @@ TIGHT = 0.25
 """The variance of a count that is to be met, as a part of a Poisson count's."""
 MOST_CELLS = 1 << 16
 """Columns and pairs with more codes than this are not balanced."""
+ROUNDS = 30
+"""Turns in which odds above 1 are given to others, at most."""
 MOST_PAIRS, LEAST_IN_CELL = 12, 16
 """Pairs of columns of rows that are balanced, at most, and rows in each cell on average."""
 
@@ -51,19 +54,37 @@ class Gaps(Struct, frozen=True, eq=False):
         bins[start[:-1]] = len(self.shares)
         return bins
 
+    def of_users(self, codes: Codes, sizes: Mapping[str, int], start: np.ndarray) -> np.ndarray:
+        """[bins, users]: the share of each user's gaps that lies in each bin."""
+        users, bins = len(start) - 1, len(self.shares)
+        cells = self.bins(codes, sizes, start) * users
+        cells += np.repeat(np.arange(users), np.diff(start))
+        counts = np.bincount(cells, minlength=(bins + 1) * users).reshape(bins + 1, users)[:bins]
+        return counts / np.maximum(np.diff(start) - 1.0, 1.0)
+
+
+class Agreements(Struct, frozen=True, eq=False):
+    """How often two rows of a user, of two rows or more, agree in each of these columns: the mean
+    over users, and its standard error."""
+
+    columns: tuple[str, ...] = ()
+    rates: np.ndarray = field(default_factory=lambda: np.empty(0))
+    errors: np.ndarray = field(default_factory=lambda: np.empty(0))
+
 
 class Choice(Struct, frozen=True, eq=False):
-    """`view` and `marginals`: the table about users; `sizes`: codes of each column of rows;
-    `times`: how many times as many rows as needed the pool has; `habits`: columns of whose values
-    users have as many as in the pool. `others`: more rows of the same model, so that marginals of
+    """`view` and `marginals`: the table about users, of whom there are `users`; `gaps` and `agreed`:
+    what else was released about them. `sizes`: codes of each column of rows; `times`: how many times
+    as many rows as needed the pool has. `others`: more rows of the same model, so that marginals of
     rows are known better than by the pool alone."""
 
     view: UserFacts
     marginals: Sequence[Marginal]
     sizes: dict[str, int]
     times: int
+    users: float
     gaps: Gaps | None = None
-    habits: tuple[str, ...] = ()
+    agreed: Agreements = field(default_factory=Agreements)
     others: Codes = field(default_factory=dict)
 
     def __call__(
@@ -99,23 +120,27 @@ class Choice(Struct, frozen=True, eq=False):
 
         users, rows, size = len(start) - 1, int(start[-1]), np.diff(start)
         part = wanted / rows
-        count = int(np.clip(round(users * part), 1, users))
-        chosen = np.zeros(users, np.uint8)
-        generator = np.random.Generator(np.random.Philox(key=[seed, 3]))
-        # every so many users in order of their rows: rows per user are those of the pool
-        chosen[((np.arange(count) + generator.random()) * users / count).astype(np.int64)] = 1
-        of_users, of_rows, of_steps = _Tables(part), _Tables(part), _Tables(part)
-        self._facts(of_users, codes, start, count)
+        like = _like_sizes(size)
+        released = self._released(codes, start, like)
+        odds = _odds(raked(released, self.users, users), like, part)
+        chosen = _drawn(odds, np.random.Generator(np.random.Philox(key=[seed, 3])))
+        of_users, of_rows, of_steps = _Tables(), _Tables(), _Tables()
+        for table in released:
+            if isinstance(table, Cells):
+                of_users.add(table.cells, table.tally(odds))
         names = [n for n in codes if int(codes[n].max(initial=0)) < MOST_CELLS]
         for columns in (*((n,) for n in names), *self._pairs(names, wanted)):
-            more = self._cells(self.others, columns) if set(columns) <= set(self.others) else None
-            of_rows.keep(self._cells(codes, columns), more)
-        of_rows.keep(np.zeros(rows, np.int64))
+            cells = self._cells(codes, columns)
+            known = np.bincount(cells)
+            if set(columns) <= set(self.others):
+                more = np.bincount(self._cells(self.others, columns), minlength=len(known))
+                known = more + np.pad(known, (0, len(more) - len(known)))
+            of_rows.add(cells, wanted * known / known.sum())
+        of_rows.add(np.zeros(rows, np.int64), np.full(1, float(wanted)))
         step = 1 / np.maximum(size - 1.0, 1.0)
         if self.gaps is not None:
-            bins, weight = self.gaps.bins(codes, self.sizes, start), np.repeat(step, size)
-            many = part * float((size > 1).sum())
-            of_steps.add(bins, many * self.gaps.shares, many * self.gaps.error, weight)
+            bins = self.gaps.bins(codes, self.sizes, start)
+            of_steps.add(bins, np.bincount(bins, np.repeat(step * odds, size)))
         tables = [of_users, of_rows, of_steps]
         targets = [x for table in tables for x in table.target]
         first = np.append(0, np.cumsum([len(x) for x in targets]))
@@ -137,20 +162,26 @@ class Choice(Struct, frozen=True, eq=False):
         )
         return chosen.astype(bool)
 
-    def _facts(self, tables: _Tables, codes: Codes, start: np.ndarray, count: int) -> None:
-        """Adds the tables of users: what was released about them; rows per user and habits as the
-        pool has them."""
+    def _released(self, codes: Codes, start: np.ndarray, like: np.ndarray) -> list[Table]:
+        """All that was released about users, as tables of the pool's users. Rows per user, in bins
+        `like`, are the pool's own, which was drawn by all that is known of them."""
+        size = np.diff(start)
         facts = pool_facts(self.view, self.sizes, codes, start)
-        domain = self.view.domain(Domain(self.sizes))
-        for m in self.marginals:
-            shape = [domain[n] for n in m.clique]
-            cells = np.ravel_multi_index([facts[n] for n in m.clique], shape)
-            tables.add(cells, count * m.shares, count * m.error)
-        like = _like_sizes(np.diff(start))
-        tables.keep(like)
-        for name in self.habits:
-            values = _like_sizes(distinct(codes[name], start))
-            tables.keep(_dense(like * (int(values.max(initial=0)) + 1) + values))
+        tables: list[Table] = [Cells(m.cells(facts), m.users, m.error) for m in self.marginals]
+        many = (size > 1).astype(float)
+        repeated = self.users * float(many.mean())
+        for name, rate, error in zip(self.agreed.columns, self.agreed.rates, self.agreed.errors):
+            both = agreement(codes[name], start)
+            # one number with two cells, so each of them weighs half
+            doubt = np.full(2, np.sqrt(2) * error * repeated)
+            wanted = repeated * np.array([rate, 1 - rate])
+            tables.append(Shares(np.array([both, many - both]), wanted, doubt))
+        if self.gaps is not None:
+            shares = self.gaps.of_users(codes, self.sizes, start)
+            error = np.full(len(shares), repeated * self.gaps.error)
+            tables.append(Shares(shares, repeated * self.gaps.shares, error))
+        own = self.users / len(size) * np.bincount(like)
+        return [*tables, Cells(like, own, np.zeros(len(own)))]
 
     def _cells(self, codes: Codes, columns: Sequence[str]) -> np.ndarray:
         """The cell of each row over one or two columns."""
@@ -171,44 +202,44 @@ class Choice(Struct, frozen=True, eq=False):
 
 class _Tables:
     """Tables of the chosen: the cells of users or rows in each, the counts that are wanted, and the
-    weights of squared differences. `part`: of the pool that is chosen."""
+    weights of squared differences."""
 
-    def __init__(self, part: float) -> None:
-        self.part = part
+    def __init__(self) -> None:
         self.cells: list[np.ndarray] = []
         self.target: list[np.ndarray] = []
         self.weight: list[np.ndarray] = []
 
-    def keep(self, cells: np.ndarray, more: np.ndarray | None = None) -> None:
-        """A table that should be the pool's; `more`: cells of rows of the same distribution."""
-        counts = np.bincount(cells, minlength=0 if more is None else int(more.max(initial=0)) + 1)
-        known = counts if more is None else counts + np.bincount(more, minlength=len(counts))
-        self._append(cells, self.part * len(cells) * known / max(int(known.sum()), 1), 0.0)
-
-    def add(
-        self,
-        cells: np.ndarray,
-        released: np.ndarray,
-        error: np.ndarray | float,
-        weight: np.ndarray | None = None,
-    ) -> None:
-        """A table whose counts were released as `released` with the standard error `error`. They
-        count as far as they differ from the pool's by more than noise (the positive part of James
-        and Stein); cells after the released ones are the pool's."""
-        own = self.part * np.bincount(cells, weight, len(released))
-        pool, error = own[: len(released)], np.broadcast_to(error, len(released))
-        apart = float((np.square(released - pool) / np.square(error)).sum())
-        cells_with_users = int((np.maximum(released, pool) >= 1).sum())
-        trust = max(0.0, 1 - cells_with_users / max(apart, 1e-9))
-        own[: len(released)] = pool + trust * (released - pool)
-        variance = np.zeros(len(own))
-        variance[: len(released)] = trust * np.square(error)
-        self._append(cells, own, variance)
-
-    def _append(self, cells: np.ndarray, target: np.ndarray, variance: np.ndarray | float) -> None:
+    def add(self, cells: np.ndarray, target: np.ndarray) -> None:
         self.cells.append(cells.astype(np.uint32))
         self.target.append(target.astype(np.float64))
-        self.weight.append(1 / (variance + TIGHT * np.maximum(target, 1.0)))
+        self.weight.append(1 / (TIGHT * np.maximum(target, 1.0)))
+
+
+def _odds(weights: np.ndarray, like: np.ndarray, part: float) -> np.ndarray:
+    """How likely each user is chosen, at most 1: in proportion to the weights among users who are
+    alike, as far as that is possible. Of these, and so of all, the `part` is chosen on average."""
+    wanted = part * np.bincount(like)
+    odds = np.minimum(weights * (wanted / np.bincount(like, weights))[like], 1.0)
+    for _ in range(ROUNDS):
+        sure = odds >= 1
+        left = np.maximum(wanted - np.bincount(like, sure), 0.0)
+        there = np.bincount(like, np.where(sure, 0.0, odds))
+        more = np.divide(left, there, out=np.ones(len(left)), where=there > 0)
+        if (more <= 1 + 1e-9).all():
+            break
+        odds = np.minimum(odds * np.where(sure, 1.0, more[like]), 1.0)
+    return odds
+
+
+def _drawn(odds: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """Users drawn by their odds, at even distances: as many of any run of users as their odds add up
+    to."""
+    count = max(1, round(float(odds.sum())))
+    upto = np.cumsum(odds)
+    at = (np.arange(count) + generator.random()) * (upto[-1] / count)
+    chosen = np.zeros(len(odds), np.uint8)
+    chosen[np.minimum(np.searchsorted(upto, at, "right"), len(odds) - 1)] = 1
+    return chosen
 
 
 def _like_sizes(rows: np.ndarray) -> np.ndarray:

@@ -50,3 +50,13 @@ def distinct(codes: np.ndarray, start: np.ndarray) -> np.ndarray:
 
     size = int(codes.max(initial=0)) + 1
     return core.distinct(codes.astype(np.uint32), start.astype(np.int64), size)
+
+
+def agreement(codes: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """The share of pairs of each user's rows that have the same code; 0 for a user with one row."""
+    from .._core import choose as core
+
+    rows = np.diff(start)
+    size = int(codes.max(initial=0)) + 1
+    equal = core.equal_pairs(codes.astype(np.uint32), start.astype(np.int64), size)
+    return 2.0 * equal / np.maximum(rows * (rows - 1.0), 1.0)

@@ -10,7 +10,6 @@ import numpy as np
 from msgspec import Struct
 
 from ..domain import Clique, Domain
-from ..measurement import Measurement
 from ..userkeys import MOST_VALUE, UserFacts
 from .people import Codes
 from .rates import Roles
@@ -97,33 +96,32 @@ class PoolTable:
 
 
 class Marginal(Struct, frozen=True, eq=False):
-    """The distribution of users over the cells of `clique`, and the standard error of each cell
-    as a share of all users."""
+    """Users in the cells of `clique`, and the standard error of each. `positions`: by column, the
+    place of each code; codes of the same place were counted together."""
 
     clique: Clique
-    shares: np.ndarray
+    positions: tuple[np.ndarray, ...]
+    users: np.ndarray
     error: np.ndarray
 
+    def cells(self, facts: Codes) -> np.ndarray:
+        """The cell of each user with these facts."""
+        shape = [int(place.max()) + 1 for place in self.positions]
+        at = [place[facts[name]] for name, place in zip(self.clique, self.positions, strict=True)]
+        return np.ravel_multi_index(at, shape)
 
-def released(drawn: Codes, domain: Domain, answers: Sequence[Measurement]) -> list[Marginal]:
-    """The marginals that a release of U says: those that were measured, of users `drawn` from the
-    model that was fitted to them. A cell's standard error is that of its answer, but not more than
-    the cell's own users and one: a count of 0 or more that is expected to be small varies as
-    little."""
-    errors: dict[Clique, float] = {}
-    for m in answers:
-        if set(m.clique) <= set(domain):
-            sigma = float(np.max(m.sigma))
-            errors[m.clique] = 1 / math.hypot(1 / errors.get(m.clique, math.inf), 1 / sigma)
-    count = len(next(iter(drawn.values())))
-    total = max(1.0, np.median([m.values.sum() for m in answers if len(m.clique) == 1]))
+
+def combined(answers: Sequence[Marginal]) -> list[Marginal]:
+    """The same, where answers to one question are one: their mean by precision."""
+    found: dict[tuple, list[Marginal]] = {}
+    for one in answers:
+        asked = (one.clique, *(place.tobytes() for place in one.positions))
+        found.setdefault(asked, []).append(one)
     out = []
-    for clique, sigma in errors.items():
-        shape = domain.shape(clique)
-        cells = np.ravel_multi_index([drawn[n].astype(np.int64) for n in clique], shape)
-        shares = np.bincount(cells, minlength=math.prod(shape)) / count
-        error = np.minimum(sigma, shares * total + 1) / total
-        out.append(Marginal(clique, shares, error))
+    for same in found.values():
+        precision = sum(1 / np.square(one.error) for one in same)
+        users = sum(one.users / np.square(one.error) for one in same) / precision
+        out.append(Marginal(same[0].clique, same[0].positions, users, 1 / np.sqrt(precision)))
     return out
 
 

@@ -9,9 +9,10 @@ import pytest
 
 from fastdp._core import choose as core
 from fastdp.userkeys import UserFacts
-from fastdp.users.user_choice import Choice, Gaps, _exact
-from fastdp.users.user_facts import distinct
-from fastdp.users.user_table import Marginal, octaves, pool_facts, whole_numbers
+from fastdp.users.user_choice import Agreements, Choice, Gaps, _drawn, _exact, _odds
+from fastdp.users.user_facts import agreement, distinct
+from fastdp.users.user_table import Marginal, combined, octaves, pool_facts, whole_numbers
+from fastdp.users.user_weights import Cells, Shares, raked, surplus
 from tests.reference import choosing
 
 SIZES = {"month": 6, "shop": 5}
@@ -151,8 +152,8 @@ def test_planted_cohorts_come_out_of_a_pool_that_does_not_have_them(wanted):
     rng = np.random.default_rng(1)
     codes, owner = pool(rng, 5_000)
     shares = np.array([0.0, 0.15, 0.15, 0.15, 0.35, 0.2])
-    marginal = Marginal(("first",), shares, np.full(6, 0.002))
-    choice = Choice(VIEW, [marginal], SIZES, 3)
+    marginal = Marginal(("first",), (np.arange(6),), 1_700 * shares, np.full(6, 3.0))
+    choice = Choice(VIEW, [marginal], SIZES, 3, 1_700.0)
     before = 0.5 * np.abs(first_shares(codes, owner) - shares).sum()
     made, user = choice(codes, owner, wanted, 5)
     assert len(user) == wanted and (np.bincount(user) > 0).all()
@@ -181,7 +182,8 @@ def test_the_pool_is_left_alone_where_targets_are_noise():
     noisy = shares + rng.normal(0, 0.03, 6) * 0.4
     apart = {}
     for error in (0.03, 0.0005):
-        choice = Choice(VIEW, [Marginal(("first",), noisy, np.full(6, error))], SIZES, 3)
+        first = Marginal(("first",), (np.arange(6),), 2_000 * noisy, np.full(6, 2_000 * error))
+        choice = Choice(VIEW, [first], SIZES, 3, 2_000.0)
         made, user = choice(codes, owner, len(owner) // 3, 5)
         moved, asked = first_shares(made, user) - shares, noisy - shares
         apart[error] = moved @ asked / (asked @ asked)  # the part of the way that was gone
@@ -204,7 +206,8 @@ def test_gaps_are_those_of_rows_in_order_and_are_chosen_for():
         return np.bincount(bins, weight, 5)[:4] / (size > 1).sum()
 
     goal = np.array([0.6, 0.3, 0.1, 0.0])
-    chosen = Choice(VIEW, [], SIZES, 3, Gaps(("month",), goal, 0.001))(codes, owner, 2_500, 1)
+    gaps = Gaps(("month",), goal, 0.001)
+    chosen = Choice(VIEW, [], SIZES, 3, 1_000.0, gaps)(codes, owner, 2_500, 1)
     assert np.abs(shares(*chosen) - goal).sum() < 0.5 * np.abs(shares(codes, owner) - goal).sum()
 
 
@@ -216,3 +219,74 @@ def test_amounts_are_whole_numbers_in_octaves():
     assert all(b == 2 * a for a, b in pairwise(edges))
     signed = octaves((-3, 0, 5), 50)
     assert signed == [-e for e in reversed(signed)] and signed == sorted(signed)
+
+
+def test_weights_are_the_nearest_to_the_pool_that_meet_the_tables():
+    """At the minimum the derivative of the sum is 0: the count of each cell is the one wanted less
+    k sigma^2 times the cell's factor, and weights are products of factors. Exact tables are met."""
+    rng = np.random.default_rng(6)
+    pool, users = 3_000, 500.0
+    a, b = rng.integers(0, 4, pool), rng.integers(0, 5, pool)
+    part = rng.random(pool)
+    wanted = rng.dirichlet(np.full(20, 3.0)) * users
+    tables = [
+        Cells(a * 5 + b, wanted, np.full(20, 4.0)),
+        Shares(np.array([part, 1 - part]), np.array([0.4, 0.6]) * users, np.full(2, 8.0)),
+        Cells(a, np.full(4, users / 4), np.zeros(4)),
+    ]
+    weights = raked(tables, users, pool)
+    assert np.allclose(tables[2].tally(weights), users / 4)
+    k = 1 / surplus(tables, np.full(pool, users / pool))
+    logs = np.log(weights * pool / users)
+    factors = [(t.wanted - t.tally(weights)) / (k * np.square(t.error)) for t in tables[:2]]
+    rest = logs - sum(t.change(f) for t, f in zip(tables, factors))
+    spread = [np.ptp(rest[a == code]) for code in range(4)]  # the factors of the exact table
+    assert max(spread) < 0.1 < np.ptp(logs)
+
+
+def test_contradictions_meet_in_between_by_precision():
+    """Two answers to one question, of standard errors 10 and 20, count as 4 to 1."""
+    cells = np.arange(1_000) % 2
+    said = [np.array([900.0, 100.0]), np.array([500.0, 500.0])]
+    both = [Cells(cells, y, np.full(2, e)) for y, e in zip(said, (10.0, 20.0))]
+    once = [Marginal(("x",), (np.arange(2),), y, np.full(2, e)) for y, e in zip(said, (10.0, 20.0))]
+    (one,) = combined(once)
+    assert np.allclose(one.users, [820, 180])
+    found = raked(both, 1_000.0, 1_000)
+    assert np.allclose(both[0].tally(found), [820, 180], rtol=0.02)
+
+
+def test_odds_keep_rows_per_user_and_nobody_is_drawn_twice():
+    """Weights far above 1 are cut off, and others of as many rows take their place."""
+    rng = np.random.default_rng(7)
+    like = np.sort(rng.integers(0, 5, 3_000))
+    weights = np.exp(2 * rng.standard_normal(3_000) + like)
+    odds = _odds(weights, like, 1 / 3)
+    assert odds.max() <= 1 and np.allclose(np.bincount(like, odds), np.bincount(like) / 3)
+    drawn = _drawn(odds, rng)
+    assert drawn.sum() == 1_000
+    assert np.abs(np.bincount(like, drawn) - np.bincount(like) / 3).max() < 2
+
+
+def test_agreement_is_that_of_the_slow_twin_and_is_chosen_for():
+    rng = np.random.default_rng(8)
+    codes, owner = pool(rng, 4_000)
+    order = np.argsort(owner, kind="stable")
+    start = np.append(0, np.cumsum(np.bincount(owner)))
+    shop = codes["shop"][order]
+    slow = []
+    for first, last in pairwise(start[:41]):
+        rows = shop[first:last]
+        pairs = [x == y for i, x in enumerate(rows) for y in rows[:i]]
+        slow.append(np.mean(pairs) if pairs else 0.0)
+    assert np.allclose(agreement(shop, start)[:40], slow)
+
+    def rate(codes, owner):
+        order = np.argsort(owner, kind="stable")
+        start = np.append(0, np.cumsum(np.bincount(owner)))
+        return agreement(codes["shop"][order], start)[np.diff(start) > 1].mean()
+
+    aim = rate(codes, owner) + 0.1
+    agreed = Agreements(("shop",), np.array([aim]), np.array([0.003]))
+    made = Choice(VIEW, [], SIZES, 3, 1_300.0, None, agreed)(codes, owner, len(owner) // 3, 1)
+    assert abs(rate(*made) - aim) < 0.03

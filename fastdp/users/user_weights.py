@@ -1,0 +1,159 @@
+"""Raking: how often each user of a pool is wanted, such that what was released about users holds.
+
+The pool is a guess of who the users are, and each released table is the truth's with Gaussian noise.
+Weights w of the pool's users minimise
+
+    N KL(w | pool) + sum over tables and cells of (w's count - released count)^2 / (2 k sigma^2):
+
+the weights nearest to the pool that meet the tables, each as far as its noise lets it. So users
+whose facts go together keep them together, and tables that contradict each other meet in between by
+their precision. 1 / k is how much more than a draw of N users from the pool would differ from it
+the truth does (`surplus`): found from all tables together, so that a pool that is as right as can be
+seen stays as it is.
+
+A weight is the product of one factor for each of its user's cells (shares: powers of them), and the
+factors' logarithms l minimise the convex dual
+
+    sum of w - sum of l y + k / 2 sum of sigma^2 l^2,
+
+whose derivative is the count less the one wanted, and k sigma^2 l. L-BFGS finds them on some of the
+users; one turn of iterative proportional fitting, which goes from table to table, corrects them on
+all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+STEPS, NEAR, MOST_LOG = 200, 1e-6, 30.0
+"""Steps of L-BFGS at most; the part of its value by which one has to lower the dual, which is about
+the number of users, or it is the last; and the largest logarithm of a weight."""
+ROUNDS, FARTHEST = 12, 1.0
+"""Newton's steps for a cell's factor, and the longest, in its logarithm."""
+
+
+class Cells(Struct, frozen=True, eq=False):
+    """A table in which each user of the pool is in one cell. `wanted`: users in each cell, of all
+    that there are; `error`: the standard error of each, 0 if it is exact."""
+
+    cells: np.ndarray
+    wanted: np.ndarray
+    error: np.ndarray
+
+    def tally(self, weights: np.ndarray) -> np.ndarray:
+        return np.bincount(self.cells, weights, len(self.wanted))
+
+    def change(self, factors: np.ndarray) -> np.ndarray:
+        """What factors of cells, given by their logarithms, add to the logarithm of each weight."""
+        return factors[self.cells]
+
+    def some(self, users: slice) -> Cells:
+        return Cells(self.cells[users], self.wanted, self.error)
+
+
+class Shares(Struct, frozen=True, eq=False):
+    """A table in which a user is in several cells, by shares [cells, users] that add up to at most
+    1."""
+
+    shares: np.ndarray
+    wanted: np.ndarray
+    error: np.ndarray
+
+    def tally(self, weights: np.ndarray) -> np.ndarray:
+        return np.array([float((row * weights).sum()) for row in self.shares])
+
+    def change(self, factors: np.ndarray) -> np.ndarray:
+        out = np.zeros(self.shares.shape[1])
+        for row, factor in zip(self.shares, factors):
+            out += row * factor
+        return out
+
+    def some(self, users: slice) -> Shares:
+        return Shares(self.shares[:, users], self.wanted, self.error)
+
+
+Table = Cells | Shares
+
+
+def raked(tables: Sequence[Table], users: float, pool: int, most: int = 1 << 15) -> np.ndarray:
+    """Weights of the `pool` users of a pool, who stand for so many `users`. Factors of cells are
+    found on every so many users, fewer than twice `most`, then corrected on all."""
+    every = slice(None, None, max(1, pool // most))
+    some = [table.some(every) for table in tables]
+    count = len(range(pool)[every])
+    even = np.full(count, users / count)
+    relief = 1 / surplus(some, even)
+    factors = _factors(some, even, relief)
+    logs = np.zeros(pool)
+    for table, factor in zip(tables, factors):
+        logs += table.change(factor)
+    weights = users / pool * np.exp(np.minimum(logs, MOST_LOG))
+    return _turn(tables, weights, factors, relief)
+
+
+def _factors(tables: Sequence[Table], even: np.ndarray, relief: float) -> list[np.ndarray]:
+    """The logarithm of each cell's factor, by table: the minimum of the dual."""
+    from scipy.optimize import minimize
+
+    wanted = np.concatenate([table.wanted for table in tables])
+    slack = relief * np.square(np.concatenate([table.error for table in tables]))
+    start = np.concatenate([table.tally(even) for table in tables])
+    ends = np.cumsum([len(table.wanted) for table in tables])[:-1]
+    unit = 1 / np.sqrt(slack + np.maximum(start, 1.0))
+
+    def dual(scaled: np.ndarray) -> tuple[float, np.ndarray]:
+        factors = scaled * unit
+        logs = np.zeros(len(even))
+        for table, own in zip(tables, np.split(factors, ends)):
+            logs += table.change(own)
+        weights = even * np.exp(np.minimum(logs, MOST_LOG))
+        counts = np.concatenate([table.tally(weights) for table in tables])
+        value = weights.sum() - factors @ wanted + 0.5 * slack @ np.square(factors)
+        return float(value), (counts - wanted + slack * factors) * unit
+
+    options = {"maxiter": STEPS, "maxcor": 20, "ftol": NEAR, "gtol": 1e-3}
+    found = minimize(dual, np.zeros(len(unit)), jac=True, method="L-BFGS-B", options=options)
+    return np.split(found.x * unit, ends)
+
+
+def _turn(
+    tables: Sequence[Table], weights: np.ndarray, factors: Sequence[np.ndarray], relief: float
+) -> np.ndarray:
+    """The weights after each table was met once. For one table the dual is least where, cell by cell,
+    W e^d + k sigma^2 (l + d) is the count that is wanted (W: the count now), which has one solution
+    d; for tables of shares that is the step that Jensen's inequality allows."""
+    for table, factor in zip(tables, factors):
+        slack = relief * np.square(table.error)
+        step = _step(table.tally(weights), table.wanted, slack, factor)
+        weights = weights * np.exp(table.change(step))
+    return weights
+
+
+def surplus(tables: Sequence[Table], weights: np.ndarray) -> float:
+    """How many times as far as users drawn from the pool the truth is from it, at least 1: squared
+    differences less those of noise, over the pool's own counts, each weighed by its precision."""
+    known = [(t.tally(weights), t) for t in tables if (np.asarray(t.error) > 0).all()]
+    if not known:
+        return 1.0
+    count = np.concatenate([c for c, _ in known])
+    noise = np.square(np.concatenate([t.error for _, t in known]))
+    apart = np.square(np.concatenate([t.wanted for _, t in known]) - count) - noise
+    found = 1.0
+    for _ in range(ROUNDS):
+        precision = count / np.square(noise + found * count)
+        found = max(1.0, float(precision @ apart) / max(float(precision @ count), 1e-300))
+    return found
+
+
+def _step(now: np.ndarray, wanted: np.ndarray, slack: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    """The step of each cell's factor, in logarithms; 0 in cells without users."""
+    step = np.zeros(len(now))
+    there = now > 0
+    for _ in range(ROUNDS):
+        value = now * np.exp(step)
+        over = value + slack * (factor + step) - wanted
+        step -= np.clip(over / np.maximum(value + slack, 1e-300), -FARTHEST, FARTHEST)
+    return np.where(there, step, 0.0)
