@@ -73,10 +73,12 @@ from .shared.user_histogram import measure_users
 SHARES = {"agreement rates": 0.06, "number of rows": 0.023}
 SHARES |= {"rows without a user id": 0.002, "table of users": 0.03}
 CONSTANTS_LABEL = "users whose rows disagree"
-SHARES |= {CONSTANTS_LABEL: 0.01}
+FACTS_LABEL, FACTS_SHARE = "facts about users", 0.06
+SHARES |= {CONSTANTS_LABEL: 0.01, FACTS_LABEL: FACTS_SHARE}
 """Shares of mu^2 (chosen on flights, Chicago trips and simulated trips). Of the first only a part,
-and the third, are spent where users repeat nothing; of the last what a standard error of .01 needs,
-and nothing where no column can be constant."""
+and the third, are spent where users repeat nothing; of constants what a standard error of .01 needs,
+and nothing where no column can be constant; the last, the table about users, where it is not
+noise."""
 ORDER_SHARE, ORDER_LABEL = 0.02, "order of users' rows"
 """The share where the schema declares an order (chosen on Chicago trips)."""
 PARTS, LEAST_ERROR = (0.015, 0.035, 0.01), 0.003
@@ -106,8 +108,6 @@ than none (`people.row_groups`). Chosen on generated tables
 GROUP = "rows of the user"
 ROWS_LABEL, SIZES_LABEL = "number of rows", "rows per user in fine bins"
 NULLS_LABEL = "rows without a user id"
-FACTS_LABEL, FACTS_SHARE = "facts about users", 0.06
-"""The share of the table about users."""
 LEAST_FACTS = 60.0
 """Facts about users are released where there are this many users for each standard error of a count
 that costs all of their share: else they are noise, and the share goes to the rows."""
@@ -129,7 +129,7 @@ def users_cost(config: Config, schema: Schema, public: bool) -> float:
 def shares(schema: Schema) -> dict[str, float]:
     """What is released about users, by its share of mu^2."""
     ordered = {ORDER_LABEL: ORDER_SHARE} if schema.order else {}
-    return SHARES | ordered | {FACTS_LABEL: FACTS_SHARE}
+    return SHARES | ordered
 
 
 def check_users(config: Config, schema: Schema) -> None:
