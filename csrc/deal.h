@@ -50,8 +50,8 @@ typedef struct {
  * 1))), S the number of ordered pairs of their rows that agree in f; NULL: not counted.
  *
  * A chunk depends on (seed, number of the chunk) and its own rows alone. A thread needs 12 bytes
- * for each row of its chunk in each list (features, pairs of the first and of levels, all), and 12 for each value
- * of a list. FDP_ERR_ARGUMENT where the rows of a chunk are not those wanted, or features more than 64. */
+ * for each row of its chunk in each list (features, pairs of the first and of levels, all), 4 for each of its
+ * features, and 12 for each value of a list. FDP_ERR_ARGUMENT where the rows of a chunk are not those wanted, or features more than 64. */
 int fdp_deal(const fdp_deal_plan *plan, int threads, uint32_t *owner, int64_t *equal);
 
 #endif
