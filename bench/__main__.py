@@ -225,6 +225,11 @@ BENCHES = {
             ),
         ),
     ),
+    "series": Bench(
+        "errors of months with the last release as a prior, against none on the same seeds",
+        (("--tables", "1", "--people", "500"),),
+        (("--tables", "8", "--keep"),),
+    ),
     "census": Bench(
         "the two-round mechanism: nist2018 scores, and a table of 110 columns",
         (("scores", "--rows", "10000", "--epsilon", "1", "--no-save"),),
