@@ -190,12 +190,13 @@ class RowsPosterior(Struct, frozen=True, eq=False):
             users = _smoothed(inverse, right, values, error, last + 1)
         else:
             weight, value = counted
-            evidence = inverse + np.outer(weight, weight), right + weight * value
+            with_total = inverse + np.outer(weight, weight)
+            with_value = right + weight * value
             there = max(last + 1, 1)
-            users = _smoothed(*evidence, values, error, there + AFTER)
+            users = _smoothed(with_total, with_value, values, error, there + AFTER)
             while there + AFTER < len(edges) and weight @ users < value - SHORT:
                 there += 1
-                users = _smoothed(*evidence, values, error, there + AFTER)
+                users = _smoothed(with_total, with_value, values, error, there + AFTER)
         return cls(edges, bound, max(limit or bound, bound), users, last, values, spread)
 
     @property
@@ -317,8 +318,15 @@ def _tail(counts: Array, errors: Array, edges: Sequence[int], limit: int, most: 
     left = np.maximum(np.append(np.maximum(starts, most + 1), np.inf) / start, 1.0)
     left = left ** -float(INDICES[middle, 0]) * in_tail[middle]
     in_bins = np.where(left[:-1] >= 1, -np.diff(left), 0.0)
-    ends = float(rows[middle]), float(highest[end])
-    return Tail(most, sizes, typical[middle], likely @ users, in_bins, *ends)
+    return Tail(
+        beyond=most,
+        sizes=sizes,
+        users=typical[middle],
+        expected=likely @ users,
+        in_bins=in_bins,
+        rows=float(rows[middle]),
+        most_rows=float(highest[end]),
+    )
 
 
 def _point(values: Array, weights: Array, part: float) -> int:

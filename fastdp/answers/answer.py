@@ -153,8 +153,22 @@ def _numbers(a: Layout, groups: Groups, lines: _Lines) -> _Numbers:
         )
     sampling = a.sampled(groups.linear, groups.less)[at]
     inside = np.where(whole, groups.inside[at], 0.0)
-    ends = estimate, noise, np.maximum(*groups.clipping)[at], bins, low, low_error, high, high_error
-    return _Numbers(*ends, hidden, sampling, inside, groups.possible, groups.notes, floor)
+    return _Numbers(
+        estimate=estimate,
+        noise=noise,
+        clipping=np.maximum(*groups.clipping)[at],
+        bins=bins,
+        low=low,
+        low_error=low_error,
+        high=high,
+        high_error=high_error,
+        hidden=hidden,
+        sampling=sampling,
+        inside=inside,
+        possible=groups.possible,
+        notes=groups.notes,
+        floor=floor,
+    )
 
 
 def _reference(a: Layout, lines: _Lines, named: Any, what: str) -> int:
@@ -208,13 +222,20 @@ def _compared(
     noise, bins, inside, less_clip, more_clip = (
         np.where(same, 0.0, v) for v in (noise, bins, inside, less_clip, more_clip)
     )
-    down_error = np.hypot(np.hypot(noise, inside), less_clip)
-    up_error = np.hypot(np.hypot(noise, inside), more_clip)
-    ends = estimate - bins, down_error, estimate + bins, up_error
-    clipping = np.maximum(less_clip, more_clip)
-    anything = -math.inf, math.inf
     return _Numbers(
-        estimate, noise, clipping, bins, *ends, hidden | split, sampling, inside, anything, notes
+        estimate=estimate,
+        noise=noise,
+        clipping=np.maximum(less_clip, more_clip),
+        bins=bins,
+        low=estimate - bins,
+        low_error=np.hypot(np.hypot(noise, inside), less_clip),
+        high=estimate + bins,
+        high_error=np.hypot(np.hypot(noise, inside), more_clip),
+        hidden=hidden | split,
+        sampling=sampling,
+        inside=inside,
+        possible=(-math.inf, math.inf),
+        notes=notes,
     )
 
 

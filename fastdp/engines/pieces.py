@@ -150,8 +150,15 @@ class Joined:
             user = Prepared(
                 message["kind"], key, None, message.get("valid"), texts=message.get("hash")
             )
-        left_out = message.get("dropped", 0), message.get("null_ids", 0)
-        self._waiting.append(Encoded(codes, user, message["rows"], *left_out, exact))
+        batch = Encoded(
+            codes=codes,
+            user=user,
+            rows=message["rows"],
+            dropped=message.get("dropped", 0),
+            null_ids=message.get("null_ids", 0),
+            exact=exact,
+        )
+        self._waiting.append(batch)
         self._rows += message["rows"]
         if self._rows >= BATCH_ROWS:
             self._join()

@@ -120,8 +120,16 @@ def listed(column: Pending, values: Sequence[int | str] = ()) -> Categorical:
 def with_fields(asked: Schema, fields: Mapping[str, Column | Derived]) -> Schema:
     """A schema of the columns `fields`, with the user column, the periods and the dialect of the
     schema `asked`."""
-    user = (asked.user, asked.max_rows_per_user, asked.null_user, asked.user_dtype)
-    return Schema(dict(fields), *user, asked.name, dialect=asked.dialect, period=asked.period)
+    return Schema(
+        fields=dict(fields),
+        user=asked.user,
+        max_rows_per_user=asked.max_rows_per_user,
+        null_user=asked.null_user,
+        user_dtype=asked.user_dtype,
+        name=asked.name,
+        dialect=asked.dialect,
+        period=asked.period,
+    )
 
 
 class LaterEngine:

@@ -178,8 +178,9 @@ class LinkedSchema:
                     f"of {parent!r}; "
                     "give it another name, and this one as its `source`"
                 )
-        about = (plain.get("name", ""), plain.get("provenance", ""))
-        return cls(made, orphans, order, *about, declared, across)
+        name = plain.get("name", "")
+        provenance = plain.get("provenance", "")
+        return cls(made, orphans, order, name, provenance, declared, across)
 
     def to_plain(self) -> dict[str, Any]:
         """The schema as its TOML document."""

@@ -73,8 +73,9 @@ def delimited(path: str, dialect: Dialect) -> Part:
         keep = _kept(dialect, user)
 
         def split(text: Block, final: bool = True) -> tuple[pa.RecordBatch, int]:
-            limits = (len(columns), textblocks.MAX_LINE)
-            made, rows, wrong, used = core.split(text, rule, column, *limits, keep, final)
+            made, rows, wrong, used = core.split(
+                text, rule, column, len(columns), textblocks.MAX_LINE, keep, final
+            )
             tally.add(wrong)
             return _batch(made, columns, rows), used
 

@@ -177,8 +177,9 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         full_zeros = StructuralZeros(masks, job.zeros.settled)
         wanted, second = self.choose(session, compression, merged, plan, full_zeros)
         weight = {m.clique: m.weight for m in wanted}
-        limits = (self.max_marginal, self.limit)
-        kept, dropped = affordable(compression.domain, list(weight), *limits, list(zeros), weight)
+        kept, dropped = affordable(
+            compression.domain, list(weight), self.max_marginal, self.limit, list(zeros), weight
+        )
         chosen = [m for m in wanted if m.clique in kept]
         pairs = self.measure_round2(session, compression, chosen, second)
         model = job.fit(compression.domain, [*merged, *pairs], zeros=zeros, stop=self.stop)
