@@ -175,7 +175,10 @@ def _encode_numbers(item: Column, source: Source, array: pa.Array, out: np.ndarr
         return
     x, valid, _ = _buffers(source.plain(array))
     if source.form == "decimal":
-        rows = np.flatnonzero((x >= 1 << 53) | (x <= -(1 << 53)))  # not exact as floats
+        inexact = (x >= 1 << 53) | (x <= -(1 << 53))  # as floats
+        if valid is not None:  # anything may lie under a null
+            inexact &= ~np.asarray(array.is_null())
+        rows = np.flatnonzero(inexact)
         x = x / 10.0 ** max(array.type.scale, 0)
         x[rows] = [float(number) for number in array.take(pa.array(rows)).to_pylist()]
     out[:] = item.codes_of_numbers(x if x.dtype.kind == "f" else x.astype(np.float64))
