@@ -75,7 +75,7 @@ def test_whole_runs_are_the_same(uri, tmp_path, monkeypatch):
     )
     for name in ("one", "two"):
         made = fastdp.load_run(tmp_path / name)
-        assert made.data.to_table().equals(want.data)
+        assert made.data.equals(want.data)
 
 
 def test_texts_of_the_server_s_errors_are_not_told(uri):
