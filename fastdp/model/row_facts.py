@@ -95,7 +95,9 @@ class RowFacts(Struct, frozen=True, eq=False):
         )
         group, shares = str(about["group"]), arrays.get("shares")
         scores = {a: arrays[f"score{i}"] for i, a in enumerate(about.get("scores", ()))}
-        trends = {(a, b): float(change) for a, b, change in about.get("trends", ())}
+        trends: dict[tuple[str, ...], float] = {
+            (a, b): float(change) for a, b, change in about.get("trends", ())
+        }
         made = cls(within, drawn, group, shares, keep, scores, trends)
         made._check(sizes)
         return made
