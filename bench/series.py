@@ -2,9 +2,11 @@
 
 `python -m bench.series` simulates months of a table of people. The months of one table are drawn
 anew from one population; before month BREAK the codes of every column are permuted at random, which
-leaves some columns of two or three codes as they were. Each month is released by `cliquetree` at epsilon 1 and delta 1e-6 a month,
-once with the release before it (`previous=`), which had one too, and once without, on the same
-seeds. Rows get no ids, which take most of the time and change no pair. The ratio of errors (mean
+leaves some columns of two or three codes as they were. Each month is released by `cliquetree` at
+epsilon 1 and delta 1e-6 a month, once with the release before it (`previous=`), which had one too,
+and once without, on the same seeds. Rows get no ids, which take most of the time and change no
+pair.
+The ratio of errors (mean
 total variation of all pairs) is given for steady months and for the month of the break, with the
 half width of a 95 % interval of the mean over the tables. Kept in bench/results/series.json.
 """
