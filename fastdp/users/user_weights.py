@@ -98,9 +98,12 @@ def _factors(tables: Sequence[Table], even: np.ndarray, relief: float) -> list[n
     """The logarithm of each cell's factor, by table: the minimum of the dual."""
     from scipy.optimize import minimize
 
-    wanted = np.concatenate([table.wanted for table in tables])
     slack = relief * np.square(np.concatenate([table.error for table in tables]))
     start = np.concatenate([table.tally(even) for table in tables])
+    wanted = np.concatenate([table.wanted for table in tables])
+    # No factor brings users into a cell that has none here: where its count is exact, the dual would
+    # have no minimum. Such a factor stays 0.
+    wanted = np.where(start > 0, wanted, 0.0)
     ends = np.cumsum([len(table.wanted) for table in tables])[:-1]
     unit = 1 / np.sqrt(slack + np.maximum(start, 1.0))
 

@@ -290,3 +290,19 @@ def test_agreement_is_that_of_the_slow_twin_and_is_chosen_for():
     agreed = Agreements(("shop",), np.array([aim]), np.array([0.003]))
     made = Choice(VIEW, [], SIZES, 3, 1_300.0, None, agreed)(codes, owner, len(owner) // 3, 1)
     assert abs(rate(*made) - aim) < 0.03
+
+
+def test_a_cell_whose_only_user_is_not_in_the_sample_does_not_upset_the_weights():
+    """Factors are found on some of the users. A cell that is empty there and exact has no factor:
+    with one, the dual would have no minimum, and all weights would be wrong."""
+    pool = 4_000
+    number = np.arange(pool)
+    first = number % 4
+    wanted = np.array([400.0, 300.0, 200.0, 100.0])
+    alone = np.where(number == 1, 1, 0)  # the sample takes every second user, from 0 on
+    tables = [
+        Cells(first, wanted, np.full(4, 5.0)),
+        Cells(alone, np.array([1_000.0 - 0.25, 0.25]), np.zeros(2)),
+    ]
+    weights = raked(tables, 1_000.0, pool, most=2_000)
+    assert np.bincount(first, weights) == pytest.approx(wanted, abs=10)
