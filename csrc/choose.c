@@ -260,7 +260,8 @@ int fdp_distinct(int64_t users, const int64_t *row_start, const uint32_t *codes,
     return FDP_OK;
 }
 
-int fdp_equal_pairs(int64_t users, const int64_t *row_start, const uint32_t *codes, int64_t size, int64_t *out) {
+int fdp_equal_pairs(int64_t users, const int64_t *row_start, const uint32_t *codes, int64_t size,
+                    int64_t *out) {
     int64_t *last = calloc(2 * ((size_t)size + 1), sizeof *last); /* the last user, from 1, who has a code */
     if (last == NULL) return FDP_ERR_MEMORY;
     int64_t *times = last + size + 1; /* its rows that have it */

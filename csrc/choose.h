@@ -39,6 +39,7 @@ int fdp_choose(const fdp_choice_plan *plan, int threads, uint8_t *chosen, double
 int fdp_distinct(int64_t users, const int64_t *row_start, const uint32_t *codes, int64_t size, int64_t *out);
 
 /* out[u] = how many pairs of rows of user u have the same code; codes as above. */
-int fdp_equal_pairs(int64_t users, const int64_t *row_start, const uint32_t *codes, int64_t size, int64_t *out);
+int fdp_equal_pairs(int64_t users, const int64_t *row_start, const uint32_t *codes, int64_t size,
+                    int64_t *out);
 
 #endif

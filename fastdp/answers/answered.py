@@ -83,10 +83,13 @@ class Answer:
     def __iter__(self) -> Iterator[Any]:
         return iter(self.table.to_pylist())
 
+    def equals(self, other: Any, *, check_metadata: bool = False) -> bool:
+        """Whether both have the same columns and numbers; `other` may be a `pyarrow.Table`."""
+        table = other.table if isinstance(other, Answer) else other
+        return self.table.equals(table, check_metadata=check_metadata)
+
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Answer):
-            return self.table.equals(other.table)
-        return self.table == other
+        return isinstance(other, Answer | pa.Table) and self.equals(other)
 
     __hash__ = None  # type: ignore[assignment]
 
