@@ -81,7 +81,9 @@ def test_whole_runs_are_the_same(uri, tmp_path, monkeypatch):
 def test_texts_of_the_server_s_errors_are_not_told(uri):
     with adbc(uri) as connection:
         for query in ("select who from nowhere", "select 'SECRET'::int as a, 1 as b, 'x' as who"):
-            with pytest.raises(DataError, match="reading the private data failed") as ended:
+            with pytest.raises(
+                DataError, match=r"the database refused the query|reading the private data failed"
+            ) as ended:
                 fastdp.read(fastdp.sql(connection, query), SCHEMA)
             assert "SECRET" not in str(ended.value) and ended.value.__context__ is None
 
