@@ -1,3 +1,7 @@
+/* The approximate inverse of ancestors.h: which entries its rows have, and their values. An example:
+ * cell (a, b) of a pair of columns has the ancestors a and b, so its row has three entries. With a block
+ * of covariances H of (a, b, ab) and its Cholesky factor C, the row is the last one of C^-1: it solves
+ * C' row = (0, 0, 1)'. */
 #include "ancestors.h"
 #include "ancestors_rows.h"
 
@@ -8,6 +12,8 @@
 #define ENTRIES_CELLS 4          /* an entry is as much work as so many cells: x is read here and there */
 #define FDP_ANCESTORS_FLOOR 1e-9 /* least count, in rows, and least pivot relative to its diagonal */
 
+/* Part b + 1 of a cell is an entry of its row if it is measured; what is left of a cell is an entry of
+ * its own. Without `column` the entries are only counted, so that the caller can make room. */
 void fdp_ancestors_rows(int64_t rows, int64_t cells, const int64_t *number, const int64_t *begin,
                         const int64_t *width, const int64_t *place, int64_t *first, int32_t *column,
                         uint8_t *mask) {
@@ -27,9 +33,12 @@ void fdp_ancestors_rows(int64_t rows, int64_t cells, const int64_t *number, cons
     first[rows] = entry;
 }
 
+/* A counting sort of the entries by column. Walking backwards keeps the rows of each column in order. */
 void fdp_ancestors_turn(int64_t rows, const int64_t *first, const int32_t *column, int64_t *t_first,
                         int64_t *at, int32_t *row) {
     for (int64_t i = 0; i <= rows; i++) t_first[i] = 0;
+    /* Entries of each column, then where each column ends; the loop below moves the ends to the
+     * beginnings. */
     for (int64_t e = 0; e < first[rows]; e++) t_first[column[e]]++;
     int64_t end = 0;
     for (int64_t i = 0; i <= rows; i++) end += t_first[i], t_first[i] = end;
@@ -49,11 +58,15 @@ typedef struct {
     double *values;
 } fill_job;
 
+/* Row i of L: the last row of the inverse of its block's Cholesky factor. */
 static void fill_row(const fill_job *job, int64_t i) {
     const fdp_ancestors_shape *s = job->shape;
     const int64_t from = s->first[i];
     const int n = (int)(s->first[i + 1] - from);
     double block[FDP_ANCESTORS_MOST][FDP_ANCESTORS_MOST], count[FDP_ANCESTORS_MOST];
+    /* The block: covariances of counts of a multinomial, n p (1 - p) on the diagonal and joint count
+     * minus product of counts over total elsewhere; noise adds to the diagonal. Cells that fix the axes
+     * of two parts together fix the union of their axes. */
     const int64_t *place = s->place + s->parts[i] - 1;
     for (int a = 0; a < n; a++) {
         const int own = s->mask[from + a];
@@ -67,6 +80,8 @@ static void fill_row(const fill_job *job, int64_t i) {
         block[a][a] = count[a] * fmax(1 - count[a] / job->total, 0) + FDP_ANCESTORS_FLOOR * count[a] +
                       job->variance[s->column[from + a]] / job->time;
     }
+    /* Cholesky in place, row by row. Pivots have a floor: nested cells with equal counts make a singular
+     * block. */
     for (int a = 0; a < n; a++) {
         for (int b = 0; b < a; b++) {
             double x = block[a][b];
@@ -77,6 +92,7 @@ static void fill_row(const fill_job *job, int64_t i) {
         for (int c = 0; c < a; c++) x -= block[a][c] * block[a][c];
         block[a][a] = sqrt(fmax(x, FDP_ANCESTORS_FLOOR * block[a][a]));
     }
+    /* Solve (transposed factor) out = last unit vector, from the last entry to the first. */
     double *out = job->values + from;
     for (int a = n - 1; a >= 0; a--) {
         double x = a == n - 1 ? 1 : 0;
@@ -85,6 +101,7 @@ static void fill_row(const fill_job *job, int64_t i) {
     }
 }
 
+/* Rows of one piece of work. */
 static void fill_some(void *ctx, int64_t kind, int64_t piece) {
     (void)kind;
     fill_job *job = ctx;
@@ -110,6 +127,7 @@ typedef struct {
     double *out;
 } product_job;
 
+/* Rows of one piece of the product. */
 static void product_some(void *ctx, int64_t kind, int64_t piece) {
     (void)kind;
     product_job *job = ctx;

@@ -11,6 +11,10 @@
 #define CHUNK 512       /* functionals whose products are added up together */
 #define CELLS_A_LINE 20 /* a functional is as much work as so many cells */
 
+/* One direction under way. Nocedal's two loops: q = slope, then from the newest pair to the oldest share
+ * = s q / (s y) and q -= share * y; way = scale * factor' factor q, with scale = s y / |factor y|^2 of
+ * the newest pair; then from the oldest to the newest way += (share - y way / (s y)) * s. The direction
+ * is -way. */
 typedef struct {
     const fdp_sparse_rows *factor, *turned;
     int64_t n, chunks, pairs;
@@ -23,6 +27,7 @@ typedef struct {
     double sy[FDP_DIRECTION_PAIRS], share[FDP_DIRECTION_PAIRS], factor_now;
 } task;
 
+/* y = change + soft * s, the change of the slope with the soft term's part; returns s times y. */
 FDP_CLONES static double change_of(int64_t n, const double *restrict s, const double *restrict change,
                                    const double *restrict soft, double *restrict y) {
     double sy = 0;
@@ -34,6 +39,7 @@ FDP_CLONES static double change_of(int64_t n, const double *restrict s, const do
     return sy;
 }
 
+/* The inner product of a and b. */
 FDP_CLONES static double product(int64_t n, const double *restrict a, const double *restrict b) {
     double sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -73,6 +79,7 @@ static double whole(const task *t, int64_t k) {
  * factor; that with its transpose; the pairs' parts added, the oldest first; the end. */
 enum { CHANGES, OFF, FACTOR, TURNED, ADDED, END };
 
+/* The kind of the present step, and the pair that it works on. */
 static int64_t kind_of(const task *t, int64_t *pair) {
     const int64_t step = t->step, pairs = t->pairs;
     *pair = step <= pairs ? pairs - step : step - pairs - 3;
@@ -82,29 +89,37 @@ static int64_t kind_of(const task *t, int64_t *pair) {
     return step <= 2 * pairs + 2 ? ADDED : END;
 }
 
+/* One chunk of the vector in one step. `last` gets the chunk's part of the inner product that the next
+ * step needs. */
 static void direction_piece(void *ctx, int64_t kind, int64_t c) {
     task *t = ctx;
     const int64_t n = t->n, pairs = t->pairs, at = c * CHUNK, size = FDP_MIN(CHUNK, n - at);
     double *parts = t->part + c, *last = parts + pairs * t->chunks;
     int64_t i;
     kind_of(t, &i);
+    /* Every pair's y and s y; q begins as the slope. */
     if (kind == CHANGES) {
         for (int64_t k = 0; k < pairs; k++)
             parts[k * t->chunks] =
                 change_of(size, t->s[k] + at, t->change[k] + at, t->soft + at, t->y + k * n + at);
         memcpy(t->q + at, t->slope + at, (size_t)size * sizeof *t->q);
         *last = pairs ? product(size, t->s[pairs - 1] + at, t->q + at) : 0;
+        /* q -= share * y of this pair, and its product with the s of the next older one. */
     } else if (kind == OFF) {
         *last =
             add_and_multiply(size, t->factor_now, t->y + i * n + at, i ? t->s[i - 1] + at : NULL, t->q + at);
+        /* factor q, and factor y of the newest pair, whose length scales the approximate inverse. */
     } else if (kind == FACTOR) {
         fdp_sparse_some(t->factor, at, at + size, t->q, t->between);
         if (t->newest >= 0) fdp_sparse_some(t->factor, at, at + size, t->y + t->newest * n, t->half);
         *last = t->newest >= 0 ? product(size, t->half + at, t->half + at) : 0;
+        /* way = scale * factor' (factor q), and its product with the oldest y. */
     } else if (kind == TURNED) {
         fdp_sparse_some(t->turned, at, at + size, t->between, t->way);
         for (int64_t j = at; j < at + size; j++) t->way[j] *= t->factor_now;
         *last = pairs ? product(size, t->y + at, t->way + at) : 0;
+        /* way += (share - y way / (s y)) * s of this pair, and its product with the y of the next newer
+         * one. */
     } else if (kind == ADDED) {
         *last = add_and_multiply(size, t->factor_now, t->s[i] + at,
                                  i + 1 < pairs ? t->y + (i + 1) * n + at : NULL, t->way + at);
@@ -148,6 +163,7 @@ int fdp_direction(const fdp_sparse_rows *factor, const fdp_sparse_rows *turned, 
     if (pairs > FDP_DIRECTION_PAIRS || turned->rows != n) return FDP_ERR_ARGUMENT;
     task t = {.factor = factor, .turned = turned, .n = n, .chunks = fdp_direction_chunks(n), .pairs = pairs};
     t.s = s, t.change = change, t.soft = soft, t.slope = slope, t.part = part, t.way = way;
+    /* The caller's room, cut into the vectors of the task. */
     t.y = room, t.q = room + pairs * n, t.between = t.q + n, t.half = t.between + n;
     t.step = t.newest = -1;
     fdp_team_steps(team, fdp_team_worth(team, CELLS_A_LINE * n), FDP_TEAM_BLOCK, direction_plan,
@@ -156,6 +172,7 @@ int fdp_direction(const fdp_sparse_rows *factor, const fdp_sparse_rows *turned, 
     return FDP_OK;
 }
 
+/* One pass for the slope and the three sums that the line search and the stopping rule read. */
 FDP_CLONES int fdp_slope(int64_t n, const double *restrict target, const double *restrict variance,
                          const double *restrict f, const double *restrict soft, const double *restrict at,
                          const double *restrict pull, const double *restrict way, double *restrict slope,
@@ -173,6 +190,7 @@ FDP_CLONES int fdp_slope(int64_t n, const double *restrict target, const double 
     return FDP_OK;
 }
 
+/* moved = step * way, to = at + moved. */
 FDP_CLONES static void along(int64_t n, double step, const double *restrict way, const double *restrict at,
                              double *restrict moved, double *restrict to) {
     for (int64_t j = 0; j < n; j++) {

@@ -4,6 +4,8 @@
 
 #include "ancestors.h"
 
+/* out[i] = row i times x for rows from `from` to `to` - 1. Each sum goes from left to right, so no
+ * thread changes it. */
 static inline void fdp_sparse_some(const fdp_sparse_rows *matrix, int64_t from, int64_t to,
                                    const double *restrict x, double *restrict out) {
     for (int64_t i = from; i < to; i++) {

@@ -35,7 +35,8 @@ int fdp_group(int64_t rows, const uint32_t *user, int64_t users, const uint32_t 
 int fdp_hash_column(int64_t rows, const void *column, int width, uint64_t *hash);
 
 /* Users by their most common key: out[key] += 1 for each user with a key below `keys` (others are not
- * counted). Ties by the smallest fdp_tie(user_hash, key), then by key. sorted: keys grouped by user, reordered here. */
+ * counted). Ties by the smallest fdp_tie(user_hash, key), then by key. sorted: keys grouped by user,
+ * reordered here. */
 int fdp_most_common(int64_t users, const int64_t *start, uint64_t *sorted, const uint64_t *user_hash,
                     uint64_t keys, int threads, int64_t *out);
 
@@ -50,17 +51,16 @@ int fdp_modes(int64_t users, const int64_t *start, uint64_t *sorted, const uint6
 int fdp_agreement(int64_t users, const int64_t *start, uint64_t *sorted, const int32_t *group_of,
                   uint64_t keys, int threads, int64_t *out);
 
-/* Sorts the row numbers of each user, rows[start[u] .. start[u+1]), by time[row], then by the tie number of its
- * `words` words content[row * words ...], each below 2^31, then by these words: the order depends on the user's
- * rows and id value alone, up to rows of the same content. */
+/* Sorts the row numbers of each user, rows[start[u] .. start[u+1]), by time[row], then by the tie number
+ * of its `words` words content[row * words ...], each below 2^31, then by these words: the order depends
+ * on the user's rows and id value alone, up to rows of the same content. */
 int fdp_order(int64_t users, const int64_t *start, uint64_t *rows, const uint64_t *user_hash,
               const uint64_t *time, int words, const uint32_t *content, int threads);
 
-/* Of codes below `keys` in the order of each user's rows: for each user with n >= 2 rows and group_of[u] >= 0,
- * out[group_of[u]] += floor(2^20 a / (n - 1)), a the number of rows whose `this` is the next row's `that`;
- * out[groups] += floor(2^20 b / (n (n - 1))), b the number of ordered pairs of different rows of which the
- * first's `this` is the second's `that`.
- * At most 2^20 each for each user; n < 2^32. */
+/* Of codes below `keys` in the order of each user's rows: for each user with n >= 2 rows and group_of[u]
+ * >= 0, out[group_of[u]] += floor(2^20 a / (n - 1)), a the number of rows whose `this` is the next row's
+ * `that`; out[groups] += floor(2^20 b / (n (n - 1))), b the number of ordered pairs of different rows of
+ * which the first's `this` is the second's `that`. At most 2^20 each for each user; n < 2^32. */
 int fdp_neighbours(int64_t users, const int64_t *start, const uint32_t *this, const uint32_t *that,
                    const int32_t *group_of, int64_t groups, uint64_t keys, int threads, int64_t *out);
 
@@ -87,9 +87,9 @@ int fdp_ids_new(int words, uint64_t secret, int threads, fdp_ids **out);
 void fdp_ids_free(fdp_ids *ids);
 int64_t fdp_ids_count(const fdp_ids *ids);
 
-/* Ids of n rows: key has `words` words each. Of strings also their values, data[offset[i] .. offset[i+1]), or
- * (data == NULL) hash[i], the public hash of each. valid == NULL or valid[i] != 0; else the row is a user of its
- * own. place: out. */
+/* Ids of n rows: key has `words` words each. Of strings also their values, data[offset[i] .. offset[i+1]),
+ * or (data == NULL) hash[i], the public hash of each. valid == NULL or valid[i] != 0; else the row is a
+ * user of its own. place: out. */
 typedef struct {
     int64_t n;
     const uint64_t *key, *hash;
@@ -99,22 +99,22 @@ typedef struct {
     uint32_t *place;
 } fdp_ids_batch;
 
-/* Finds the entry of every id, or makes one; several threads may do so at once. Row i is at position + i in
- * the order of all rows; positions are from 2^32 to 2^63 - 1. (*fresh)[*found]: the rows that may be the
- * first ones of their ids, in order; the caller frees them. FDP_ERR_OVERFLOW where there are about 2^32 users; after an error the map is of no more
- * use. */
+/* Finds the entry of every id, or makes one; several threads may do so at once. Row i is at position + i
+ * in the order of all rows; positions are from 2^32 to 2^63 - 1. (*fresh)[*found]: the rows that may be
+ * the first ones of their ids, in order; the caller frees them. FDP_ERR_OVERFLOW where there are about
+ * 2^32 users; after an error the map is of no more use. */
 int fdp_ids_find(fdp_ids *ids, uint64_t position, const fdp_ids_batch *batch, uint32_t **fresh,
                  int64_t *found);
 
-/* Numbers the ids whose first rows are in the batch. By one thread at a time, batch after batch in the order of
- * positions, when all batches up to this one have been found. n, fresh: as found. */
+/* Numbers the ids whose first rows are in the batch. By one thread at a time, batch after batch in the
+ * order of positions, when all batches up to this one have been found. n, fresh: as found. */
 int fdp_ids_settle(fdp_ids *ids, uint64_t position, const uint32_t *place, int64_t n, const uint32_t *fresh);
 
 /* Replaces places, of batches that are settled, by numbers. */
 int fdp_ids_number(const fdp_ids *ids, int64_t n, uint32_t *place, fdp_team *team);
 
-/* hash[count]: the public hash of every user's id value, 0 for users without an id. It is the first 8 bytes of
- * the SHA-256 of the string, or of the digits of the 64-bit word. All batches are settled. */
+/* hash[count]: the public hash of every user's id value, 0 for users without an id. It is the first 8
+ * bytes of the SHA-256 of the string, or of the digits of the 64-bit word. All batches are settled. */
 int fdp_ids_hashes(const fdp_ids *ids, int is_signed, uint64_t *hash, fdp_team *team);
 
 /* hash[i] = a quick hash of a 64-bit word, which different words do not share. */

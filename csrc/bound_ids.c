@@ -6,7 +6,8 @@
  * which only steers choices within that user, may collide freely.
  *
  * Open addressing with linear probes. A slot is (32 bits of the hash, place + 1), so that a probe rarely has
- * to look at the keys; slots are prefetched some ids ahead, since with millions of users each is a cache miss.
+ * to look at the keys; slots are prefetched some ids ahead, since with millions of users each is a cache
+ * miss.
  *
  * Threads enter the ids of their batches in any order (fdp_ids_find). Ids are divided by bits of their hash
  * into parts, each with a table and a lock of its own. An entry holds the position of the first row of its id
@@ -51,6 +52,7 @@ struct fdp_ids {
     ids_part part[PARTS];
 };
 
+/* Empty tables of 128 slots each; one thread needs one part only. */
 int fdp_ids_new(int words, uint64_t secret, int threads, fdp_ids **out) {
     *out = NULL;
     if (words != 1 && words != 2) return FDP_ERR_ARGUMENT;
@@ -96,6 +98,7 @@ static inline uint64_t spread(const fdp_ids *ids, int words, uint64_t key) {
     return words == 1 ? fdp_mix(key ^ ids->secret) : key;
 }
 
+/* The entry at a place: chunk and position in it. */
 static inline ids_word *entry(const fdp_ids *ids, int words, uint32_t place) {
     return ids->chunk[place / CHUNK] + (size_t)(place % CHUNK) * 2 * (size_t)words;
 }
@@ -106,6 +109,7 @@ typedef struct {
     int64_t n, room;
 } ids_fresh;
 
+/* Adds a row to the list, which doubles when it is full. */
 static inline int note(ids_fresh *fresh, int64_t row) {
     if (fresh->n == fresh->room) {
         const int64_t room = FDP_MAX(1024, 2 * fresh->room);
@@ -144,6 +148,7 @@ static int take_place(fdp_ids *ids, ids_part *part, uint32_t *place) {
     return FDP_OK;
 }
 
+/* Twice the slots. Entries stay where they are; their slots are found again by their hash. */
 static int grow(const fdp_ids *ids, ids_part *part) {
     uint64_t mask = part->mask * 2 + 1, *old = part->slot, *slot = calloc(mask + 1, sizeof *slot);
     if (slot == NULL) return FDP_ERR_MEMORY;
@@ -171,6 +176,7 @@ static inline uint64_t string_hash(const fdp_ids_batch *batch, int64_t row) {
 static ALWAYS_INLINE int place_of(fdp_ids *ids, int words, ids_part *part, uint64_t h, const uint64_t *key,
                                   const fdp_ids_batch *batch, int64_t row, uint64_t position, int *first) {
     uint32_t *place = batch->place + row;
+    /* Look for the id from its slot on. Another tag, or another key with the same tag, is passed over. */
     const uint64_t tag = h >> 32 << 32;
     uint64_t at = h & part->mask, s;
     for (; key && (s = part->slot[at]) != 0; at = (at + 1) & part->mask) {
@@ -182,6 +188,7 @@ static ALWAYS_INLINE int place_of(fdp_ids *ids, int words, ids_part *part, uint6
         if (*first) put(other + words, position);
         return FDP_OK;
     }
+    /* Not found: a new entry. A row without an id gets one that no slot leads to. */
     const int status = take_place(ids, part, place);
     if (status != FDP_OK) return status;
     ids_word *own = entry(ids, words, *place);
@@ -234,6 +241,7 @@ static ALWAYS_INLINE int find_places(fdp_ids *ids, int words, int alone, ids_par
     return FDP_OK;
 }
 
+/* A counting sort of the piece's rows by part, the top bits of the hash. */
 static ALWAYS_INLINE void divide(const fdp_ids *ids, int words, const uint64_t *key, ids_piece *piece) {
     int32_t at[PARTS + 1] = {0};
     for (int32_t i = 0; i < piece->n; i++) {
@@ -266,6 +274,7 @@ static ALWAYS_INLINE int find_piece(fdp_ids *ids, int words, uint64_t position, 
     return status;
 }
 
+/* One part: all rows in turn under its lock. Several: piece by piece, each divided by parts. */
 static ALWAYS_INLINE int find(fdp_ids *ids, int words, uint64_t position, const fdp_ids_batch *batch,
                               ids_fresh *fresh) {
     int status = FDP_OK;
@@ -308,6 +317,8 @@ int fdp_ids_find(fdp_ids *ids, uint64_t position, const fdp_ids_batch *batch, ui
     return FDP_OK;
 }
 
+/* A row whose position is still the one in its entry is the first of its id, and gives it the next
+ * number. The number replaces the position; being smaller than any position, no later row undercuts it. */
 int fdp_ids_settle(fdp_ids *ids, uint64_t position, const uint32_t *place, int64_t n, const uint32_t *fresh) {
     for (int64_t j = 0; j < n; j++) {
         if (j + AHEAD < n) __builtin_prefetch(entry(ids, ids->words, place[fresh[j + AHEAD]]));
@@ -331,6 +342,7 @@ typedef struct {
     uint64_t *hash;
 } number_job;
 
+/* The entry's number for each place of one piece. */
 static void number_some(void *ctx, int64_t kind, int64_t piece) {
     const number_job *job = ctx;
     (void)kind;
@@ -346,6 +358,7 @@ int fdp_ids_number(const fdp_ids *ids, int64_t n, uint32_t *place, fdp_team *tea
     return FDP_OK;
 }
 
+/* The public hash of every settled entry of a chunk; an unused one holds a position. */
 static void hash_chunk(void *ctx, int64_t kind, int64_t c) {
     const number_job *job = ctx;
     const int words = job->ids->words;
@@ -385,6 +398,8 @@ int fdp_ids_value_hashes(int64_t n, const uint64_t *word, int is_signed, const i
     return FDP_OK;
 }
 
+/* SipHash (Aumasson and Bernstein 2012) with one round for each word and three at the end, 128 bits of
+ * output. The four words of state are v0 to v3. */
 #define ROTATE(x, b) (((x) << (b)) | ((x) >> (64 - (b))))
 #define ROUND \
     do { \
@@ -394,6 +409,7 @@ int fdp_ids_value_hashes(int64_t n, const uint64_t *word, int is_signed, const i
         v2 += v1, v1 = ROTATE(v1, 17), v1 ^= v2, v2 = ROTATE(v2, 32); \
     } while (0)
 
+/* Eight bytes as a word, the first one lowest, on any processor. */
 static inline uint64_t little_endian(const uint8_t *p) {
     uint64_t m;
     memcpy(&m, p, 8);
@@ -411,6 +427,7 @@ int fdp_ids_hash_strings(int64_t n, const int64_t *offset, const uint8_t *data, 
         uint64_t v0 = secret[0] ^ 0x736f6d6570736575ULL, v1 = secret[1] ^ 0x646f72616e646f6dULL ^ 0xee;
         uint64_t v2 = secret[0] ^ 0x6c7967656e657261ULL, v3 = secret[1] ^ 0x7465646279746573ULL;
         uint64_t m;
+        /* Words of eight bytes; the last one holds the bytes that remain and the length in its top byte. */
         uint64_t whole = length / 8;
         for (uint64_t j = 0; j <= whole; j++) {
             if (j < whole) {
@@ -423,6 +440,7 @@ int fdp_ids_hash_strings(int64_t n, const int64_t *offset, const uint8_t *data, 
             ROUND;
             v0 ^= m;
         }
+        /* Three rounds for the first half of the output, three more for the second. */
         v2 ^= 0xee;
         ROUND;
         ROUND;

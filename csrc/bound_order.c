@@ -4,12 +4,14 @@
 
 #include <stdlib.h>
 
+/* A row of one user with what it is sorted by. */
 typedef struct {
     uint64_t time, tie, row;
     const uint32_t *content;
     int words;
 } item;
 
+/* By time, then tie number, then content; rows alike in all three keep the order of the table. */
 static int by_time(const void *a, const void *b) {
     const item *x = a, *y = b;
     if (x->time != y->time) return x->time < y->time ? -1 : 1;
@@ -26,6 +28,7 @@ static uint64_t tie_of(uint64_t hash, int words, const uint32_t *content) {
     return fdp_tie_end(s, hash);
 }
 
+/* Arguments of both functions: times and content for fdp_order, codes and groups for fdp_neighbours. */
 typedef struct {
     int64_t users;
     const int64_t *start;
@@ -42,6 +45,7 @@ typedef struct {
     atomic_int status;
 } order_job;
 
+/* A thread takes some users at a time and sorts each user's rows in room of its own. */
 static void order_work(fdp_team *team, int number, void *ctx) {
     order_job *job = ctx;
     item *mine = NULL;
@@ -51,6 +55,7 @@ static void order_work(fdp_team *team, int number, void *ctx) {
         for (int64_t u = from; u < FDP_MIN(from + USERS_AT_ONCE, job->users); u++) {
             uint64_t *row = job->rows + job->start[u];
             const int64_t n = job->start[u + 1] - job->start[u];
+            /* Room for twice the user's rows, so that it grows only now and then. */
             if (n > room) {
                 free(mine);
                 room = n * 2;
@@ -63,6 +68,7 @@ static void order_work(fdp_team *team, int number, void *ctx) {
             }
             for (int64_t i = 0; i < n; i++) {
                 const uint32_t *content = job->content + row[i] * (uint64_t)job->words;
+                /* A single row needs no tie number. */
                 const uint64_t tie = n > 1 ? tie_of(job->user_hash[u], job->words, content) : 0;
                 mine[i] = (item){job->time[row[i]], tie, row[i], content, job->words};
             }
@@ -82,6 +88,7 @@ int fdp_order(int64_t users, const int64_t *start, uint64_t *rows, const uint64_
     return atomic_load(&job.status);
 }
 
+/* Sums of shares are whole numbers, so the order in which threads add users does not matter. */
 static void neighbours_work(fdp_team *team, int number, void *ctx) {
     order_job *job = ctx;
     uint64_t *tally = calloc((size_t)job->keys, sizeof *tally);
@@ -95,6 +102,9 @@ static void neighbours_work(fdp_team *team, int number, void *ctx) {
             const uint32_t *x = job->this + job->start[u], *y = job->that + job->start[u];
             const uint64_t n = (uint64_t)(job->start[u + 1] - job->start[u]);
             if (n < 2 || job->group_of[u] < 0) continue;
+            /* near: rows whose `this` is the next row's `that`. any: pairs of different rows in any
+             * order, by a tally of the codes; a row does not meet itself. The tally is zeroed by the
+             * same codes, for the next user. */
             uint64_t near = 0, any = 0;
             for (uint64_t i = 0; i + 1 < n; i++) near += x[i] == y[i + 1];
             for (uint64_t i = 0; i < n; i++) tally[x[i]]++;

@@ -3,8 +3,10 @@
 
 #include <string.h>
 
+/* Rotation of a 32-bit word to the right. */
 #define TURN(x, n) (((x) >> (n)) | ((x) << (32 - (n))))
 
+/* Fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t ROUNDS[64] = {
     0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
     0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
@@ -15,8 +17,11 @@ static const uint32_t ROUNDS[64] = {
     0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
     0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
+/* One block of 64 bytes. The names of the standard: w is the message schedule, s the working variables a
+ * to h, `one` and `two` its T1 and T2. */
 static void block(uint32_t state[8], const uint8_t *p) {
     uint32_t w[64], s[8];
+    /* The first 16 words are the block itself, big-endian; the others follow from them. */
     for (int i = 0; i < 16; i++)
         w[i] = (uint32_t)p[4 * i] << 24 | (uint32_t)p[4 * i + 1] << 16 | (uint32_t)p[4 * i + 2] << 8 |
                p[4 * i + 3];
@@ -25,6 +30,7 @@ static void block(uint32_t state[8], const uint8_t *p) {
         const uint32_t b = TURN(w[i - 2], 17) ^ TURN(w[i - 2], 19) ^ (w[i - 2] >> 10);
         w[i] = w[i - 16] + a + w[i - 7] + b;
     }
+    /* 64 rounds, then the working variables are added to the state. */
     memcpy(s, state, sizeof s);
     for (int i = 0; i < 64; i++) {
         const uint32_t e = TURN(s[4], 6) ^ TURN(s[4], 11) ^ TURN(s[4], 25);
@@ -37,6 +43,8 @@ static void block(uint32_t state[8], const uint8_t *p) {
     for (int i = 0; i < 8; i++) state[i] += s[i];
 }
 
+/* Whole blocks straight from the data. The last one or two are a copy: the rest, the bit 1, zeros, and
+ * the length in bits as eight bytes, big-endian. */
 uint64_t fdp_sha64(const uint8_t *data, size_t n) {
     uint32_t state[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                          0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
@@ -51,6 +59,8 @@ uint64_t fdp_sha64(const uint8_t *data, size_t n) {
     return (uint64_t)state[0] << 32 | state[1];
 }
 
+/* The decimal digits are written from the end of `text`. ~word + 1 is the absolute value of a negative
+ * word, also of the least one. */
 uint64_t fdp_sha64_word(uint64_t word, int is_signed) {
     uint8_t text[20];
     size_t at = sizeof text;

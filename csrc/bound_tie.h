@@ -23,10 +23,12 @@ static inline uint64_t fdp_tie_step(uint64_t s, uint64_t w) {
 }
 
 /* hash: the first 8 bytes of the SHA-256 of an id, as fdp_sha64 returns them. */
+/* The first state: the high half of the id's hash. */
 static inline uint64_t fdp_tie_begin(uint64_t hash) {
     return fdp_tie_reduced(hash >> 32);
 }
 
+/* The last step mixes in the low half of the id's hash. */
 static inline uint64_t fdp_tie_end(uint64_t s, uint64_t hash) {
     return fdp_tie_step(s, fdp_tie_reduced(hash & 0xffffffffULL));
 }

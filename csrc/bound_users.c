@@ -7,11 +7,13 @@
 /* With at most so many keys, equal keys are tallied; with more they are sorted. */
 #define TALLY_KEYS (1 << 20)
 
+/* Order of 64-bit keys for qsort. */
 static int by_value(const void *a, const void *b) {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return (x > y) - (x < y);
 }
 
+/* Most users have few rows: below 48 of them insertion beats a call of qsort for every comparison. */
 static void sort_keys(uint64_t *key, int64_t n) {
     if (n > 48) {
         qsort(key, (size_t)n, sizeof *key, by_value);
@@ -25,6 +27,7 @@ static void sort_keys(uint64_t *key, int64_t n) {
     }
 }
 
+/* Arguments of all four functions; a comment names the one that a field is for. */
 typedef struct {
     int64_t users;
     const int64_t *start;
@@ -52,6 +55,8 @@ static int most_common_key(const users_job *job, int64_t u, uint64_t *found) {
     int tied = 0;
     *found = 0;
     sort_keys(key, n);
+    /* Runs of equal keys, in ascending order: the longest so far wins, and of equally long ones the tie
+     * number decides. */
     for (int64_t i = 0; i < n && key[i] < job->keys;) {
         int64_t j = i;
         while (j < n && key[j] == key[i]) j++;
@@ -73,6 +78,7 @@ static int most_common_key(const users_job *job, int64_t u, uint64_t *found) {
     return most > 0;
 }
 
+/* Users of one thread: the key goes to `mode`, or one more user to the histogram. */
 static void most_common_work(fdp_team *team, int number, void *ctx) {
     users_job *job = ctx;
     (void)team, (void)number;
@@ -124,6 +130,7 @@ static uint64_t equal_pairs(uint64_t *key, int64_t n, uint32_t *tally) {
     return pairs;
 }
 
+/* floor(2^20 * share of agreeing pairs), added to the user's group. */
 static void agreement_work(fdp_team *team, int number, void *ctx) {
     users_job *job = ctx;
     (void)team, (void)number;
@@ -149,11 +156,13 @@ int fdp_agreement(int64_t users, const int64_t *start, uint64_t *sorted, const i
     return FDP_OK;
 }
 
+/* A key of one user that has a place in the histogram. */
 typedef struct {
     uint64_t hash; /* the key, then its tie number */
     int64_t place;
 } group;
 
+/* By tie number; of equal ones the smaller place, which is the smaller key. */
 static int by_hash(const void *a, const void *b) {
     const group *x = a, *y = b;
     if (x->hash != y->hash) return x->hash < y->hash ? -1 : 1;
@@ -180,6 +189,8 @@ static void groups_user(const users_job *job, int64_t u, group *counted) {
     uint64_t *key = job->sorted + job->start[u];
     int64_t n = job->start[u + 1] - job->start[u], groups = 0;
     sort_keys(key, n);
+    /* Each run of equal keys is a group of j - i rows; its cell is the pair (key, rows), with rows
+     * capped at t_max. */
     for (int64_t i = 0; i < n;) {
         int64_t j = i;
         while (j < n && key[j] == key[i]) j++;
@@ -187,8 +198,8 @@ static void groups_user(const users_job *job, int64_t u, group *counted) {
         if (at >= 0) counted[groups++] = (group){key[i], at};
         i = j;
     }
-    if (groups >
-        job->cap) { /* keys ascend, and so do places: of equal tie numbers the smaller key is first */
+    /* Keys ascend, and so do places: of equal tie numbers the smaller key is first. */
+    if (groups > job->cap) {
         for (int64_t g = 0; g < groups; g++) counted[g].hash = fdp_tie(job->user_hash[u], counted[g].hash);
         qsort(counted, (size_t)groups, sizeof *counted, by_hash);
         groups = job->cap;
@@ -196,6 +207,7 @@ static void groups_user(const users_job *job, int64_t u, group *counted) {
     for (int64_t g = 0; g < groups; g++) add_one(job->out + counted[g].place);
 }
 
+/* Users of one thread, with room for the groups of the largest user so far. */
 static void groups_work(fdp_team *team, int number, void *ctx) {
     users_job *job = ctx;
     group *counted = NULL;

@@ -1,8 +1,8 @@
 /* Users of a pool are exchanged until counts are as wanted; see choose.h.
  *
- * With d = count - target, a user whose rows are in cells c, m_c times, adds the sum of w_c (2 d_c m_c + m_c^2) to the
- * error: twice the sum of pull_c = w_c d_c over its cells, each as often as it is in it, and a constant of the user,
- * which is computed once. So to look at a user is to add up numbers. */
+ * With d = count - target, a user whose rows are in cells c, m_c times, adds the sum of w_c (2 d_c m_c +
+ * m_c^2) to the error: twice the sum of pull_c = w_c d_c over its cells, each as often as it is in it, and
+ * a constant of the user, which is computed once. So to look at a user is to add up numbers. */
 #include "choose.h"
 
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include "sample_random.h"
 #include "team.h"
 
+/* A whole call; threads take parts of the pool from `next`. */
 typedef struct {
     const fdp_choice_plan *plan;
     uint8_t *chosen;
@@ -20,8 +21,8 @@ typedef struct {
     atomic_int status;
 } choice_job;
 
-/* Users 0 .. users - 1 of a part. Those of user u are cells[start[u]] on: `units[u]` that count 1, then others that
- * count step[u]. own[u]: the user's constant, over 2. chosen[list[i]]: 1. */
+/* Users 0 .. users - 1 of a part. Those of user u are cells[start[u]] on: `units[u]` that count 1, then
+ * others that count step[u]. own[u]: the user's constant, over 2. chosen[list[i]]: 1. */
 typedef struct {
     int64_t users, many, number;
     size_t *start;
@@ -66,7 +67,8 @@ static int64_t place(const part *p, int64_t out, stream *random) {
     return low + (int64_t)below(next64(random), (uint64_t)(high - low + 1));
 }
 
-/* Takes out the user list[i], and puts in the best of it and of some others; by how much that lowers the error. */
+/* Takes out the user list[i], and puts in the best of it and of some others; by how much that lowers the
+ * error. */
 static double exchange(part *p, int64_t i, stream *random) {
     const int64_t out = p->list[i];
     put(p, out, -1.0);
@@ -92,6 +94,8 @@ static double exchange(part *p, int64_t i, stream *random) {
     return 2.0 * (now - least);
 }
 
+/* Each chosen user is offered an exchange in every sweep, in a random order. It ends when the error
+ * falls by less than `least` for each cell. */
 static void sweep(part *p, const fdp_choice_plan *plan) {
     const int64_t cells = plan->first[plan->facts + plan->columns];
     stream random = {.state = stream_key(plan->seed, (uint64_t)p->number, 0, ORDER)};
@@ -110,6 +114,8 @@ static int lay_out(const choice_job *job, part *p) {
     uint32_t *at = p->cells;
     int valid = 1;
     for (int64_t u = 0; u < p->users; u++) {
+        /* Cells that count 1 come first: those of the user's facts, then of its rows; then cells that
+         * count step[u]. */
         const int64_t user = u * plan->parts + p->number;
         const int64_t low = plan->row_start[user], high = plan->row_start[user + 1];
         p->start[u] = (size_t)(at - p->cells);
@@ -151,6 +157,7 @@ static void set_own(part *p, double *often) {
     }
 }
 
+/* One part: weights and pulls of its share of the targets, constants of its users, then exchanges. */
 static void choose_part(choice_job *job, part *p, double *often) {
     const fdp_choice_plan *plan = job->plan;
     const int64_t cells = plan->first[plan->facts + plan->columns];
@@ -165,6 +172,7 @@ static void choose_part(choice_job *job, part *p, double *often) {
     for (int64_t u = 0; u < p->users; u++) job->chosen[u * plan->parts + p->number] = p->chosen[u];
 }
 
+/* The arrays of part `number` in two pieces of memory, then the work. */
 static int choose_from(choice_job *job, int64_t number) {
     const fdp_choice_plan *plan = job->plan;
     const size_t users = (size_t)((plan->users - number + plan->parts - 1) / plan->parts);
@@ -194,6 +202,7 @@ static int choose_from(choice_job *job, int64_t number) {
     return code;
 }
 
+/* Parts of one thread. */
 static void choose_work(fdp_team *team, int member, void *ctx) {
     choice_job *job = ctx;
     (void)team, (void)member;
@@ -242,6 +251,7 @@ int fdp_choose(const fdp_choice_plan *p, int threads, uint8_t *chosen, double *e
     return code == FDP_OK ? measure(&job, error) : code;
 }
 
+/* A code that the user had before has the user's number in `last`. */
 int fdp_distinct(int64_t users, const int64_t *row_start, const uint32_t *codes, int64_t size, int64_t *out) {
     int64_t *last = calloc((size_t)size + 1, sizeof *last); /* the last user, from 1, who has a code */
     if (last == NULL) return FDP_ERR_MEMORY;
@@ -260,6 +270,7 @@ int fdp_distinct(int64_t users, const int64_t *row_start, const uint32_t *codes,
     return FDP_OK;
 }
 
+/* Each row meets the user's earlier rows that have its code. */
 int fdp_equal_pairs(int64_t users, const int64_t *row_start, const uint32_t *codes, int64_t size,
                     int64_t *out) {
     int64_t *last = calloc(2 * ((size_t)size + 1), sizeof *last); /* the last user, from 1, who has a code */

@@ -4,19 +4,20 @@
 
 #include "fdp.h"
 
-/* A user is in one cell of each of `facts` tables, facts_of[t * users + u], and each of its rows, row_start[u] ..
- * row_start[u + 1) - 1, in one cell of each of `columns` tables, codes[c * rows + row]. Cells of all tables are
- * numbered together: those of table t are first[t] .. first[t + 1) - 1, facts before columns.
+/* A user is in one cell of each of `facts` tables, facts_of[t * users + u], and each of its rows,
+ * row_start[u] .. row_start[u + 1) - 1, in one cell of each of `columns` tables, codes[c * rows + row]. Cells
+ * of all tables are numbered together: those of table t are first[t] .. first[t + 1) - 1, facts before
+ * columns.
  *
  * A row counts as 1; in the last `steps` tables of rows, as step[u] of its user.
  *
- * The sum over cells of weight * (count - target)^2 is a table's error; the choice lowers the sum of all errors.
- * Users should be sorted by their numbers of rows: three in four exchanges are with neighbours in that order,
- * which hardly change the number of rows.
+ * The sum over cells of weight * (count - target)^2 is a table's error; the choice lowers the sum of all
+ * errors. Users should be sorted by their numbers of rows: three in four exchanges are with neighbours in
+ * that order, which hardly change the number of rows.
  *
- * The pool is divided into `parts`, user u being in part u mod parts. Each part is chosen from by itself, with the
- * part of the targets that its chosen users are of all, and weights that are as many times as large: the sum over
- * parts of these errors is no less than the error of the whole (Cauchy and Schwarz). */
+ * The pool is divided into `parts`, user u being in part u mod parts. Each part is chosen from by itself,
+ * with the part of the targets that its chosen users are of all, and weights that are as many times as
+ * large: the sum over parts of these errors is no less than the error of the whole (Cauchy and Schwarz). */
 typedef struct {
     int64_t users, rows, facts, columns, steps, parts;
     const uint32_t *facts_of, *codes;
@@ -28,14 +29,16 @@ typedef struct {
     uint64_t seed;
 } fdp_choice_plan;
 
-/* chosen[u]: 1 for users of the choice, before and after; their number stays the same. In a sweep each chosen user
- * is taken out once, and the best of it and of FDP_OFFERS others is put in. error: [facts + columns], of the tables
- * at the end. Depends on its arguments alone, not on the number of threads. A thread needs 4 bytes for each cell that
- * a user of its part, or a row of these, is in, and 24 for each cell of the tables. */
+/* chosen[u]: 1 for users of the choice, before and after; their number stays the same. In a sweep each
+ * chosen user is taken out once, and the best of it and of FDP_OFFERS others is put in. error: [facts +
+ * columns], of the tables at the end. Depends on its arguments alone, not on the number of threads. A
+ * thread needs 4 bytes for each cell that a user of its part, or a row of these, is in, and 24 for each
+ * cell of the tables. */
 #define FDP_OFFERS 4
 int fdp_choose(const fdp_choice_plan *plan, int threads, uint8_t *chosen, double *error);
 
-/* out[u] = how many different codes, all below `size`, the rows of user u have. FDP_ERR_ARGUMENT where one is not. */
+/* out[u] = how many different codes, all below `size`, the rows of user u have. FDP_ERR_ARGUMENT where one
+ * is not. */
 int fdp_distinct(int64_t users, const int64_t *row_start, const uint32_t *codes, int64_t size, int64_t *out);
 
 /* out[u] = how many pairs of rows of user u have the same code; codes as above. */

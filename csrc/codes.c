@@ -3,13 +3,14 @@
  *
  * A worked example for each rule.
  *
- * AFFINE, whole numbers 18 to 20: lo = 18, count = 3, below = above = 3, null = 4. Values 19, 25, null, 18 lie
- * at 1, beyond, anywhere, 0, so codes are 1, 3, 3, 0; lay_nulls makes them 1, 3, 4, 0; each becomes one byte.
+ * AFFINE, whole numbers 18 to 20: lo = 18, count = 3, below = above = 3, null = 4. Values 19, 25, null, 18
+ * lie at 1, beyond, anywhere, 0, so codes are 1, 3, 3, 0; lay_nulls makes them 1, 3, 4, 0; each becomes one
+ * byte.
  *
  * TABLE, the same range with table = {2, 0, 1}: value 19 is entry 1, so its code is 0.
  *
- * SORTED, a list of numbers: ikeys = {3, 7, 9}, table = {0, 1, 2}, other = FDP_DROP. Value 7 is found at 1, code
- * 1. Value 8 is no key: mark_drops gives it code 0 and keep 0.
+ * SORTED, a list of numbers: ikeys = {3, 7, 9}, table = {0, 1, 2}, other = FDP_DROP. Value 7 is found at 1,
+ * code 1. Value 8 is no key: mark_drops gives it code 0 and keep 0.
  *
  * EDGES, bins [0, 10) and [10, 20): edges = {0, 10, 20}, table = {2, 0, 1, 2}. Value 10 has two edges at or
  * below it, so its code is table[2] = 1. Value 20 has three and -1 has none: both get code 2, outside.
@@ -50,9 +51,9 @@ static void widen_u64(const uint64_t *x, size_t n, int64_t *out) {
     for (size_t i = 0; i < n; i++) out[i] = x[i] > INT64_MAX ? INT64_MAX : (int64_t)x[i];
 }
 
-/* The rules for one type of whole numbers. affine, table: by the distance d from lo. sorted: by a binary search
- * for the first key >= v. count_edges, find_edges: the number of edges <= v, by comparing with each edge or by
- * a binary search for the first edge > v. */
+/* The rules for one type of whole numbers. affine, table: by the distance d from lo. sorted: by a binary
+ * search for the first key >= v. count_edges, find_edges: the number of edges <= v, by comparing with each
+ * edge or by a binary search for the first edge > v. */
 #define DEFINE_INT(TAG, T) \
     FDP_CLONES static void affine_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
         const uint64_t lo = (uint64_t)m->lo, count = m->count; \

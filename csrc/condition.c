@@ -1,14 +1,15 @@
 /* Conditional rows by dynamic programming over the tree.
  *
  * Upwards, last node first: the message of a node is the probability of all evidence at it and below it, by
- * the cells of those attributes of its separator that are not given. Given attributes fix an index, so the more
- * is given, the smaller is the work. Downwards, rows are drawn attribute by attribute from table times messages.
+ * the cells of those attributes of its separator that are not given. Given attributes fix an index, so the
+ * more is given, the smaller is the work. Downwards, rows are drawn attribute by attribute from table times
+ * messages.
  *
- * Evidence that agrees in everything a message depends on (given codes of the node's attributes, messages from
- * below) shares the message; rows that agree in everything a draw depends on share its cumulative weights. A node
- * without evidence at or below it has no message. A message of one cell only scales the probability of the
- * evidence and is not passed on. So a hundred thousand rows with the same evidence cost one pass over the tree,
- * and rows that differ cost what they differ in.
+ * Evidence that agrees in everything a message depends on (given codes of the node's attributes, messages
+ * from below) shares the message; rows that agree in everything a draw depends on share its cumulative
+ * weights. A node without evidence at or below it has no message. A message of one cell only scales the
+ * probability of the evidence and is not passed on. So a hundred thousand rows with the same evidence cost
+ * one pass over the tree, and rows that differ cost what they differ in.
  *
  * Messages have their largest entry at 1: their scales are added up in logarithms. A row's draws come from a
  * stream of its own, so no result depends on which rows are worked on together. */
@@ -31,6 +32,7 @@ typedef struct {
     int64_t along;        /* its stride along the node's own attribute */
 } factor;
 
+/* Everything of one call. Things are pieces of evidence on the way up, rows on the way down. */
 typedef struct {
     const fdp_condition_plan *plan;
     const int32_t *hard, *soft;
@@ -54,10 +56,12 @@ typedef struct {
     int64_t *strides; /* [children * attributes] of each child's message by attribute, 0: none */
 } work;
 
+/* The code that evidence e gives for attribute a, or -1. */
 static int32_t given(const work *w, int64_t e, int32_t a) {
     return w->hard[e * w->plan->attributes + a];
 }
 
+/* The row of likelihoods that evidence e gives for attribute a, or -1; a given code wins. */
 static int32_t likely(const work *w, int64_t e, int32_t a) {
     return given(w, e, a) >= 0 ? -1 : w->soft[e * w->plan->attributes + a];
 }
@@ -100,6 +104,7 @@ static void sort_groups(work *w, int64_t n, int32_t groups) {
     for (int64_t i = 0; i < n; i++) w->order[w->ends[w->group[i]]++] = (int32_t)i;
 }
 
+/* Room for one more message of `more` cells. */
 static int make_room(work *w, int64_t more) {
     if (w->messages + 1 >= w->messages_room) {
         int64_t bigger = 2 * w->messages_room + 64;
@@ -118,8 +123,8 @@ static int make_room(work *w, int64_t more) {
     return FDP_OK;
 }
 
-/* Strides of the messages that children send for evidence e, by attribute: C order over the attributes of their
- * separators that are not given. Returns how many send one; their numbers are put into `sent`. */
+/* Strides of the messages that children send for evidence e, by attribute: C order over the attributes of
+ * their separators that are not given. Returns how many send one; their numbers are put into `sent`. */
 static int children_of(work *w, const fdp_condition_node *node, int64_t e, int32_t *sent) {
     int32_t attributes = w->plan->attributes;
     int n = 0;
@@ -170,6 +175,7 @@ static double message_of(work *w, const fdp_condition_node *node, int64_t e, int
     int32_t a = node->attribute, code = given(w, e, a), soft = likely(w, e, a);
     int64_t size = plan->sizes[a], row = 0;
     const double *likelihood = soft < 0 ? NULL : plan->likelihood[a] + (int64_t)soft * size;
+    /* Given attributes of the separator fix the row of the table; the others are axes that are walked. */
     int n = children_of(w, node, e, sent), axes = 0, along = 0;
     for (int32_t i = 0; i < node->sep_len; i++) {
         int32_t fixed = given(w, e, node->sep[i]);
@@ -185,6 +191,8 @@ static double message_of(work *w, const fdp_condition_node *node, int64_t e, int
         w->factors[c].along = w->strides[(int64_t)c * plan->attributes + a];
         along |= w->factors[c].along != 0;
     }
+    /* Each cell of the message: the table's row times likelihood times messages from below, over the
+     * row's sum. */
     double top = 0;
     for (int64_t i = 0; i < cells; i++) {
         const double *table = node->table + row * size;
@@ -214,6 +222,8 @@ static double message_of(work *w, const fdp_condition_node *node, int64_t e, int
     return top;
 }
 
+/* The messages of node j for all evidence: keys of what they depend on, one message for each key, its
+ * scale taken into log_evidence. */
 static int send_up(work *w, int32_t j, double *log_evidence, double *posterior, int32_t *sent, int64_t *digit,
                    int32_t *axis) {
     const fdp_condition_plan *plan = w->plan;
@@ -271,6 +281,7 @@ static int send_up(work *w, int32_t j, double *log_evidence, double *posterior, 
             for (int64_t k = 0; k < size; k++) sum += w->weights[k];
             for (int64_t k = 0; k < size; k++) w->weights[k] /= sum;
         }
+        /* All evidence of the group gets the message, its scale and the posterior. */
         double scale = top > 0 ? log(top) : -INFINITY;
         for (int32_t i = begin; i < end; i++) {
             int64_t own = w->things[w->order[i]];
@@ -303,6 +314,8 @@ static void draw_group(work *w, int32_t j, const int32_t *rows, int32_t n, const
         for (int32_t i = 0; i < node->sep_len; i++)
             w->factors[c].values += known[node->sep[i]] * stride[node->sep[i]];
     }
+    /* Cumulative weights, once for the group. A separator cell that the model never saw has no weights:
+     * the attribute's overall ones stand in. */
     double *cum = w->weights;
     double sum = weigh(node->table + row * size, size, likelihood, w->factors, children, cum);
     if (!(sum > 0)) sum = weigh(node->overall, size, likelihood, w->factors, children, cum);
@@ -319,6 +332,7 @@ static void draw_group(work *w, int32_t j, const int32_t *rows, int32_t n, const
     }
 }
 
+/* Codes of node j's attribute for all rows: given ones are copied, the others are drawn group by group. */
 static void draw_node(work *w, int32_t j, int64_t rows, const int32_t *of_row, const int64_t *number,
                       uint64_t seed, const double *log_evidence, int32_t *codes, int32_t *sent) {
     const fdp_condition_plan *plan = w->plan;
@@ -351,6 +365,7 @@ static void draw_node(work *w, int32_t j, int64_t rows, const int32_t *of_row, c
 int fdp_condition(const fdp_condition_plan *plan, int64_t count, const int32_t *hard, const int32_t *soft,
                   const int64_t *start, const int64_t *number, uint64_t seed, double *log_evidence,
                   int32_t *codes, double *posterior) {
+    /* Sizes of the room: as many keys as there are things, as long as the longest. */
     int64_t rows = start[count], things = FDP_MAX(count, codes ? rows : 0), size = 1, key_len = 1;
     int32_t children = 1, attributes = plan->attributes;
     if (things >= INT32_MAX / 4) return FDP_ERR_ARGUMENT;

@@ -39,6 +39,7 @@ FDP_CLONES static void add_rows(int64_t rows, int64_t n, int64_t stride, const i
         for (int64_t i = 0; i < n; i++) out[i] += in[i];
 }
 
+/* Cells of the table that a step reads. */
 static int64_t cells_of(const fdp_projections *p, int32_t step) {
     return p->outer[step] * p->middle[step] * p->inner[step];
 }
@@ -49,6 +50,7 @@ static void project(const fdp_projections *p, int32_t step, int64_t part) {
     const int by_outer = inner == 1 || 2 * p->outer[step] >= slabs;
     const int64_t parts = FDP_MIN(slabs, FDP_MAX(1, by_outer ? p->outer[step] : inner));
     if (part >= parts) return;
+    /* The part as a range of the outer axis, or of the inner one; the other axis is whole. */
     const int64_t first = by_outer ? p->outer[step] * part / parts : 0;
     const int64_t last = by_outer ? p->outer[step] * (part + 1) / parts : p->outer[step];
     const int64_t from = by_outer ? 0 : inner * part / parts;
@@ -71,6 +73,7 @@ typedef struct {
     int64_t part;
 } project_unit;
 
+/* All levels. The tables that a level reads are made by the levels before it. */
 typedef struct {
     int levels, level;
     const fdp_projections *steps;
@@ -78,12 +81,14 @@ typedef struct {
     int64_t *ends; /* [1 + levels] units before a level, and before its end */
 } project_job;
 
+/* One unit: the same slab of a table for all steps that read it, while it is in the cache. */
 static void project_piece(void *ctx, int64_t level, int64_t i) {
     const project_job *job = ctx;
     const project_unit *unit = job->units + job->ends[level] + i;
     for (int32_t s = unit->first; s < unit->end; s++) project(job->steps, s, unit->part);
 }
 
+/* The next level that has units. */
 static int64_t project_plan(void *ctx, int64_t *level) {
     project_job *job = ctx;
     while (++job->level < job->levels)
@@ -101,6 +106,7 @@ int fdp_project(const fdp_projections *steps, fdp_team *team) {
     const int ready = job.units && job.ends;
     units = 0;
     if (ready) job.ends[0] = 0;
+    /* Units of each level: consecutive steps that read the same table are taken together. */
     for (int l = 0; ready && l < steps->levels; l++) {
         for (int32_t s = steps->first[l], end; s < steps->first[l + 1]; s = end) {
             for (end = s; end < steps->first[l + 1] && steps->in[end] == steps->in[s]; end++)

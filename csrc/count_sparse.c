@@ -12,6 +12,7 @@
 #define BUCKETS (1 << DIGIT)
 #define BLOCK 4096
 
+/* cell = cell * size + code: one more column of a mixed-radix number, for each width of codes. */
 #define EXTEND64(NAME, TYPE) \
     FDP_CLONES static void NAME(const TYPE *restrict code, uint64_t size, int n, uint64_t *restrict cell) { \
         for (int i = 0; i < n; i++) cell[i] = cell[i] * size + code[i]; \
@@ -20,6 +21,7 @@ EXTEND64(extend8, uint8_t)
 EXTEND64(extend16, uint16_t)
 EXTEND64(extend32, uint32_t)
 
+/* Arguments of fdp_cells; threads take blocks of rows from `next`. */
 typedef struct {
     const fdp_rows *rows;
     int columns;
@@ -28,6 +30,7 @@ typedef struct {
     atomic_llong next;
 } cells_job;
 
+/* Cell numbers of one block after another, column by column. */
 static void cells_work(fdp_team *team, int number, void *ctx) {
     cells_job *job = ctx;
     const fdp_rows *rows = job->rows;
@@ -53,6 +56,7 @@ int fdp_cells(const fdp_rows *rows, int columns, const uint64_t *size, fdp_team 
     return FDP_OK;
 }
 
+/* The weight of each row: its user's, its own, or 1. */
 int fdp_row_weights(const fdp_rows *rows, int64_t *sums) {
     for (int64_t i = 0; i < rows->rows; i++)
         sums[i] = rows->user ? rows->weight[rows->user[i]] : rows->weight ? rows->weight[i] : 1;
@@ -87,6 +91,7 @@ static int first_places(int64_t n, int shares, int64_t *count) {
     return 0;
 }
 
+/* One pass of the sort in three steps: counts of digits by share, first places, rows moved. */
 static void pass_work(fdp_team *team, int number, void *ctx) {
     pass_job *job = ctx;
     const int64_t n = job->n, shares = job->shares;
@@ -139,6 +144,7 @@ int fdp_sparse(int64_t rows, uint64_t *keys, int64_t *sums, int bits, fdp_team *
         status = FDP_ERR_MEMORY;
         goto out;
     }
+    /* The two arrays exchange their roles after each pass that moved something. */
     for (int shift = 0; shift < bits; shift += DIGIT) {
         if (pass(rows, key, sum, shift, shares, team, count, other_key, other_sum)) continue;
         uint64_t *k = key;
@@ -146,6 +152,8 @@ int fdp_sparse(int64_t rows, uint64_t *keys, int64_t *sums, int bits, fdp_team *
         key = other_key, sum = other_sum;
         other_key = k, other_sum = s;
     }
+    /* Equal keys lie together now: one entry for each run. keys and sums are written behind where they
+     * are read, also where they are the sorted arrays themselves. */
     int64_t n = 0;
     for (int64_t i = 0; i < rows;) {
         uint64_t k = key[i];

@@ -8,16 +8,20 @@
 #include <string.h>
 
 #define FRESH 20.0 /* see deal.h (chosen on flights and simulated trips at epsilon 10) */
-#define MISSED \
-    4 /* what a value that is not the wanted one costs, in groups of a level (3 to 8: cohorts, chosen
-                      between same values, .065, and levels, .17 to .25 of the variance lost) */
-#define PAIRED \
-    5           /* features, the first ones and all levels, of whose pairs there are lists (without: same
-                      values of cohorts .090 in place of .062, and level .38 in place of .19) */
+
+/* What a value that is not the wanted one costs, in groups of a level. 3 to 8 on cohorts: chosen between same
+ * values, .065, and levels, .17 to .25 of the variance lost. */
+#define MISSED 4
+
+/* The first features, and all levels, of whose pairs there are lists. Without them: same values of cohorts
+ * .090 in place of .062, and level .38 in place of .19. */
+#define PAIRED 5
+
 #define TRIES 4 /* earlier rows that are tried, until a row has all of their values that are wanted */
 #define MOST_FEATURES 64
 #define MOST_LISTS 128
 
+/* A whole call; threads take chunks from `next`. */
 typedef struct {
     const fdp_deal_plan *plan;
     uint32_t *owner;
@@ -26,11 +30,11 @@ typedef struct {
     atomic_int status;
 } deal_job;
 
-/* One chunk of n rows. Rows are in several lists by value: one of each feature, then one of each pair of features
- * of which rows may be wanted together, then one of all. Values of all lists share one table: those of list l begin
- * at start[l], and row[i * lists + l] is row i's. The unused rows of value v are order[l * n + first[v]] and the
- * left[v] - 1 after it; place[l * n + row] is a row's place. mine_has[v]: how many rows of the user at work have
- * value v of a feature. */
+/* One chunk of n rows. Rows are in several lists by value: one of each feature, then one of each pair of
+ * features of which rows may be wanted together, then one of all. Values of all lists share one table:
+ * those of list l begin at start[l], and row[i * lists + l] is row i's. The unused rows of value v are
+ * order[l * n + first[v]] and the left[v] - 1 after it; place[l * n + row] is a row's place. mine_has[v]:
+ * how many rows of the user at work have value v of a feature. */
 typedef struct {
     int64_t n, features, levels, lists;
     uint32_t *row, *feature, *order, *place, *mine, *first, *left, *mine_has, *wanted;
@@ -42,6 +46,7 @@ typedef struct {
 
 #define ANY UINT32_MAX
 
+/* A random unused row that has this value of a list. */
 static inline uint32_t any_of(chunk *c, int64_t list, uint32_t value) {
     return c->order[list * c->n + c->first[value] + below(next64(&c->random), c->left[value])];
 }
@@ -61,6 +66,7 @@ static void make_lists(const fdp_deal_plan *plan, int64_t base, chunk *c) {
     const size_t values = c->start[lists];
     memset(c->left, 0, sizeof *c->left * values);
     memset(c->mine_has, 0, sizeof *c->mine_has * c->start[c->features]);
+    /* Values of every row in every list, and how many rows each value has. */
     for (int64_t i = 0; i < n; i++) {
         uint32_t *row = c->row + i * lists;
         for (int64_t f = 0; f < c->features; f++)
@@ -84,6 +90,7 @@ static void make_lists(const fdp_deal_plan *plan, int64_t base, chunk *c) {
         }
 }
 
+/* Row `taken` becomes the user's k-th: in each list the last unused row of its value comes to its place. */
 static void take(chunk *c, uint32_t taken, uint32_t k) {
     const uint32_t *row = c->row + (int64_t)taken * c->lists;
     for (int64_t l = 0; l < c->lists; l++) {
@@ -96,8 +103,8 @@ static void take(chunk *c, uint32_t taken, uint32_t k) {
     c->mine[k] = taken;
 }
 
-/* Draws of which features the user wants an earlier value again: wanted[f] is then 0, else ANY; of levels, which
- * group it wants. Returns how many features are wanted or avoided. */
+/* Draws of which features the user wants an earlier value again: wanted[f] is then 0, else ANY; of levels,
+ * which group it wants. Returns how many features are wanted or avoided. */
 static int64_t want(chunk *c, uint32_t k, const double *alpha) {
     const int64_t single = c->features - c->levels;
     int64_t count = 0;
@@ -132,13 +139,14 @@ typedef struct {
     uint32_t value, left;
 } found;
 
+/* Keeps the list of the value if it has unused rows, and fewer than the one so far. */
 static inline void keep_shorter(const chunk *c, int64_t list, uint32_t value, found *least) {
     const uint32_t left = c->left[value];
     if (left > 0 && left < least->left) *least = (found){list, value, left};
 }
 
-/* The lists of fewest unused rows, of all lists by which a row is wanted, and of those with the feature `lead`: lists of
- * pairs with it, else of the feature alone. The list of all rows where there is none. */
+/* The lists of fewest unused rows, of all lists by which a row is wanted, and of those with the feature
+ * `lead`: lists of pairs with it, else of the feature alone. The list of all rows where there is none. */
 static void shortest(const chunk *c, int64_t lead, found out[2]) {
     const int64_t every = c->lists - 1;
     const found none = {every, c->start[every], c->left[c->start[every]] + 1};
@@ -185,6 +193,7 @@ static uint32_t apart(chunk *c, uint32_t row, const double *alpha) {
     return sum;
 }
 
+/* The user's next row: what is wanted is drawn, then candidates of short lists are compared. */
 static uint32_t next_row(chunk *c, uint32_t k, const double *alpha, int64_t candidates) {
     const int64_t count = want(c, k, alpha);
     uint32_t best = 0, least = UINT32_MAX;
@@ -230,6 +239,7 @@ static void set_levels(const fdp_deal_plan *plan, int64_t user, double *share) {
     }
 }
 
+/* All users of a chunk in turn, each row by row. */
 static void deal_chunk(deal_job *job, int64_t number, chunk *c) {
     const fdp_deal_plan *plan = job->plan;
     const int64_t base = plan->row_start[number];
@@ -278,6 +288,7 @@ static size_t lay_out(const fdp_deal_plan *plan, chunk *c) {
     return c->start[l + 1];
 }
 
+/* Chunks of one thread, each with its arrays in one piece of memory. */
 static void deal_work(fdp_team *team, int member, void *ctx) {
     deal_job *job = ctx;
     const fdp_deal_plan *plan = job->plan;

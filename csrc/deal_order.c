@@ -9,9 +9,12 @@
 #define CLOSE 0.01 /* of the users: distances beyond count in proportion (as ANY: Chicago, chained trips) */
 #define LEAST_ALIKE 8.0 /* rows in a list of rows that are alike, on average (4 and 16 give the same) */
 #define DIGIT 11        /* bits of time that are sorted at once */
-#define ANY \
-    3 /* of so many rows that are proposed, one need not follow the row before it (chosen on Chicago and chained trips) */
 
+/* Of so many rows that are proposed, one need not follow the row before it (chosen on Chicago and chained
+ * trips). */
+#define ANY 3
+
+/* A whole call; threads take chunks from `next`. */
 typedef struct {
     const fdp_order_plan *plan;
     uint32_t *owner;
@@ -49,7 +52,8 @@ static inline double missing(const chunk *c, int64_t sum) {
     return m > 0.0 ? m : 0.0;
 }
 
-/* One of `count` sums from `first` on, each `step` after the other, by how much is missing; -1 where nothing is. */
+/* One of `count` sums from `first` on, each `step` after the other, by how much is missing; -1 where
+ * nothing is. */
 static int64_t needed(chunk *c, int64_t first, int64_t step, int64_t count) {
     double all = 0.0;
     for (int64_t k = 0; k < count; k++) all += missing(c, first + k * step);
@@ -88,7 +92,8 @@ static inline int beyond(const chunk *c, int64_t sum) {
     return (c->gap[sum] > c->near[sum]) - (c->gap[sum] < -c->near[sum]);
 }
 
-/* Whether some sum is larger than it should be because of this row, or rows should follow it in other ways. */
+/* Whether some sum is larger than it should be because of this row, or rows should follow it in other
+ * ways. */
 static int in_surplus(const chunk *c, uint32_t u, uint32_t before, uint32_t row, uint32_t after) {
     const int64_t ends = c->steps + c->plan->gaps;
     for (int64_t p = 0; p < c->plan->pairs; p++)
@@ -97,8 +102,8 @@ static int in_surplus(const chunk *c, uint32_t u, uint32_t before, uint32_t row,
     return beyond(c, after == NONE ? ends + c->plan->ends + c->end[row] : bin_of(c, row, after)) > 0;
 }
 
-/* A row to have in place of `row`, of a time when one is missing: one that follows from the row before, or (one in ANY,
- * or where rows need not follow) one with the same habits. n where none is found. */
+/* A row to have in place of `row`, of a time when one is missing: one that follows from the row before, or
+ * (one in ANY, or where rows need not follow) one with the same habits. n where none is found. */
 static uint32_t propose(chunk *c, uint32_t row) {
     const uint32_t u = c->user[row], at = c->place[row];
     const uint32_t before = row_at(c, u, (int64_t)at - 1), after = row_at(c, u, (int64_t)at + 1);
@@ -152,6 +157,8 @@ static void put(chunk *c, uint32_t u, uint32_t at, uint32_t to, uint32_t new) {
     c->user[new] = u;
 }
 
+/* User u has one value `to` of feature f in place of `from`: its number of different values changes with
+ * it. */
 static void count_change(chunk *c, uint32_t u, int64_t f, uint32_t from, uint32_t to) {
     uint32_t *distinct = c->distinct + u * c->plan->features + f;
     if (in_cells(c, u)) {
@@ -278,8 +285,8 @@ static void put_in_order(chunk *c, const uint32_t *owner, int64_t first_user) {
     }
 }
 
-/* Lists of rows that agree in the first features which do not follow from time, as many of them as leave LEAST_ALIKE
- * rows to a list on average. */
+/* Lists of rows that agree in the first features which do not follow from time, as many of them as leave
+ * LEAST_ALIKE rows to a list on average. */
 static void list_alike(chunk *c) {
     const int64_t n = c->n;
     double lists = 1.0;
@@ -327,12 +334,15 @@ static inline double users_of(const chunk *c, int64_t sum) {
     return sum < c->steps + c->plan->gaps ? c->many[c->plan->kinds] : (double)c->users;
 }
 
+/* Whether every sum that has a goal is near it. */
 static int enough(const chunk *c) {
     for (int64_t k = 0; k < c->about; k++)
         if (c->plan->shift[k] != 0.0 && beyond(c, k) != 0) return 0;
     return 1;
 }
 
+/* One chunk: users and their rows in order; goals of the sums; sweeps of exchanges until they are
+ * reached or no longer come nearer; then the result is written. */
 static void order_chunk(order_job *job, int64_t number, chunk *c) {
     const fdp_order_plan *plan = job->plan;
     const int64_t first_user = plan->user_start[number];
@@ -355,6 +365,7 @@ static void order_chunk(order_job *job, int64_t number, chunk *c) {
             for (int64_t k = 0; k < 2; k++)
                 c->close[c->about + 2 * (c->group[u] * plan->features + f) + k] +=
                     CLOSE * (plan->wanted[first_user + u] > 1);
+    /* What only exchanges need: codes row by row, counts of values, lists of rows to propose. */
     if (plan->tries > 0 && !enough(c)) {
         for (int64_t f = 0; f < plan->features; f++)
             for (int64_t i = 0; i < c->n; i++)
@@ -381,6 +392,7 @@ static void order_chunk(order_job *job, int64_t number, chunk *c) {
     }
 }
 
+/* The next `size` bytes of the room; without room only the size is added up. */
 static void *take(char *room, size_t *at, size_t size) {
     void *here = room == NULL ? NULL : room + *at;
     *at += (size + 15) / 16 * 16;
@@ -420,6 +432,7 @@ static size_t lay_out(chunk *c, char *room) {
     return at;
 }
 
+/* Sizes of a chunk, then its memory, then the work. */
 static void order_work(fdp_team *team, int member, void *ctx) {
     order_job *job = ctx;
     const fdp_order_plan *plan = job->plan;

@@ -16,13 +16,14 @@ typedef struct {
 } cell;
 
 /* One chunk of n rows and its users. sequence[first[u] .. first[u + 1]): rows of user u in order;
- * place[row] and user[row]: where they are. by_time: all rows in order; by_value[p * n ..]: the same, those
- * of one value of pair p's second column together, from value_start[value_at[p] + value] on; alike: the same, rows
- * with the same habits together, from alike_start[alike_of[row]] on. end_time[e]: the first time of end e. cells: how many
- * rows of a user have a value of a feature; distinct: how many values each user has of each feature. many:
- * users of each kind with two rows or more; even: what a step of theirs counts for, so that all count as
- * much as the users. steps, about: sums of pairs, and those before the features'. gap[k]: how far sum k is
- * from its goal; close: see cost; change, touched: what an exchange would do to it. */
+ * place[row] and user[row]: where they are. by_time: all rows in order; by_value[p * n ..]: the same,
+ * those of one value of pair p's second column together, from value_start[value_at[p] + value] on; alike:
+ * the same, rows with the same habits together, from alike_start[alike_of[row]] on. end_time[e]: the first
+ * time of end e. cells: how many rows of a user have a value of a feature; distinct: how many values each
+ * user has of each feature. many: users of each kind with two rows or more; even: what a step of theirs
+ * counts for, so that all count as much as the users. steps, about: sums of pairs, and those before the
+ * features'. gap[k]: how far sum k is from its goal; close: see cost; change, touched: what an exchange
+ * would do to it. */
 typedef struct {
     const fdp_order_plan *plan;
     int64_t base, n, users, sums, steps, about;

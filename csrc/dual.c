@@ -4,12 +4,12 @@
  *
  *     A, answers 6 4        A x B, answers 1 2 | 3 6, whose projection on A is 3 9.
  *
- * One constraint says that both agree on A. Its multipliers are x[2], with sign 1 in region A and -1 in A x B:
- * cells are 6 + x0, 4 + x1 and 1 - x0, 2 - x0 | 3 - x1, 6 - x1.
+ * One constraint says that both agree on A. Its multipliers are x[2], with sign 1 in region A and -1 in A x
+ * B: cells are 6 + x0, 4 + x1 and 1 - x0, 2 - x0 | 3 - x1, 6 - x1.
  *
  * At x = 0 (fdp_dual_evaluate) the gradient is what the constraint lacks, 6 - 3 and 4 - 9: g = (3, -5). Every
- * cell has slope 1, so the diagonal of the Hessian is 1 + 2 = 3 for both multipliers; nothing else links them,
- * so it is the whole Hessian. Newton's step (fdp_dual_solve) is -g / 3 = (-1, 5/3).
+ * cell has slope 1, so the diagonal of the Hessian is 1 + 2 = 3 for both multipliers; nothing else links
+ * them, so it is the whole Hessian. Newton's step (fdp_dual_solve) is -g / 3 = (-1, 5/3).
  *
  * Then A is 5, 17/3 and A x B is 2 3 | 4/3 13/3, whose projection is 5, 17/3: the constraint holds. 5 is the
  * mean of 6 and 3 with weights 1 and 1/2, since a sum of two noisy cells has twice the variance. */
@@ -189,8 +189,8 @@ static double add_up(const double *parts, int64_t n) {
 }
 
 /* Conjugate gradients as Chronopoulos and Gear (1989) order them: the products A u with the preconditioned
- * residuals u give those with the directions p, by recursion. u times A u is a sum over the cells, known before
- * the products are added up, so that an iteration has two steps. */
+ * residuals u give those with the directions p, by recursion. u times A u is a sum over the cells, known
+ * before the products are added up, so that an iteration has two steps. */
 static void solve_piece(void *ctx, int64_t kind, int64_t i) {
     task *t = ctx;
     const fdp_dual *dual = t->dual;

@@ -30,8 +30,7 @@ typedef struct {
     int64_t at, size;      /* of the segment in the vector */
     const fdp_span *spans; /* [lanes] of the segment, in the edge space */
     double sign;
-    int32_t
-        again; /* not 0: link again - 1 of the region lies alike and has the same spans, and projects into them */
+    int32_t again; /* not 0: link again - 1 of the region lies alike; both project into its spans */
 } fdp_dual_link;
 
 typedef struct {
@@ -93,12 +92,12 @@ typedef struct {
     double *dots;    /* [3, pieces] */
 } fdp_dual_work;
 
-/* Where all tables that products take have the same last axis (`cols` codes), and with it the first one (`codes`;
- * 1: it is not shared), and so have all segments but TOTALS, which have one entry, multipliers of different
- * codes meet in no cell: the Hessian falls into BLOCKS. A block is a code of the first axis and one of `parts`
- * of the last; a LINE is what a block holds of a row. Multipliers are `lines` lines, segment after segment, and
- * cells are `cell_lines`. A LAYER is a table's part of a block. Those of its links that lie alike are a BUNDLE:
- * row i lies on line line_of[i] of each of their segments, the STRANDS. */
+/* Where all tables that products take have the same last axis (`cols` codes), and with it the first one
+ * (`codes`; 1: it is not shared), and so have all segments but TOTALS, which have one entry, multipliers
+ * of different codes meet in no cell: the Hessian falls into BLOCKS. A block is a code of the first axis
+ * and one of `parts` of the last; a LINE is what a block holds of a row. Multipliers are `lines` lines,
+ * segment after segment, and cells are `cell_lines`. A LAYER is a table's part of a block. Those of its
+ * links that lie alike are a BUNDLE: row i lies on line line_of[i] of each of their segments, the STRANDS. */
 #define FDP_DUAL_TOTALS 4
 #define FDP_DUAL_BUNDLES 3 /* of a layer, at most */
 
@@ -156,8 +155,8 @@ int fdp_dual_solve(const fdp_dual *dual, const double *b, double sign, const dou
  * arrays, and room and sums afterwards. Returns 1, or 0 where there are none, or too few for the work. */
 int fdp_dual_find_blocks(const fdp_dual *dual, int64_t lane_cells, fdp_dual_blocks *blocks);
 
-/* The same by blocks: one step of the team for an iteration, in memory that one thread works on. `slope`: those
- * of the work. With `ahead`[P] that is filled with from[P] + out. */
+/* The same by blocks: one step of the team for an iteration, in memory that one thread works on. `slope`:
+ * those of the work. With `ahead`[P] that is filled with from[P] + out. */
 int fdp_dual_solve_blocks(const fdp_dual *dual, const fdp_dual_blocks *blocks, const double *b, double sign,
                           const double *diagonal, double tol, int64_t most, fdp_team *team,
                           const float *slope, const double *from, double *out, double *ahead,

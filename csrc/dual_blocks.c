@@ -1,4 +1,9 @@
-/* Conjugate gradients on a Hessian that falls into blocks (see dual.h, fdp_dual_blocks). */
+/* Conjugate gradients on a Hessian that falls into blocks (see dual.h, fdp_dual_blocks).
+ *
+ * An example. Tables A x B x Z and A x C x Z are linked through A x Z: every multiplier has one code of
+ * A and one of Z, and every cell too. So the Hessian has a block for each pair of codes (a, z). With 4
+ * codes of A, 100 of Z and 10 parts, a block has one code of A and ten columns of Z, and 40 blocks are
+ * solved side by side. Only totals, which every cell feeds, connect them. */
 #include <string.h>
 
 #include "dual.h"
@@ -6,10 +11,12 @@
 #define LEAST_PART 8 /* columns of a block, at least: a line of a cache */
 #define LARGEST 4    /* a block may have so many times the cells of a lane, or threads would wait for it */
 
+/* The greatest common divisor. */
 static int64_t divisor(int64_t a, int64_t b) {
     return b ? divisor(b, a % b) : a;
 }
 
+/* Whether a link has one multiplier for the whole table. */
 static int is_total(const fdp_dual_link *link) {
     return link->size == 1 && link->view.kind == FDP_VIEW_ROW && !link->view.base;
 }
@@ -69,6 +76,9 @@ static int find_layer(const fdp_dual *dual, int64_t region, fdp_dual_blocks *k, 
     return layer->n_bundles <= FDP_DUAL_BUNDLES;
 }
 
+/* First the shared axes: `cols` has to agree, and `codes` is the greatest common divisor of all sizes.
+ * Then the parts that give blocks of about `lane_cells` cells. Then each table's layer; the first that
+ * does not fit ends it. */
 int fdp_dual_find_blocks(const fdp_dual *dual, int64_t lane_cells, fdp_dual_blocks *k) {
     int64_t codes = 0, lines = 0, rows = 0, bundles = 0, strands = 0;
     k->cols = dual->n_regions ? dual->regions[0].cols : 1;
@@ -93,6 +103,7 @@ int fdp_dual_find_blocks(const fdp_dual *dual, int64_t lane_cells, fdp_dual_bloc
     if (!k->n_segments) return 0;
     k->codes = codes;
     for (int64_t g = 0; g < k->n_segments; g++) k->lines += k->segments[g].lines /= codes;
+    /* Parts of the last axis: as many as bring a block to lane_cells, none narrower than LEAST_PART. */
     const int64_t wanted = (dual->cells + lane_cells * codes / 2) / (lane_cells * codes);
     k->parts = FDP_MAX(1, FDP_MIN(k->cols / LEAST_PART, wanted));
     if (codes * k->parts * LARGEST * lane_cells < dual->cells) return 0;
@@ -105,11 +116,13 @@ int fdp_dual_find_blocks(const fdp_dual *dual, int64_t lane_cells, fdp_dual_bloc
             lines += k->bundles[b].n_strands > 1 ? k->bundles[b].lines : 0;
         k->bundle_lines = FDP_MAX(k->bundle_lines, lines);
     }
+    /* Room of a block, at its widest part, in whole lines of a cache. */
     const int64_t all = 7 * k->lines + 2 * k->bundle_lines + k->cell_lines;
     k->stride = (all * ((k->cols + k->parts - 1) / k->parts) + 15) / 8 * 8;
     return 1;
 }
 
+/* A solution under way: the arguments, and the scalars of conjugate gradients. */
 typedef struct {
     const fdp_dual *dual;
     const fdp_dual_blocks *blocks;
@@ -123,13 +136,14 @@ typedef struct {
     double total[FDP_DUAL_TOTALS][6]; /* residual, u, p, s, solution, 1 / diagonal of the totals */
 } solve;
 
-/* A block's room: vectors as conjugate gradients in dual.c have them, weights of the cells (sigma^2 slope), and
- * what bundles gather and add up. n: entries; w: columns. */
+/* A block's room: vectors as conjugate gradients in dual.c have them, weights of the cells (sigma^2
+ * slope), and what bundles gather and add up. n: entries; w: columns. */
 typedef struct {
     int64_t code, from, w, n;
     double *r, *u, *p, *s, *au, *x, *inverse, *gathered, *added, *weight;
 } block;
 
+/* Block `number`: which columns it has, and where its vectors lie in the room. */
 static block block_of(const fdp_dual_blocks *k, int64_t number) {
     const int64_t part = number % k->parts, from = k->cols * part / k->parts;
     block o = {.code = number / k->parts, .from = from, .w = k->cols * (part + 1) / k->parts - from};
@@ -147,6 +161,7 @@ static int64_t entry_of(const fdp_dual_blocks *k, const fdp_dual_segment *segmen
     return segment->at + (o->code * segment->lines + line) * k->cols + o->from;
 }
 
+/* Copies a block's part of b and of the diagonal, line by line, and makes the weights of its cells. */
 FDP_CLONES
 static void fill(const solve *t, const block *o) {
     const fdp_dual_blocks *k = t->blocks;
@@ -206,6 +221,7 @@ static double move(int64_t n, int first, double step, double turn, const double 
     return sum;
 }
 
+/* The inner product of a and b. */
 FDP_CLONES
 static double product_of(int64_t n, const double *restrict a, const double *restrict b) {
     double sum = 0;
@@ -214,8 +230,8 @@ static double product_of(int64_t n, const double *restrict a, const double *rest
     return sum;
 }
 
-/* n cells of a row, in D bundles: gathers, multiplies by the weights and adds up. Returns the sum of the cells
- * where `whole`. */
+/* n cells of a row, in D bundles: gathers, multiplies by the weights and adds up. Returns the sum of the
+ * cells where `whole`. */
 static inline __attribute__((always_inline)) double row_loop(const int D, const int whole, int64_t n,
                                                              double flat, const double *const *v,
                                                              const double *sign, double *const *e,
@@ -266,6 +282,8 @@ static double multiply_layer(const fdp_dual_blocks *k, const fdp_dual_layer *lay
         room += size;
     }
     if (layer->straight) n *= rows, rows = 1; /* line i of its one bundle is row i */
+    /* Each row gathers from the lines of its bundles and adds to them. The number of bundles is a
+     * constant in each call, so that every loop is a vector loop. */
     for (int64_t i = 0; i < rows; i++, weight += n) {
         for (int d = 0; d < count; d++) {
             const int64_t at = line_of[d][i] * n;
@@ -311,6 +329,7 @@ static void multiply(const solve *t, const block *o, double *sums) {
     }
 }
 
+/* Writes a block's part of the solution back to the vector, line by line. */
 static void lay(const solve *t, const block *o) {
     const fdp_dual_blocks *k = t->blocks;
     const double *x = o->x;
@@ -335,6 +354,8 @@ enum {
     LAST = MOVE | LAY
 };
 
+/* What one step does in the blocks of one piece. sums of a block: r times u, u times A u, then its
+ * totals' parts. */
 static void solve_piece(void *ctx, int64_t kind, int64_t i) {
     solve *t = ctx;
     const fdp_dual_blocks *k = t->blocks;
@@ -356,6 +377,7 @@ static void solve_piece(void *ctx, int64_t kind, int64_t i) {
     }
 }
 
+/* The sum of one number over all blocks, in order. */
 static double added_up(const solve *t, int64_t which) {
     const int64_t width = 2 + t->blocks->n_totals;
     double sum = 0;
@@ -371,6 +393,8 @@ static double residual(const solve *t) {
     return sum;
 }
 
+/* The length of the next step, and the totals' part of the iteration; 0 where the curvature is lost to
+ * rounding. */
 static int advance(solve *t) {
     double au[FDP_DUAL_TOTALS], curvature = added_up(t, 1);
     for (int64_t q = 0; q < t->blocks->n_totals; q++) {
@@ -393,8 +417,8 @@ static int advance(solve *t) {
     return 1;
 }
 
-/* The step after the one that just ended. An iteration multiplies its new direction at once, so that it is one
- * step, unless the residual, falling as it did before, will be small enough. */
+/* The step after the one that just ended. An iteration multiplies its new direction at once, so that it is
+ * one step, unless the residual, falling as it did before, will be small enough. */
 static int64_t next_step(solve *t) {
     const int64_t before = t->at;
     if (before == BEGIN) return START;

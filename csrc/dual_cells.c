@@ -7,6 +7,7 @@
 #define BLOCK 512   /* cells worked on at a time */
 #define SHARE 16384 /* cells that a thread takes at a time where nothing is added up */
 
+/* Arguments of the three functions below: centre, gram and mix. */
 typedef struct {
     const fdp_dual *dual;
     int64_t region, n;
@@ -16,6 +17,8 @@ typedef struct {
     double *y, *inverse, *gram;
 } cells_task;
 
+/* Answers and centres of some cells in units of sigma. The centre is kept as its inverse; 0 marks an
+ * impossible cell. */
 FDP_CLONES
 static void centre_cells(const cells_task *t, const fdp_dual_region *r, int64_t from, int64_t to) {
     double *y = t->y + r->cell, *inverse = t->inverse + r->cell;
@@ -53,6 +56,7 @@ static void cells_of(const fdp_dual *dual, int64_t i, int64_t *from, int64_t *to
     *to = r->cell + r->rows * (lane + 1) / r->lanes * r->cols;
 }
 
+/* Adds the products of gaps of every two candidates over some cells; the lower triangle alone. */
 FDP_CLONES
 static void gram_cells(const cells_task *t, int64_t from, int64_t to, double *gram) {
     double gap[FDP_DUAL_SEEN][BLOCK];
@@ -89,6 +93,7 @@ int fdp_dual_gram(const fdp_dual *dual, int64_t n, const float *seen, fdp_team *
     if (n < 1 || n > FDP_DUAL_SEEN) return FDP_ERR_ARGUMENT;
     fdp_team_each(team, fdp_team_worth(team, dual->cells), FDP_TEAM_SPREAD, dual->n_items, gram_piece, &t);
     fdp_dual_by_region(dual, n * n, room, gram);
+    /* The upper triangle is a copy of the lower one. */
     for (int64_t k = 0; k < dual->n_regions; k++)
         for (int64_t a = 0; a < n; a++)
             for (int64_t b = a + 1; b < n; b++) gram[(k * n + a) * n + b] = gram[(k * n + b) * n + a];
@@ -98,6 +103,8 @@ int fdp_dual_gram(const fdp_dual *dual, int64_t n, const float *seen, fdp_team *
 /* Solves a x = b of m unknowns, columns exchanged for rows of largest pivots; a[m][m + 1] has b at the end of
  * its rows, and then x. */
 static void solve_small(int m, double a[][FDP_DUAL_SEEN + 2]) {
+    /* The row with the largest entry in column k comes to place k, and column k is cleared in all other
+     * rows. */
     for (int k = 0; k < m; k++) {
         int best = k;
         for (int i = k + 1; i < m; i++) best = fabs(a[i][k]) > fabs(a[best][k]) ? i : best;
@@ -113,6 +120,9 @@ static void solve_small(int m, double a[][FDP_DUAL_SEEN + 2]) {
     for (int k = 0; k < m; k++) a[k][m] /= a[k][k];
 }
 
+/* On each face (a set of candidates) the best weights solve gram w + gain + multiplier = 0 with sum w =
+ * 1, one small linear system. At most 255 faces: all are tried, and of those with w >= 0 the best one is
+ * kept. */
 int fdp_dual_mixture(int64_t n, const double *gram, const double *gain, double *weights) {
     double scale = 1, least = INFINITY, sum = 0;
     if (n < 1 || n > FDP_DUAL_SEEN) return FDP_ERR_ARGUMENT;
@@ -123,8 +133,8 @@ int fdp_dual_mixture(int64_t n, const double *gram, const double *gain, double *
         int m = 0, inside = 1;
         for (int64_t i = 0; i < n; i++)
             if (face >> i & 1) corner[m++] = i;
-        for (int i = 0; i < m;
-             i++) { /* gram w + gain is the same, less `last`, at all corners, and w adds up to 1 */
+        /* Row i: gram w + multiplier = -gain at corner i. The last row: w adds up to 1. */
+        for (int i = 0; i < m; i++) {
             for (int j = 0; j < m; j++)
                 a[i][j] = gram[corner[i] * n + corner[j]] / scale + (i == j ? 1e-9 : 0.0);
             a[i][m] = a[m][i] = 1;
@@ -132,6 +142,7 @@ int fdp_dual_mixture(int64_t n, const double *gram, const double *gain, double *
         }
         a[m][m] = 0, a[m][m + 1] = 1;
         solve_small(m + 1, a);
+        /* At a stationary point the objective is gain' w minus the multiplier. */
         double value = -a[m][m + 1];
         for (int i = 0; i < m; i++) {
             value += gain[corner[i]] / scale * a[i][m + 1];
@@ -147,6 +158,7 @@ int fdp_dual_mixture(int64_t n, const double *gram, const double *gain, double *
     return FDP_OK;
 }
 
+/* The weighted mean of the candidates becomes the answers of some cells, and their centre. */
 FDP_CLONES
 static void mix_cells(const cells_task *t, const double *weights, int64_t from, int64_t to) {
     double sum[BLOCK];

@@ -50,6 +50,7 @@ static inline __attribute__((always_inline)) void scatter_row(const fdp_dual_reg
     }
 }
 
+/* Zeros in all spans of a lane. */
 static void clear_lane(const fdp_dual_region *r, int64_t lane, double *edges) {
     for (int64_t l = 0; l < r->n_links; l++) {
         const fdp_span *span = r->links[l].spans + lane;
@@ -122,6 +123,7 @@ positive_loop(int64_t n, const double *restrict y, const double *restrict invers
     t->divergence += divergence;
 }
 
+/* Cells with one sigma and cells with their own have a loop each. */
 FDP_CLONES
 static void flow(int64_t n, const double *y, const double *inverse, const double *sigmas, double sigma,
                  double tau, double weight, double *w, double *bend, float *slope, totals *t) {
@@ -140,6 +142,8 @@ static void positive(int64_t n, const double *y, const double *inverse, const do
         positive_loop(n, y, inverse, NULL, 0, sigma, w, bend, slope, t);
 }
 
+/* All cells of a lane: multipliers gathered, cells and slopes from them, both added up into the lane's
+ * spans. */
 FDP_CLONES
 static void evaluate_lane(const fdp_dual *dual, const fdp_dual_region *r, int64_t lane, const double *x,
                           double tau, double kappa, const fdp_dual_work *work, double *cells, float *seen,
@@ -209,8 +213,8 @@ static inline __attribute__((always_inline)) void fused_loop(const int D, int64_
     sums[0] = whole, sums[1] = along;
 }
 
-/* The links of a region that lie cell by cell, those that lie alike as one; -1 where a map is among the links,
- * or more than MOST_FUSED. */
+/* The links of a region that lie cell by cell, those that lie alike as one; -1 where a map is among the
+ * links, or more than MOST_FUSED. */
 static int fused_links(const fdp_dual_region *r, int64_t *first) {
     int count = 0;
     for (int64_t l = 0; l < r->n_links; l++) {
@@ -231,11 +235,13 @@ static inline __attribute__((always_inline)) double fused_row(const fdp_dual_reg
     double *e[MOST_FUSED] = {0};
     const int64_t n = r->cols, at = r->cell + i * n;
     const double *sigmas = r->sigmas ? r->sigmas + i * n : NULL;
+    /* Where each of the links begins in this row, in the multipliers and in the lane's span. */
     for (int k = 0; k < count; k++) {
         const fdp_dual_link *link = &r->links[first[k]];
         const int64_t base = fdp_view_base(&link->view, i);
         v[k] = p + link->at + base, sign[k] = link->sign;
         e[k] = work->edge_u + link->spans[lane].edge - link->spans[lane].from + base;
+        /* Links that lie alike share a span, so their multipliers are added first. */
         for (int64_t l = first[k] + 1; l < r->n_links; l++) {
             if (!r->links[l].again || r->links[l].spans->edge != link->spans->edge) continue;
             const double *more = p + r->links[l].at + base, *so_far = v[k], by = sign[k],
@@ -296,6 +302,7 @@ static inline double sign_of(uint64_t seed, uint64_t cell) {
     return (h ^ (h >> 31)) >> 63 ? 1.0 : -1.0;
 }
 
+/* Random signs times sigma times slope, added up into the lane's spans. */
 FDP_CLONES
 static void probe_lane(const fdp_dual_region *r, int64_t lane, uint64_t seed, const fdp_dual_work *work) {
     double w[BLOCK];

@@ -1,3 +1,6 @@
+/* Grouping, unrolling and pairing of rows and units by key (see ids.h). An example: rows have the keys 1
+ * 0 1, units of users have the keys 1 1 0 0. Grouped, key 0 has row 1 and units 2, 3; key 1 has rows 0,
+ * 2 and units 0, 1. The first of each are paired, in random order; unit 3 (or 2) of key 0 is left over. */
 #include "ids.h"
 
 #include <stdlib.h>
@@ -32,6 +35,7 @@ static int64_t block_begins(const int64_t *start, const int64_t *more, int64_t k
     return low;
 }
 
+/* As many threads as rows are worth. */
 static int threads_for(int threads, int64_t rows) {
     return (int)FDP_MIN(FDP_MIN(threads, FDP_TEAM_MAX), 1 + rows / ROWS_A_THREAD);
 }
@@ -46,6 +50,7 @@ typedef struct {
     fdp_team_turns turns;
 } group_job;
 
+/* Fisher and Yates within one group; the random numbers belong to positions and not to threads. */
 static void shuffle_group(const group_job *job, int64_t g) {
     uint32_t *at = job->order + job->start[g];
     for (int64_t i = job->start[g + 1] - job->start[g] - 1; i > 0; i--) {
@@ -68,6 +73,7 @@ static void group_some(fdp_team *team, int number, void *ctx) {
     const int64_t first = keys * number / members, last = keys * (number + 1) / members;
     uint32_t *own = job->cursor + number * keys;
     int64_t phase = 0, at = 0;
+    /* Turn 1: each member counts the keys of its own rows. */
     memset(own, 0, (size_t)keys * sizeof *own);
     for (int64_t i = from; i < to; i++) {
         if (job->key[i] >= (uint64_t)keys) {
@@ -78,10 +84,13 @@ static void group_some(fdp_team *team, int number, void *ctx) {
     }
     fdp_team_turn(team, number, &job->turns, &phase);
     if (atomic_load(&job->code) != FDP_OK) return;
+    /* Turn 2: rows of the member's share of the keys, so that each knows where its share begins. */
     for (int64_t m = 0; m < members; m++)
         for (int64_t g = first; g < last; g++) at += job->cursor[m * keys + g];
     job->rows[number] = at;
     fdp_team_turn(team, number, &job->turns, &phase);
+    /* Turn 3: where each group begins, and where each member writes its rows of the group: behind those
+     * of the members before it. */
     at = 0;
     for (int m = 0; m < number; m++) at += job->rows[m];
     for (int64_t g = first; g < last; g++) {
@@ -94,6 +103,7 @@ static void group_some(fdp_team *team, int number, void *ctx) {
     }
     if (number == 0) job->start[keys] = job->n;
     fdp_team_turn(team, number, &job->turns, &phase);
+    /* Turn 4: every member puts its rows in place. Turn 5: blocks of groups are shuffled. */
     for (int64_t i = from; i < to; i++) job->order[own[job->key[i]]++] = (uint32_t)i;
     fdp_team_turn(team, number, &job->turns, &phase);
     FDP_TEAM_SHARE(&job->turns, phase, b, BLOCKS) {
@@ -106,6 +116,7 @@ int fdp_ids_group(const uint32_t *key, int64_t n, int64_t keys, uint64_t seed, i
                   int64_t *start) {
     if (n < 0 || keys < 1 || n > (int64_t)UINT32_MAX) return FDP_ERR_ARGUMENT;
     group_job job = {.key = key, .n = n, .keys = keys, .base = mix(seed), .order = order, .start = start};
+    /* Every thread has a table of all keys: with many keys and few rows, fewer threads. */
     threads = (int)FDP_MIN(threads_for(threads, n), FDP_MAX(1, n / keys));
     job.cursor = malloc(sizeof *job.cursor * (size_t)keys * (size_t)threads);
     if (!job.cursor) return FDP_ERR_MEMORY;
@@ -124,6 +135,8 @@ typedef struct {
     fdp_team_turns turns;
 } units_job;
 
+/* Turn 1 counts the units of each block of users; turn 2 writes them, each block behind the ones before
+ * it. A sum that could overflow or exceed the room is found before anything is written. */
 static void units_some(fdp_team *team, int number, void *ctx) {
     units_job *job = ctx;
     int64_t phase = 0, all = 0;
@@ -172,6 +185,7 @@ typedef struct {
     fdp_team_turns turns;
 } deal_job;
 
+/* The pairs of one group, and what is left of its longer side; left[2]: where the leftovers go. */
 static void deal_group(const deal_job *job, int64_t g, int64_t *left) {
     const uint32_t *r = job->row_order + job->row_start[g], *u = job->unit_order + job->unit_start[g];
     const uint32_t *row = job->row, *unit = job->unit;
@@ -183,6 +197,8 @@ static void deal_group(const deal_job *job, int64_t g, int64_t *left) {
     for (int64_t i = pairs; i < units; i++) job->rest_unit[left[1]++] = unit ? unit[u[i]] : u[i];
 }
 
+/* Turn 1 counts the leftovers of each block of groups; turn 2 pairs, and writes the leftovers of a block
+ * behind those of the blocks before it. */
 static void deal_some(fdp_team *team, int number, void *ctx) {
     deal_job *job = ctx;
     int64_t phase = 0;

@@ -12,9 +12,9 @@
  * DELIVER adds the messages to the potential of B inside node 0, whose cells are then
  *     2 8 6 16, without their maximum 1/8 1/2 3/8 1, sum 2, message log 16 + log 2 = log 32 = log Z.
  *
- * Downward (DOWN), the root has mass 1, so its factor is 1/2: marginals 1/16 1/4 3/16 1/2. Its projection on B
- * is 1/4 3/4. This is the mass of node 1's rows, whose factors are 1/4 / 2 and 3/4 / (4/3): marginals
- * 1/8 1/8 and 3/16 9/16. So C has the marginal 5/16 11/16.
+ * Downward (DOWN), the root has mass 1, so its factor is 1/2: marginals 1/16 1/4 3/16 1/2. Its projection on
+ * B is 1/4 3/4. This is the mass of node 1's rows, whose factors are 1/4 / 2 and 3/4 / (4/3): marginals 1/8
+ * 1/8 and 3/16 9/16. So C has the marginal 5/16 11/16.
  *
  * MOVE does the same from a state: cells are multiplied by the exp of a change instead of built from nothing.
  */

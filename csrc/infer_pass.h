@@ -20,6 +20,7 @@ typedef struct {
     int64_t downed, gathered, folded, more, gathers, plain, sums;
 } NAME(job);
 
+/* Rows of a tile: as many as fill 8 KiB, so that a tile stays in the nearest cache. */
 static int64_t NAME(tile_rows)(const fdp_node *node) {
     const int64_t rows = (int64_t)(8192 / sizeof(REAL)) / node->cells;
     return rows < 1 ? 1 : rows > MOST_ROWS ? MOST_ROWS : rows;
@@ -37,6 +38,8 @@ static const double *NAME(local_of)(const NAME(job) * job, const fdp_node *node)
     return (node->local_at >= job->tree->shared ? job->change : job->work->up) + node->local_at;
 }
 
+/* Upwards with potentials: each row's cells are exp(sum of potentials - its largest), and its message is
+ * the logarithm of their sum. */
 static void NAME(lane_infer)(const NAME(job) * job, const fdp_node *node, int64_t from, int64_t to) {
     const int64_t cells = node->cells, step = NAME(tile_rows)(node);
     const REAL *potential = job->work->ratio;
@@ -47,6 +50,7 @@ static void NAME(lane_infer)(const NAME(job) * job, const fdp_node *node, int64_
         const int64_t rows = FDP_MIN(step, to - j);
         REAL *block = (REAL *)job->out->cells + node->table + j * cells;
         int64_t l = 0;
+        /* The first potentials are stored, so that the tile need not be cleared; the others are added. */
         if (node->local == FDP_LOCAL_DENSE) {
             NAME(tile_load)(rows * cells, local + j * cells, block);
         } else if (node->n_links && node->links[0].nd <= 2) {
@@ -72,11 +76,13 @@ static void NAME(lane_infer)(const NAME(job) * job, const fdp_node *node, int64_
     }
 }
 
+/* Upwards with cells that are given: sums of the rows. */
 static void NAME(lane_adopt)(const NAME(job) * job, const fdp_node *node, int64_t from, int64_t to) {
     NAME(tile_sum)(to - from, node->cells, (REAL *)job->out->cells + node->table + from * node->cells,
                    job->out->rowsum + node->row_at + from);
 }
 
+/* Cells and sums of rows become counts: multiplied by what the rows should hold over what they hold. */
 static void NAME(lane_normalise)(const NAME(job) * job, const fdp_node *node, int64_t from, int64_t to) {
     const int64_t cells = node->cells, step = NAME(tile_rows)(node);
     double factor[MOST_ROWS];
@@ -110,6 +116,8 @@ static void NAME(lane_move)(const NAME(job) * job, const fdp_node *node, int64_t
         const REAL *target = goal ? (const REAL *)goal->target + j * cells : NULL;
         const REAL *weight = goal && goal->weight ? (const REAL *)goal->weight + j * cells : NULL;
         double largest = 0;
+        /* The tile's old cells as counts, then multiplied by the exponentials of all changes: of its own
+         * target, of its local cells, and of the tables that it hosts. */
         NAME(factors)(job, node, job->from, j, rows, factor);
         NAME(tile_scale)(rows, cells, factor, z, block);
         if (goal)
@@ -141,8 +149,8 @@ static void NAME(lane_move)(const NAME(job) * job, const fdp_node *node, int64_t
     item[0] = squares, item[1] = flat[0], item[2] = flat[1], item[3] = most + reach;
 }
 
-/* Marginals that rows [from, to) of a node give: those of its links and its own. sums: what the direct rows' sums of w y g and w g^2 grow by, now that factors are known:
- * g = f e - z = h + (f - 1) e. */
+/* Marginals that rows [from, to) of a node give: those of its links and its own. sums: what the direct
+ * rows' sums of w y g and w g^2 grow by, now that factors are known: g = f e - z = h + (f - 1) e. */
 static void NAME(lane_down)(const NAME(job) * job, const fdp_node *node, int64_t from, int64_t to,
                             double *private_buffer, double *sums) {
     const int64_t cells = node->cells, step = NAME(tile_rows)(node);
@@ -172,6 +180,8 @@ static void NAME(lane_down)(const NAME(job) * job, const fdp_node *node, int64_t
                 for (int64_t k = node->local_row[j + r]; k < node->local_row[j + r + 1]; k++)
                     m[node->local_at + k] = factor[r] * block[r * cells + node->local_cell[k]];
         }
+        /* Tables that it hosts: several lanes may reach the same entries, and such a lane adds up in a
+         * buffer of its own. */
         double *next_buffer = private_buffer;
         for (int64_t l = 0; l < node->n_links; l++) {
             const fdp_link *link = node->links + l;
@@ -209,6 +219,7 @@ static void NAME(ratio_piece)(const NAME(job) * job, int64_t number) {
         NAME(tile_ratio)(size, change, job->from->m + at, ratio, work->parts + 3 * number);
 }
 
+/* Ratios of a piece are brought to the scale of the whole table; its largest exponent is noted once. */
 static void NAME(rescale_piece)(const NAME(job) * job, int64_t number) {
     const fdp_work *work = job->work;
     const fdp_piece *piece = job->tree->ratios + number;
@@ -219,6 +230,7 @@ static void NAME(rescale_piece)(const NAME(job) * job, int64_t number) {
     if (piece->from == 0) work->reach[piece->first] = reach;
 }
 
+/* A lane of the way up, by the kind of the pass. */
 static void NAME(slice_up)(const NAME(job) * job, int64_t number) {
     const fdp_slice *slice = job->tree->up + number;
     const fdp_node *node = job->tree->nodes + slice->node;
@@ -358,6 +370,7 @@ static int64_t NAME(plan)(void *ctx, int64_t *loop) {
     }
 }
 
+/* The whole pass: from the deepest stage up to the roots, then down again. */
 static int NAME(run)(NAME(job) * job, fdp_team *team) {
     const fdp_tree *tree = job->tree;
     job->stage = tree->n_stages;
@@ -397,6 +410,8 @@ int NAME(move)(const fdp_tree *tree, const fdp_target *targets, int64_t n_target
     job.pace = (NAME(pace)){.size = (REAL)size, .mix = (REAL)mix, .average = (REAL)weight};
     const int code = NAME(run)(&job, team);
     *log_z = job.log_z;
+    /* Sums over the slices, in order. Where a cell grew too far the step is not used, and the sums of
+     * the way down are left out. */
     *far = 0;
     for (int64_t i = 0; i < n_targets * FDP_DIRECT_SUM; i++) sums[i] = 0;
     for (int64_t k = 0; k < tree->n_up; k++) {

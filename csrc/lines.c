@@ -11,6 +11,7 @@ int fdp_lines_count(const uint8_t *text, int64_t n, int64_t *lines) {
     return FDP_OK;
 }
 
+/* Whether the text is UTF-8 (RFC 3629). */
 int fdp_lines_utf8(const uint8_t *text, int64_t n) {
     for (int64_t i = 0; i < n;) {
         const uint8_t a = text[i];
@@ -43,6 +44,7 @@ int fdp_lines_utf8(const uint8_t *text, int64_t n) {
     return 1;
 }
 
+/* Eight bytes as a word, the first one lowest, on any processor. */
 static inline uint64_t load8(const uint8_t *at) {
     uint64_t x;
     memcpy(&x, at, 8);
@@ -152,6 +154,7 @@ static int64_t record_end(const uint8_t *text, int64_t at, int64_t n, const stru
     return n;
 }
 
+/* Whether a field is one of the texts that stand for null. */
 static int is_null(const uint8_t *text, const struct fdp_span *field, const struct fdp_dialect *d) {
     const int64_t length = field->end - field->start;
     for (int k = 0; k < d->nulls; k++) {
@@ -174,6 +177,7 @@ static void put_coded(const uint8_t *text, const struct fdp_span *field, int64_t
     out->offset[row + 1] = (int32_t)(to - out->bytes);
 }
 
+/* The fields of a row that columns ask for; a text in quotes is never null. */
 static void put_row(const uint8_t *text, int64_t n, const struct fdp_dialect *d, int fields,
                     const int32_t *column, const struct fdp_span *span, int64_t row,
                     struct fdp_text_column *out) {
@@ -189,6 +193,7 @@ static void put_row(const uint8_t *text, int64_t n, const struct fdp_dialect *d,
     }
 }
 
+/* Whether a byte occurs; -1 stands for none, as a dialect without quotes has it. */
 static int occurs(const uint8_t *text, int64_t start, int64_t end, int byte) {
     return byte >= 0 && end > start && memchr(text + start, byte, (size_t)(end - start)) != NULL;
 }
@@ -202,6 +207,8 @@ int fdp_lines_split(const uint8_t *text, int64_t n, const struct fdp_dialect *d,
     int64_t row = 0, wrong = 0, next = 0, line = 0;
     for (int c = 0; c < columns; c++) out[c].offset[0] = 0, out[c].nulls = 0;
     for (; line < n; line = next) {
+        /* Where the line ends. With newlines in values that takes a look at quotes, up to the limit of a
+         * line. A line that the end of the text cuts off waits for the next text. */
         int64_t start = line + fdp_line_mark(text, line, n), end;
         if (d->newlines && special) {
             const int64_t most = FDP_MIN(n, line + limit + 1);

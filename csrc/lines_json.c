@@ -11,6 +11,7 @@ struct place {
     int64_t end;
 };
 
+/* The position of the next byte that is not a blank. */
 static int64_t skip_blanks(const struct place *p, int64_t at) {
     while (at < p->end && (p->text[at] == ' ' || p->text[at] == '\t' || p->text[at] == '\r')) at++;
     return at;
@@ -45,6 +46,7 @@ static int64_t read_escape(const struct place *p, int64_t at, uint32_t *point) {
             }
         return WRONG;
     }
+    /* A code point above U+FFFF is two escapes: a high surrogate, then a low one. */
     const int first = hex4(p, at + 2);
     if (first < 0 || (first >= 0xDC00 && first <= 0xDFFF)) return WRONG;
     *point = (uint32_t)first;
@@ -74,12 +76,14 @@ static int64_t read_string(const struct place *p, int64_t at, int *coded) {
     return WRONG;
 }
 
+/* One digit or more. */
 static int64_t read_digits(const struct place *p, int64_t at) {
     const int64_t start = at;
     while (at < p->end && p->text[at] >= '0' && p->text[at] <= '9') at++;
     return at > start ? at : WRONG;
 }
 
+/* As JSON writes it: no leading zeros, digits on both sides of the point, an exponent or none. */
 static int64_t read_number(const struct place *p, int64_t at) {
     if (p->text[at] == '-') at++;
     if (at < p->end && p->text[at] == '0')
@@ -95,6 +99,7 @@ static int64_t read_number(const struct place *p, int64_t at) {
     return at;
 }
 
+/* true, false or null. */
 static int64_t read_word(const struct place *p, int64_t at) {
     static const char *const words[] = {"true", "false", "null"};
     for (int k = 0; k < 3; k++) {
@@ -151,6 +156,7 @@ static int64_t read_value(const struct place *p, int64_t at, int depth) {
     return read_word(p, at);
 }
 
+/* A code point as UTF-8; returns its number of bytes. */
 static int64_t put_point(uint32_t c, uint8_t *to) {
     if (c < 0x80) {
         to[0] = (uint8_t)c;
@@ -179,6 +185,7 @@ static int64_t plain_string(const struct place *p, int64_t start, int64_t stop, 
     return length;
 }
 
+/* The keys that columns ask for, one after another in `text`; scratch: room for a key without escapes. */
 struct keys {
     int count;
     const int32_t *start;
@@ -211,6 +218,7 @@ static int read_line(const struct place *p, int64_t at, const struct keys *keys,
     at = skip_blanks(p, at + 1);
     int last = at < p->end && p->text[at] == '}';
     if (last) at++;
+    /* One member of the object after another: key, value, comma or the end. */
     while (!last) {
         int64_t start, stop;
         int coded;
@@ -220,6 +228,7 @@ static int read_line(const struct place *p, int64_t at, const struct keys *keys,
         const int64_t value = at;
         at = read_value(p, at, 1);
         if (at < 0) return 0;
+        /* A key that is wanted: twice, or with a container for a value, makes the line wrong. */
         if (key >= 0) {
             const uint8_t first = p->text[value];
             if (span[key].start != ABSENT || first == '{' || first == '[') return 0;
@@ -250,11 +259,13 @@ int fdp_lines_json(const uint8_t *text, int64_t n, int64_t limit, int keep_wrong
     const int high = fdp_line_high(text, n);
     int64_t row = 0, wrong = 0;
     for (int c = 0; c < columns; c++) out[c].offset[0] = 0, out[c].nulls = 0;
+    /* Each line is read as a whole before anything of it is written. */
     for (int64_t line = 0, next; line < n; line = next) {
         int64_t end = fdp_line_end(text, n, line);
         const int64_t start = line + fdp_line_mark(text, line, end);
         next = end + 1;
         int right = 0;
+        /* A line that is too long is wrong whatever it says; an empty one is no line. */
         if (end - line <= limit) {
             if (end > start && text[end - 1] == '\r') end--;
             if (end == start) continue;
@@ -263,6 +274,7 @@ int fdp_lines_json(const uint8_t *text, int64_t n, int64_t limit, int keep_wrong
         }
         wrong += !right;
         if (!right && !keep_wrong) continue;
+        /* The values of a row; all are null in a wrong line that is kept. */
         for (int c = 0; c < columns; c++) {
             if (!right || span[c].start < 0) {
                 fdp_put_null(row, out + c);

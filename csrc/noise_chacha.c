@@ -6,6 +6,7 @@
 
 #include "noise.h"
 
+/* The quarter round of RFC 8439, section 2.1, and its double round: four columns, then four diagonals. */
 #define ROTATE(x, n) (((x) << (n)) | ((x) >> (32 - (n))))
 #define QUARTER(a, b, c, d) \
     a += b; \
@@ -30,6 +31,7 @@
     QUARTER(x[2], x[7], x[8], x[13]) \
     QUARTER(x[3], x[4], x[9], x[14])
 
+/* Four constant words ("expand 32-byte k"), the key, the counter of blocks, the nonce. */
 static void initial_state(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3],
                           uint32_t state[16]) {
     state[0] = 0x61707865u;
@@ -41,6 +43,7 @@ static void initial_state(const uint32_t key[8], uint32_t counter, const uint32_
     memcpy(state + 13, nonce, 12);
 }
 
+/* One block of 16 words: ten double rounds, then the initial state is added. */
 void fdp_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3], uint32_t out[16]) {
     uint32_t state[16], x[16];
     initial_state(key, counter, nonce, state);
@@ -53,6 +56,7 @@ void fdp_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t 
     fdp_wipe(x, sizeof x);
 }
 
+/* FDP_LANES blocks at once: element `lane` of every vector belongs to the block counter + lane. */
 typedef uint32_t lanes_t __attribute__((vector_size(4 * FDP_LANES)));
 
 FDP_CLONES
@@ -73,6 +77,7 @@ void fdp_chacha20_lanes(const uint32_t key[8], uint32_t counter, const uint32_t 
     }
 }
 
+/* A key from the operating system; a call may give fewer bytes than asked, or be interrupted. */
 int fdp_random_key(uint32_t key[8]) {
     size_t have = 0;
     while (have < 32) {
@@ -84,15 +89,18 @@ int fdp_random_key(uint32_t key[8]) {
     return FDP_OK;
 }
 
+/* explicit_bzero is not removed by the compiler, as memset may be. */
 void fdp_wipe(void *memory, size_t bytes) {
     explicit_bzero(memory, bytes);
 }
 
+/* Overwrites the part of the stack that functions called before have used. */
 __attribute__((noinline)) void fdp_wipe_stack(void) {
     unsigned char below[FDP_WIPE_STACK];
     explicit_bzero(below, sizeof below);
 }
 
+/* A stream is named by (domain, nonce) under its key; no words are ready, so the first use fills it. */
 void fdp_stream_open(fdp_stream *stream, const uint32_t key[8], uint32_t domain, uint64_t nonce) {
     memcpy(stream->key, key, 32);
     stream->nonce[0] = domain;
@@ -103,6 +111,7 @@ void fdp_stream_open(fdp_stream *stream, const uint32_t key[8], uint32_t domain,
     stream->used = FDP_STREAM_WORDS / 2;
 }
 
+/* The next FDP_LANES blocks of the stream. */
 void fdp_stream_refill(fdp_stream *stream) {
     fdp_chacha20_lanes(stream->key, stream->counter, stream->nonce, (uint32_t *)stream->words);
     stream->counter += FDP_LANES;

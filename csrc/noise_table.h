@@ -1,5 +1,10 @@
-/* Made by `python -m tools.noise_table`; a test compares. Cumulative weights times 2^128, in
- * two words each, and for the top 10 bits of a uniform word the first strip that it can select. */
+/* Made by `python -m tools.noise_table`; a test compares.
+ *
+ * A strip is an interval of width 1/16. Its cumulative weight is the probability, times 2^128 and rounded
+ * down, of this strip or one before it. A uniform number of 128 bits selects the first strip whose
+ * cumulative weight is larger. The weights are in two words of 64 bits, `hi` and `lo`. The guide says, for
+ * each value of the number's top 10 bits, the first strip that it can select: most often the strip
+ * itself. */
 #ifndef FDP_NOISE_TABLE_H
 #define FDP_NOISE_TABLE_H
 
@@ -8,6 +13,8 @@
 #define FDP_GAUSS_STRIPS 224
 #define FDP_EXPO_STRIPS 128
 
+/* Half-normal on [0, 14): strip i has weight exp(-(i/16)^2 / 2), the density at its left end. Rejection
+ * within the strip makes the distribution exact. */
 static const uint64_t fdp_gauss_hi[224] = {
     0x0c74a154ae57911bu, 0x18e309e7041cd20cu, 0x253edad1b889ba28u, 0x317becb0f409b372u,
     0x3d8e7370879c14cbu, 0x496b2056c5970d20u, 0x550741a89e329f17u, 0x6058df5418f59642u,
@@ -169,6 +176,8 @@ static const uint8_t fdp_gauss_guide[1024] = {
     33, 33, 33, 33, 34, 34, 34, 34, 34, 35, 35, 35, 35, 35, 36, 36, 36, 36, 37, 37, 37, 38, 38, 38,
     39, 39, 39, 40, 40, 41, 41, 42, 42, 43, 44, 45, 46, 47, 49, 53,
 };
+/* Exponential: strip i of [0, 8) has weight exp(-i/16) - exp(-(i+1)/16); the last entry, exp(-8), adds
+ * 8 and starts again. */
 static const uint64_t fdp_expo_hi[129] = {
     0x0f82a021c7eae18du, 0x1e14aed893eef3c3u, 0x2bc4bf69fbc421fdu, 0x38a0830a9befa8bcu,
     0x44b4d6906e840f65u, 0x500dcf50b38b8aacu, 0x5ab6c7364817b94eu, 0x64ba681c834fb00cu,

@@ -6,6 +6,7 @@
 
 #define NOTHING 1e-300 /* rows added to a divisor, so that it is never 0 */
 
+/* Multiplies row i of the table by its ratios: one for the row, one for each cell, or one by a map. */
 static inline void scale_row(const fdp_view *view, const double *by, int64_t i, int64_t n, double *u) {
     const double *r = by + fdp_view_base(view, i);
     if (view->kind == FDP_VIEW_ROW) {
@@ -18,6 +19,7 @@ static inline void scale_row(const fdp_view *view, const double *by, int64_t i, 
     }
 }
 
+/* Rows of one lane: multiplied by the ratios of an earlier step, then added up onto the marginal. */
 FDP_CLONES
 static void do_rows(const fdp_rake_step *s, int64_t from, int64_t to, double *sums) {
     for (int64_t i = from; i < to; i++) {
@@ -41,6 +43,7 @@ reach_row(int64_t n, double least, double weight, const double *restrict goal, d
     return squares;
 }
 
+/* Rows of one lane whose target has the cells of the table itself. */
 FDP_CLONES
 static double reach_rows(const fdp_rake_step *s, int64_t from, int64_t to) {
     double squares = 0;
@@ -57,12 +60,16 @@ FDP_CLONES
 static double conclude(const fdp_rake_step *s, int64_t from, int64_t to, const double *work) {
     double squares = 0, sums[FDP_RAKE_PIECE];
     memset(sums, 0, sizeof sums);
+    /* Each lane added up what its rows reach; the parts that lie in [from, to) are added in order of
+     * lanes. */
     for (int64_t l = 0; l < s->lanes; l++) {
         const fdp_span *span = s->spans + l;
         const int64_t a = FDP_MAX(span->from, from), b = FDP_MIN(span->from + span->size, to);
         const double *own = work + span->edge - span->from;
         for (int64_t k = a; k < b; k++) sums[k - from] += own[k];
     }
+    /* A target leaves the ratio of target to sum. A separator leaves that of new to old, and becomes
+     * new. */
     for (int64_t k = from; k < to; k++) {
         const double now = sums[k - from];
         if (s->rule == FDP_RAKE_TARGET) {
@@ -77,6 +84,8 @@ static double conclude(const fdp_rake_step *s, int64_t from, int64_t to, const d
     return squares;
 }
 
+/* A tour under way. Each step has two halves: rows are multiplied and added up; then the sums become
+ * ratios. */
 typedef struct {
     int64_t n;
     const fdp_rake_step *steps;
@@ -84,6 +93,7 @@ typedef struct {
     int64_t at, concludes; /* the step, and its second half */
 } run_job;
 
+/* One lane of the first half, or one piece of entries of the second. */
 static void run_piece(void *ctx, int64_t concludes, int64_t i) {
     run_job *job = ctx;
     const fdp_rake_step *s = job->steps + job->at;
@@ -94,6 +104,8 @@ static void run_piece(void *ctx, int64_t concludes, int64_t i) {
     } else if (s->rule == FDP_RAKE_WHOLE) {
         job->squares[s->sum_at + i] = reach_rows(s, s->rows * i / s->lanes, s->rows * (i + 1) / s->lanes);
     } else {
+        /* The span of the lane holds the entries that its rows reach; shifted, so that entries keep
+         * their numbers. */
         double *sums = NULL;
         if (s->rule != FDP_RAKE_MULTIPLY) {
             sums = job->work + s->spans[i].edge;
@@ -104,6 +116,7 @@ static void run_piece(void *ctx, int64_t concludes, int64_t i) {
     }
 }
 
+/* The second half of the step if it has sums, else the first half of the next one. */
 static int64_t run_plan(void *ctx, int64_t *concludes) {
     run_job *job = ctx;
     if (job->at >= 0 && !job->concludes && job->steps[job->at].size > 0) {

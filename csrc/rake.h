@@ -4,10 +4,11 @@
  * left for it, and the products are added up onto a marginal. What is done with the sums is the step's rule:
  * at a TARGET they become the ratios that bring the marginal there, at a SEPARATOR the ratios that bring the
  * neighbour's table up to date. A target that has the cells of the table itself, in their order (WHOLE), is
- * reached at once: no sums, and no ratios are left. Views (view.h) say which entry of a marginal a cell belongs to.
+ * reached at once: no sums, and no ratios are left. Views (view.h) say which entry of a marginal a cell
+ * belongs to.
  *
- * Rows are split into lanes that depend on sizes alone; a lane adds up by itself what its rows reach (its span),
- * spans are added in order. So no result depends on the number of threads. */
+ * Rows are split into lanes that depend on sizes alone; a lane adds up by itself what its rows reach (its
+ * span), spans are added in order. So no result depends on the number of threads. */
 #ifndef FDP_RAKE_H
 #define FDP_RAKE_H
 
@@ -26,8 +27,8 @@ typedef struct {
     const double *by; /* ratios of `multiply`, or NULL: nothing is multiplied in */
     int32_t rule;
     fdp_view project;
-    int64_t size,
-        lanes; /* of the marginal, 0 where there are no sums; lane l holds rows [rows * l / lanes, rows * (l + 1) / lanes) */
+    int64_t size;          /* of the marginal, 0 where there are no sums */
+    int64_t lanes;         /* lane l holds rows [rows * l / lanes, rows * (l + 1) / lanes) */
     const fdp_span *spans; /* [lanes] */
     double *goal;          /* [size] the target's table, or the separator as it was, which becomes the sums */
     double least;          /* added to target and sum before their ratio is taken, in rows */

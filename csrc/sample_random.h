@@ -1,5 +1,5 @@
-/* Random numbers of the samplers: streams named by (seed, shard, node, purpose), a draw by cumulative weights,
- * and a shuffle. */
+/* Random numbers of the samplers: streams named by (seed, shard, node, purpose), a draw by cumulative
+ * weights, and a shuffle. */
 #ifndef FDP_SAMPLE_RANDOM_H
 #define FDP_SAMPLE_RANDOM_H
 
@@ -14,6 +14,7 @@ typedef struct {
     uint64_t state;
 } stream;
 
+/* The finaliser of SplitMix64, a bijection. */
 static inline uint64_t mix(uint64_t z) {
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
@@ -24,12 +25,14 @@ static inline uint64_t mix(uint64_t z) {
 #define GLOBAL UINT64_MAX
 enum purpose { VALUES = 1, ORDER = 2, OFFSETS = 3, STRATA = 4, TAIL = 5 };
 
+/* The first state of a stream. */
 static inline uint64_t stream_key(uint64_t seed, uint64_t shard, uint64_t node, enum purpose purpose) {
     uint64_t key = mix(seed + GOLDEN);
     key = mix(key ^ (shard + 0xD1B54A32D192ED03ull));
     return mix(key ^ (node * 8 + (uint64_t)purpose + 0x8CB92BA72F3D8DD7ull));
 }
 
+/* The next number of a stream. */
 static inline uint64_t next64(stream *s) {
     return mix(s->state += GOLDEN);
 }
@@ -49,8 +52,8 @@ static inline uint32_t search(const double *cum, int64_t n, double x) {
     const double *base = cum;
     while (n > 1) {
         int64_t half = n / 2;
-        base +=
-            half & -(int64_t)(base[half - 1] <= x); /* no branch: it would be mispredicted half the time */
+        /* No branch: it would be mispredicted half the time. */
+        base += half & -(int64_t)(base[half - 1] <= x);
         n -= half;
     }
     return (uint32_t)(base - cum);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Rows in each group, where each group begins, then every row behind the ones of its group before it. */
 int fdp_score_group_rows(const uint32_t *group, const uint8_t *const *columns, int64_t rows,
                          int32_t column_count, int64_t groups, int64_t *start, uint64_t *packed) {
     if (column_count < 1 || column_count > FDP_SCORE_COLUMNS) return FDP_ERR_ARGUMENT;
@@ -62,6 +63,7 @@ static inline __attribute__((always_inline)) void add_rows_of(const uint64_t *pa
     }
 }
 
+/* Eight columns are the common case and get loops of constant length. */
 static void add_rows(const uint64_t *packed, int64_t rows, int64_t weight, const int32_t *sizes,
                      int32_t columns, const int32_t *offset, int64_t *cells) {
     if (columns == FDP_SCORE_COLUMNS)
@@ -88,6 +90,7 @@ static void take_rows(const uint64_t *packed, int64_t rows, const int32_t *sizes
     }
 }
 
+/* The sum of absolute values of a whole table, which is zeroed. */
 FDP_CLONES static int64_t take_all(int64_t *cells, int32_t count) {
     int64_t sum = 0;
     for (int32_t i = 0; i < count; i++) {
@@ -122,6 +125,8 @@ static void score_group(const pairs_job *job, int64_t g, int64_t *cells) {
         for (int32_t p = 0; p < pairs; p++) out[p] = rows_a + rows_b ? 2.0 : 0.0;
         return;
     }
+    /* Each cell becomes a*B - b*A. The sums are read from the rows' own cells or from all of them,
+     * whichever are fewer. */
     const double scale = 1.0 / ((double)rows_a * (double)rows_b);
     add_rows(a, rows_a, rows_b, sizes, columns, offset, cells);
     add_rows(b, rows_b, -rows_a, sizes, columns, offset, cells);
@@ -136,6 +141,7 @@ static void score_group(const pairs_job *job, int64_t g, int64_t *cells) {
     }
 }
 
+/* A thread has one set of tables and takes some groups at a time. */
 static void pairs_work(fdp_team *team, int number, void *ctx) {
     pairs_job *job = ctx;
     int64_t *cells = calloc((size_t)job->offset[job->pairs], sizeof *cells);
@@ -165,6 +171,7 @@ int fdp_score_grouped_pairs(const uint64_t *packed_a, const int64_t *start_a, co
     return atomic_load(&job.status);
 }
 
+/* The same sum for one table that the caller has already reduced to cell numbers. */
 int fdp_score_distance(const uint32_t *cells_a, int64_t rows_a, const uint32_t *cells_b, int64_t rows_b,
                        int64_t cells, double *distance) {
     if (rows_a == 0 || rows_b == 0) {

@@ -13,8 +13,8 @@ typedef struct {
     int32_t kind;
 } fdp_view;
 
-/* Entries [from, from + size) of a marginal, those that some rows of a table reach, at `edge` in the room where
- * these rows are added up. */
+/* Entries [from, from + size) of a marginal, those that some rows of a table reach, at `edge` in the room
+ * where these rows are added up. */
 typedef struct {
     int64_t edge, from, size;
 } fdp_span;

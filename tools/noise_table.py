@@ -1,5 +1,7 @@
-"""The strip tables of csrc/noise_table.h, computed at 400 bits. Run as a module to print the
-header."""
+"""The strip tables of csrc/noise_table.h, computed at 400 bits.
+
+Run as a module to print the header.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +9,41 @@ from itertools import pairwise
 
 import mpmath
 
-GAUSS_STRIPS = 224  # of width 1/16: the half-normal up to 14
-EXPO_STRIPS = (
-    128  # of width 1/16: the exponential up to 8; the entry after them starts the next lap
-)
+# Strips have the width 1/16. Those of the half-normal go up to 14.
+GAUSS_STRIPS = 224
+# Those of the exponential go up to 8; the entry after them starts the next lap.
+EXPO_STRIPS = 128
+# Bits of a uniform word by which the guide finds the first strip.
 GUIDE_BITS = 10
+
+HEADER = f"""\
+/* Made by `python -m tools.noise_table`; a test compares.
+ *
+ * A strip is an interval of width 1/16. Its cumulative weight is the probability, times 2^128 and rounded
+ * down, of this strip or one before it. A uniform number of 128 bits selects the first strip whose
+ * cumulative weight is larger. The weights are in two words of 64 bits, `hi` and `lo`. The guide says, for
+ * each value of the number's top {GUIDE_BITS} bits, the first strip that it can select: most often the strip
+ * itself. */
+#ifndef FDP_NOISE_TABLE_H
+#define FDP_NOISE_TABLE_H
+
+#include <stdint.h>
+
+#define FDP_GAUSS_STRIPS {GAUSS_STRIPS}
+#define FDP_EXPO_STRIPS {EXPO_STRIPS}
+"""
+
+# What stands above the tables of each distribution.
+SAYS = {
+    "gauss": (
+        "/* Half-normal on [0, 14): strip i has weight exp(-(i/16)^2 / 2), the density at its left end."
+        " Rejection\n * within the strip makes the distribution exact. */"
+    ),
+    "expo": (
+        "/* Exponential: strip i of [0, 8) has weight exp(-i/16) - exp(-(i+1)/16); the last entry, exp(-8),"
+        " adds\n * 8 and starts again. */"
+    ),
+}
 
 
 def cumulative(weights: list) -> list[int]:
@@ -54,26 +86,10 @@ def guide(table: list[int]) -> list[int]:
 
 def header() -> str:
     """The text of csrc/noise_table.h."""
-    lines = [
-        (
-            "/* Made by `python -m tools.noise_table`; a test compares. Cumulative weights times"
-            " 2^128, in"
-        ),
-        (
-            " * two words each, and for the top 10 bits of a uniform word the first strip that it"
-            " can select. */"
-        ),
-        "#ifndef FDP_NOISE_TABLE_H",
-        "#define FDP_NOISE_TABLE_H",
-        "",
-        "#include <stdint.h>",
-        "",
-        f"#define FDP_GAUSS_STRIPS {GAUSS_STRIPS}",
-        f"#define FDP_EXPO_STRIPS {EXPO_STRIPS}",
-        "",
-    ]
+    lines = HEADER.split("\n")
     mask = 2**64 - 1
     for name, table in (("gauss", gauss()), ("expo", expo())):
+        lines.append(SAYS[name])
         for part, words in (("hi", [v >> 64 for v in table]), ("lo", [v & mask for v in table])):
             lines.append(f"static const uint64_t fdp_{name}_{part}[{len(words)}] = {{")
             for i in range(0, len(words), 4):
