@@ -18,6 +18,9 @@ from .errors import MeasurementError, UsageError
 SCALE = 1 << 20
 """Grid units per row (and per user): weights, exact answers and noise are whole numbers of 1/SCALE.
 """
+MOST = 1 << 61
+"""Exact sums are cut off here, so that no number of rows makes one wrap or fail: docs/explain/bounds.md.
+"""
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,9 @@ user's keys and every tie are decided by that user's rows and id value alone (`t
 integers of the whole table, and one user changes them by as much as there. What a partition returns
 is exact, not private, and only for the session.
 
+No number of rows raises an error or wraps: sums are cut off at `MOST`, which raises nobody's influence
+(docs/explain/bounds.md).
+
 Answers are keyed by partition and by the digest of the request: one that comes twice is counted
 once, one that is missing is an error, never zeros.
 """
@@ -23,6 +26,7 @@ import numpy as np
 
 from ..domain import Clique, Domain
 from ..errors import DataError, UsageError
+from ..measurement import MOST
 from ..numbers.sums_plan import SumsPlan
 from ..schema import Schema
 from ..tables import bound
@@ -194,7 +198,30 @@ def _add(table: np.ndarray, cells: np.ndarray, sums: np.ndarray) -> None:
         raise DataError(
             "a partition returned a cell that the request does not contain; nothing was counted"
         )
-    table[cells] += sums
+    table[cells] = np.clip(table[cells] + np.clip(sums, -MOST, MOST), -MOST, MOST)
+
+
+def project(domain: Domain, large: Clique, counted: CellSums, clique: Clique) -> np.ndarray:
+    """The marginal of a part of a clique, flat; each sum is cut off at MOST."""
+    cells, sums = counted
+    codes = dict(zip(large, np.unravel_index(cells, domain.shape(large))))
+    own = np.zeros(len(cells), np.int64)
+    for name in clique:
+        own = own * domain[name] + codes[name]
+    if _may_wrap(sums):
+        exact: dict[int, int] = {}
+        for cell, number in zip(own.tolist(), sums.tolist(), strict=True):
+            exact[cell] = exact.get(cell, 0) + number
+        own = np.array(list(exact), np.int64)
+        sums = np.array([min(number, MOST) for number in exact.values()], np.int64)
+    out = np.zeros(domain.cells(clique), np.int64)
+    np.add.at(out, own, sums)
+    return out
+
+
+def _may_wrap(sums: np.ndarray) -> bool:
+    """Whether a sum of some of these numbers may be MOST or more; at most 2^41 rows never are."""
+    return float(sums.sum(dtype=np.float64)) > MOST / 2
 
 
 class PartitionedCounter:
@@ -235,6 +262,8 @@ class PartitionedCounter:
         else:
             sums = self._counted(outer, clip, recode or {}, view)
         tables = {c: table.reshape(domain.shape(c)) for c, table in zip(outer, sums, strict=True)}
+        if any(map(_may_wrap, sums)):
+            return {c: _cut_off(domain, tables, c) for c in asked}
         return planning.project_all(domain, tables, asked)
 
     def expect(self, cliques: Sequence[Clique]) -> None:
@@ -256,14 +285,7 @@ class PartitionedCounter:
         if (large, clip) not in self._held:
             (table,) = self._counted((large,), clip, {}, None)
             self._held[large, clip] = sparse(table)
-        cells, sums = self._held[large, clip]
-        codes = dict(zip(large, np.unravel_index(cells, domain.shape(large))))
-        own = np.zeros(len(cells), np.int64)
-        for name in clique:
-            own = own * domain[name] + codes[name]
-        out = np.zeros(domain.cells(clique), np.int64)
-        np.add.at(out, own, sums)
-        return out
+        return project(domain, large, self._held[large, clip], clique)
 
     def _counted(
         self,
@@ -306,6 +328,11 @@ class PartitionedCounter:
 
     def __reduce__(self):
         raise UsageError("an engine cannot be used in another process than the one that made it")
+
+
+def _cut_off(domain: Domain, tables: Mapping[Clique, np.ndarray], clique: Clique) -> np.ndarray:
+    large = next(c for c in tables if set(clique) <= set(c))
+    return project(domain, large, sparse(tables[large]), clique).reshape(domain.shape(clique))
 
 
 def _whole(column: np.ndarray) -> bytes:

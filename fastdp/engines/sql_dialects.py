@@ -11,9 +11,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from ..measurement import MOST
+
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 PRIME = (1 << 31) - 1
 """Tie numbers are computed modulo this prime: products of two stay below 2^62."""
+HALF = 1 << 60
+"""Numbers of more than 63 bits leave a database as two: how many times this, and the rest."""
 PLAIN_TEXTS = ("VARCHAR", "TEXT", "CHARACTER VARYING")
 
 
@@ -29,6 +33,7 @@ class Dialect:
     float64: ClassVar[str] = "DOUBLE PRECISION"
     float32: ClassVar[str] = "REAL"
     whole: ClassVar[str] = "BIGINT"
+    wide: ClassVar[str] = "DECIMAL(38, 0)"
     texts: ClassVar[str] = "VARCHAR"
     sizes: ClassVar[tuple[tuple[str, int], ...]] = (("SMALLINT", 1 << 15), ("INTEGER", 1 << 31))
     temporary: ClassVar[str] = "CREATE TEMPORARY TABLE"
@@ -123,16 +128,38 @@ class Dialect:
         """The remainder of a whole number that is not negative."""
         return f"(({x}) % {by})"
 
+    def as_wide(self, x: str) -> str:
+        """A whole number of 64 bits as one of more: products of two of them fit."""
+        return f"CAST({x} AS {self.wide})"
+
+    def wide_sum(self, x: str) -> str:
+        """The sum of whole numbers of at most 64 bits, as a wide one."""
+        return f"sum({self.as_wide(x)})"
+
+    def bounded(self, x: str) -> str:
+        """A wide whole number as 64 bits; one beyond `MOST` becomes `MOST`."""
+        return f"CAST(least({x}, {MOST}) AS {self.whole})"
+
+    def halves(self, x: str) -> tuple[str, str]:
+        """A wide whole number that is not negative, as two of 64 bits: see `HALF`."""
+        return self.bounded(self.wide_quotient(x, HALF)), self.bounded(self.remainder(x, HALF))
+
+    def wide_quotient(self, x: str, by: int) -> str:
+        """As `divided`, of a wide whole number: an exact division of decimals."""
+        return f"((({x}) - {self.remainder(x, by)}) / {by})"
+
     def small(self, size: int) -> str:
         """The smallest type for codes below `size`."""
         return next((kind for kind, most in self.sizes if size <= most), self.whole)
 
 
 class DuckDb(Dialect):
-    """DuckDB. Its texts are UTF-8; `//` rounds towards zero; NaN equals itself."""
+    """DuckDB. Its texts are UTF-8; `//` rounds towards zero; NaN equals itself; sums of whole numbers
+    have 128 bits."""
 
     name = "DuckDB"
     float64 = "DOUBLE"
+    wide = "HUGEINT"
     sizes = (("UTINYINT", 1 << 8), ("USMALLINT", 1 << 16), ("UINTEGER", 1 << 32))
     temporary = "CREATE TEMP TABLE"
     moments: ClassVar[dict[str, str]] = {
@@ -180,6 +207,12 @@ class DuckDb(Dialect):
     def divided(self, x: str, by: int) -> str:
         return f"(({x}) // {by})"
 
+    def wide_sum(self, x: str) -> str:
+        return f"sum({x})"
+
+    def wide_quotient(self, x: str, by: int) -> str:
+        return self.divided(x, by)
+
 
 class Postgres(Dialect):
     """PostgreSQL: no unsigned types, `/` of whole numbers rounds towards zero, NaN equals itself and
@@ -187,6 +220,7 @@ class Postgres(Dialect):
 
     name = "PostgreSQL"
     texts = "TEXT"
+    wide = "NUMERIC"
 
     def decimal_nan(self, x: str) -> str:
         return f"{x} = CAST('NaN' AS NUMERIC)"
@@ -228,3 +262,10 @@ class Postgres(Dialect):
 
     def divided(self, x: str, by: int) -> str:
         return f"(({x}) / {by})"
+
+    def wide_sum(self, x: str) -> str:
+        # Of INTEGER it would have 64 bits; of BIGINT it is a NUMERIC.
+        return f"sum(CAST({x} AS BIGINT))"
+
+    def wide_quotient(self, x: str, by: int) -> str:
+        return f"div({x}, {by})"

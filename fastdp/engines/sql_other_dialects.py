@@ -58,6 +58,7 @@ class BigQuery(_Untested):
     float64 = "FLOAT64"
     float32 = "FLOAT64"
     whole = "INT64"
+    wide = "BIGNUMERIC"
     texts = "STRING"
     sizes = ()
     temporary = "CREATE TEMP TABLE"
@@ -95,6 +96,9 @@ class BigQuery(_Untested):
 
     def divided(self, x: str, by: int) -> str:
         return f"DIV({x}, {by})"
+
+    def wide_quotient(self, x: str, by: int) -> str:
+        return self.divided(x, by)
 
     def remainder(self, x: str, by: int) -> str:
         return f"MOD({x}, {by})"

@@ -6,6 +6,9 @@ counted. All counts are over these tables, so that rows and weights are of one m
 write. Weights are looked up by R in a table that `tables.bound` made; all divisions are made here. So
 every integer is that of the local engine.
 
+No number of rows raises an error, which would tell of rows: sums have more than 64 bits in the
+database, and are cut off when they leave it (docs/explain/bounds.md, "No overflow").
+
 Temporary tables hold private rows, and a database keeps a history of statements and logs: those are
 outside of the guarantee (docs/guide/databases.md)."""
 
@@ -17,7 +20,7 @@ import numpy as np
 
 from .. import userkeys
 from ..domain import Domain
-from ..errors import DataError, UsageError
+from ..errors import UsageError
 from ..measurement import SCALE
 from ..schema import Schema
 from ..tables import bound
@@ -26,8 +29,6 @@ from .partitioned import Answer, CellSums, MarginalRequest, Request, UserRequest
 from .sql_database import Database
 from .sql_table import CodedTable
 
-MOST_ROWS = 1 << 43
-"""Rows times the largest weight fit in 63 bits."""
 CLIQUES_AT_ONCE = 32
 """Marginals that one statement counts."""
 
@@ -75,8 +76,6 @@ class SqlRows(CodedTable):
         found = db.ask(f"SELECT count(*), COALESCE(sum(kept), 0), {ids} FROM {coded_rows}")
         every, self.rows, self.null_ids = (int(column[0] if len(column) else 0) for column in found)
         self.dropped = every - self.rows
-        if every >= MOST_ROWS:
-            raise DataError("<sql>: the query has 2^43 rows or more, which is the limit")
         if self.who is None:
             self._without_users(coded_rows)
         else:
@@ -172,8 +171,9 @@ class SqlRows(CodedTable):
         rows: str,
         weight: str,
     ) -> list[CellSums]:
-        whole = self.dialect.whole
-        total = f"sum({weight})" if weight == "w" else f"count(*) * {weight}"
+        d, whole = self.dialect, self.dialect.whole
+        weighted = weight == "w"
+        total = d.wide_sum("w") if weighted else f"{d.as_wide('count(*)')} * {weight}"
         # Small types: what leaves the database is one row for each cell that is not empty.
         narrow = all(domain.cells(clique) < 1 << 31 for clique in request.cliques)
         kind = "INTEGER" if narrow else whole
@@ -182,8 +182,8 @@ class SqlRows(CodedTable):
             cell = self.cell(clique, domain, [columns[name] for name in clique])
             number = f"CAST({i % CLIQUES_AT_ONCE} AS SMALLINT) AS q"
             selects.append(
-                f"SELECT {number}, CAST(cell AS {kind}) AS cell, CAST({total} AS {whole}) AS n"
-                f" FROM (SELECT {cell} AS cell{', w' if weight == 'w' else ''} FROM {rows}) AS cells"
+                f"SELECT {number}, CAST(cell AS {kind}) AS cell, {d.bounded(total)} AS n"
+                f" FROM (SELECT {cell} AS cell{', w' if weighted else ''} FROM {rows}) AS cells"
                 " GROUP BY cell"
             )
         out = []

@@ -2,8 +2,8 @@
 
 What one user adds is decided in the database by comparisons and counts. Where `userkeys` divides, the
 database returns how many users have each pair of dividend and number of rows, and the division is
-made here. Ties are broken by the tie numbers of docs/explain/ties.md, which the database computes
-from the two words a and b of each user's id."""
+made here, in whole numbers of any size; `_bounded` cuts them off. Ties are broken by the tie numbers
+of docs/explain/ties.md, which the database computes from the two words a and b of each user's id."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import numpy as np
 
 from .. import userkeys
 from ..errors import UsageError
+from ..measurement import MOST
 from ..userkeys import TIE_BITS, UNITS
 from .sql_codes import search
-from .sql_dialects import PRIME, Dialect
+from .sql_dialects import HALF, PRIME, Dialect
 from .sql_table import CodedTable
 
 DIGIT = 1 << TIE_BITS
@@ -42,6 +43,11 @@ def _binned(bins: np.ndarray, numbers: np.ndarray, size: int) -> np.ndarray:
     return out
 
 
+def _bounded(numbers: np.ndarray) -> np.ndarray:
+    """Python's whole numbers as int64, cut off at +-MOST (docs/explain/bounds.md)."""
+    return np.array([min(max(int(x), -MOST), MOST) for x in numbers.reshape(-1)], np.int64)
+
+
 def histogram(rows: CodedTable, key: userkeys.UserKey, cap: int) -> np.ndarray:
     """int64[key.size]: see `Counter.user_histogram`. The key is bound."""
     lengths, having = rows.lengths, rows.having
@@ -50,7 +56,7 @@ def histogram(rows: CodedTable, key: userkeys.UserKey, cap: int) -> np.ndarray:
     if isinstance(key, userkeys.RowsUpTo):
         pairs = zip(lengths.tolist(), having.tolist())
         shares = [users * (min(r, key.most) * key.units // key.most) for r, users in pairs]
-        return np.array([sum(shares)], np.int64)
+        return _bounded(np.array([sum(shares)], object))
     if isinstance(key, userkeys.WithoutId):
         return np.array([rows.null_ids], np.int64)
     if isinstance(key, userkeys.MostCommon):
@@ -194,35 +200,38 @@ def _asked(rows: CodedTable, statement: str) -> tuple[np.ndarray, np.ndarray]:
     return keys, counts
 
 
-def _shares(found: list[np.ndarray], pairs: bool) -> list[tuple[int, int]]:
-    """(R, sum over users of floor(2^20 a / b)) of rows (R, a, users); b: R (R - 1), or R - 1."""
+def _shares(rows: CodedTable, each: str, pairs: bool) -> list[tuple[int, int]]:
+    """(R, sum of floor(2^20 a / b) over users with R rows) of a select (u, r, a) of users; b: R (R - 1),
+    or R - 1. The database counts users by R and a; a may be wide."""
+    high, low = rows.dialect.halves("a")
+    found = rows.database.ask(
+        f"SELECT r, {high}, {low}, count(*) FROM ({each}) AS each_user GROUP BY r, a"
+    )
     out = []
-    for r, a, users in zip(*(column.tolist() for column in found), strict=True):
+    for r, many, rest, users in zip(*(column.tolist() for column in found), strict=True):
+        a = many * HALF + rest
         out.append((r, users * (a * UNITS // (r * (r - 1) if pairs else r - 1))))
     return out
 
 
-def _by_share(each: str, whole: str) -> str:
-    """How many users of a select (u, r, a) have each pair of r and a."""
-    return f"SELECT r, CAST(a AS {whole}), count(*) FROM ({each}) AS each_user GROUP BY r, a"
-
-
 def _agreement(rows: CodedTable, key: userkeys.Agreement) -> np.ndarray:
-    groups, whole = len(key.edges), rows.dialect.whole
-    out = np.zeros((groups, key.numbers), np.int64)
-    out[:, -1] = _binned(_groups(rows.lengths, key.edges), rows.having, groups) * key.units
+    groups, d = len(key.edges), rows.dialect
+    out = np.zeros((groups, key.numbers), object)
+    users = _binned(_groups(rows.lengths, key.edges), rows.having, groups)
+    out[:, -1] = users.astype(object) * key.units
     for i, (columns, width) in enumerate(map(key.split, key.features)):
         cell = rows.cell(columns)
-        cell = cell if width == 1 else rows.dialect.divided(cell, width)
+        cell = cell if width == 1 else d.divided(cell, width)
         keyed = f"SELECT u, r, {cell} AS k FROM {rows.table} WHERE r > 1"
         counted = f"SELECT u, r, count(*) AS n FROM ({keyed}) AS keyed GROUP BY u, r, k"
-        each = f"SELECT u, r, sum(n * (n - 1)) AS a FROM ({counted}) AS counted GROUP BY u, r"
-        for r, share in _shares(rows.database.ask(_by_share(each, whole)), pairs=True):
+        pairs = f"sum({d.as_wide('n')} * (n - 1))"
+        each = f"SELECT u, r, {pairs} AS a FROM ({counted}) AS counted GROUP BY u, r"
+        for r, share in _shares(rows, each, pairs=True):
             group = int(_groups(np.array([r]), key.edges)[0])
             if group >= 0:
                 out[group, i] += 2 * share
     out[:, :-1] -= out[:, -1:]
-    return out.reshape(-1)
+    return _bounded(out)
 
 
 def _disagreement(rows: CodedTable, key: userkeys.Disagreement) -> np.ndarray:
@@ -244,8 +253,9 @@ def _disagreement(rows: CodedTable, key: userkeys.Disagreement) -> np.ndarray:
 def _succession(rows: CodedTable, key: userkeys.Succession) -> np.ndarray:
     domain, groups, whole = rows.schema.domain, len(key.edges), rows.dialect.whole
     db = rows.database
-    out = {name: np.zeros(size, np.int64) for name, size in key.lengths.items()}
-    out["users"] += key.units * _binned(_groups(rows.lengths, key.edges), rows.having, groups)
+    out = {name: np.zeros(size, object) for name, size in key.lengths.items()}
+    users = _binned(_groups(rows.lengths, key.edges), rows.having, groups)
+    out["users"] += users.astype(object) * key.units
     codes = {name: rows.alias[name] for name in key.domain_columns}
     own = ", ".join(codes.values())
     blocks = userkeys.tie_blocks(domain, key.domain_columns)
@@ -266,14 +276,14 @@ def _succession(rows: CodedTable, key: userkeys.Succession) -> np.ndarray:
         for i, (x, y) in enumerate(key.pairs):
             same = f"CASE WHEN b{i} = {codes[y]} THEN 1 ELSE 0 END"
             near = f"SELECT u, r, sum({same}) AS a FROM {table} WHERE r > 1 GROUP BY u, r"
-            for r, share in _shares(db.ask(_by_share(near, whole)), pairs=False):
+            for r, share in _shares(rows, near, pairs=False):
                 group = int(_groups(np.array([r]), key.edges)[0])
                 if group >= 0:
                     out["near"][i * groups + group] += 2 * share
             out["near"][i * groups : (i + 1) * groups] -= out["users"]
             if x != y:
-                each = _any_pairs(table, codes[x], codes[y])
-                for r, share in _shares(db.ask(_by_share(each, whole)), pairs=True):
+                each = _any_pairs(rows.dialect, table, codes[x], codes[y])
+                for r, share in _shares(rows, each, pairs=True):
                     out["any"][across] += 2 * share if r >= key.edges[0] else 0
                 out["any"][across] -= out["users"].sum()
                 across += 1
@@ -288,20 +298,21 @@ def _succession(rows: CodedTable, key: userkeys.Succession) -> np.ndarray:
             code, users = db.ask(
                 f"SELECT {codes[lead]}, count(*) FROM {table} WHERE {where} GROUP BY {codes[lead]}"
             )
-            np.add.at(out[name], code * key.ends // domain[lead], users * key.units)
+            ends = code * key.ends // domain[lead]
+            np.add.at(out[name], ends, users.astype(object) * key.units)
     finally:
         db.drop(table)
-    return np.concatenate(list(out.values()))
+    return _bounded(np.concatenate(list(out.values())))
 
 
-def _any_pairs(table: str, x: str, y: str) -> str:
+def _any_pairs(d: Dialect, table: str, x: str, y: str) -> str:
     """A select (u, r, a): ordered pairs of a user's different rows, x of one being y of the other."""
     xs, ys = (
         f"SELECT u, r, {c} AS k, count(*) AS n FROM {table} WHERE r > 1 GROUP BY u, r, {c}"
         for c in (x, y)
     )
     joined = f"FROM ({xs}) AS p JOIN ({ys}) AS q ON p.u = q.u AND p.k = q.k"
-    pairs = f"SELECT p.u AS u, p.r AS r, p.n * q.n AS n {joined}"
+    pairs = f"SELECT p.u AS u, p.r AS r, {d.as_wide('p.n')} * q.n AS n {joined}"
     zero = f"SELECT u, r, 0 AS n FROM {table} WHERE r > 1 GROUP BY u, r"
     same = f"SELECT u, r, -count(*) AS n FROM {table} WHERE r > 1 AND {x} = {y} GROUP BY u, r"
     every = f"{pairs} UNION ALL {same} UNION ALL {zero}"
@@ -359,7 +370,7 @@ def _fact(
         each = f"SELECT u, count(DISTINCT {counted}) AS x FROM {rows.table} GROUP BY u"
         return f"SELECT u, {bin_of('x', edges)} AS f FROM ({each}) AS each_user"
     source = f"{rows.table} AS e JOIN {lookup} AS l ON l.k = e.{alias}"
-    each = f"SELECT u, r, CAST(sum(l.v0) AS {whole}) AS x FROM {source} GROUP BY u, r"
+    each = f"SELECT u, r, {d.wide_sum('l.v0')} AS x FROM {source} GROUP BY u, r"
     if kind == "sum":
         return f"SELECT u, {bin_of('x', edges)} AS f FROM ({each}) AS each_user"
 
@@ -367,7 +378,7 @@ def _fact(
     def reaches(edge: int) -> str:
         if abs(edge) > userkeys.MOST_VALUE:
             return "(1 = 0)" if edge > 0 else "(1 = 1)"
-        return f"x >= ({edge}) * r"
+        return f"x >= ({edge}) * {d.as_wide('r')}"
 
     found = search(reaches, list(edges), list(range(len(edges) + 1)))
     return f"SELECT u, {found} AS f FROM ({each}) AS each_user"

@@ -15,8 +15,8 @@ import numpy as np
 from ..domain import Clique, Domain, batches
 from ..engines import Counter
 from ..errors import PrivacyError, redact_errors
-from ..measurement import SCALE
-from .noiseplan import l1_distance, require_int64
+from ..measurement import MOST, SCALE
+from .noiseplan import SCORE_LIMIT, l1_distance, require_int64
 
 Codes = dict[str, np.ndarray]
 
@@ -40,7 +40,12 @@ def marginals(
     more: dict[str, Any] = {"recode": codes} if codes else {}
     counts = private(lambda: engine.marginals(cliques, clip, **more))
     out = {c: require_int64(counts[c], domain.shape(c)) for c in cliques}
-    return out if clip is not None else {c: a * SCALE for c, a in out.items()}
+    return out if clip is not None else {c: _in_units(a) for c, a in out.items()}
+
+
+def _in_units(rows: np.ndarray) -> np.ndarray:
+    """Numbers of rows in units of 1/SCALE, cut off like all sums."""
+    return np.minimum(rows, MOST // SCALE) * SCALE
 
 
 def gaps(
@@ -83,7 +88,7 @@ def cells(
         raise PrivacyError(
             "the engine returned a cell twice, or one that does not exist; nothing was released"
         )
-    return filled, sums if clip is not None else sums * SCALE
+    return filled, sums if clip is not None else _in_units(sums)
 
 
 def guessed(
@@ -93,8 +98,8 @@ def guessed(
     cells_of: Callable[[Clique], tuple[np.ndarray, np.ndarray]],
 ) -> np.ndarray:
     """For ordered pairs (A, B), the sum over the values of A of the largest count among their
-    cells. Cells that have a code to `skip` are left out. `cells_of`: (cells, counts) of a pair in
-    the domain's order."""
+    cells, cut off at SCORE_LIMIT. Cells that have a code to `skip` are left out. `cells_of`:
+    (cells, counts) of a pair in the domain's order."""
     out: dict[Clique, int] = {}
     for a, b in dict.fromkeys(domain.canonical(p) for p in pairs):
         filled, sums = cells_of((a, b))
@@ -103,5 +108,5 @@ def guessed(
         for pair, known in (((a, b), codes[0]), ((b, a), codes[1])):
             largest = np.zeros(domain[pair[0]], np.int64)
             np.maximum.at(largest, known[there], sums[there])
-            out[pair] = int(largest.sum())
+            out[pair] = min(SCORE_LIMIT, sum(largest.tolist()))
     return np.array([out[p] for p in pairs], np.int64)

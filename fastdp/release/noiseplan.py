@@ -305,7 +305,10 @@ def score_grid(domain: Domain, clique: Clique, estimates: Mapping, label: str) -
 def l1_distance(counts: np.ndarray, grid: np.ndarray) -> int:
     """The L1 distance of a marginal from an estimate, both int64 in units of 1/SCALE rows. It is
     cut off at SCORE_LIMIT, which cannot raise how much one user changes it."""
-    return min(SCORE_LIMIT, int(np.abs(counts.reshape(-1) - grid).sum(dtype=np.int64)))
+    apart = np.abs(counts.reshape(-1) - grid)
+    if apart.sum(dtype=np.float64) > 2 * SCORE_LIMIT:  # the exact sum is above it, and might wrap
+        return SCORE_LIMIT
+    return min(SCORE_LIMIT, int(apart.sum(dtype=np.int64)))
 
 
 def recoded(

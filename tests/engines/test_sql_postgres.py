@@ -18,6 +18,7 @@ from ..builders import open_ledger, schema_with_users
 from ..postgres_server import server, why_not
 from . import coding_cases
 from .conformance import check, check_codes, check_keys
+from .test_many_rows import check_wide
 from .test_sql import private_rows, same_runs
 
 if why_not():
@@ -84,6 +85,11 @@ def left_over(connection):
     with connection.cursor() as cursor:
         cursor.execute("SELECT relname::text FROM pg_class WHERE relname LIKE 'fastdp\\_%'")
         return cursor.fetchall()
+
+
+def test_the_server_makes_the_wide_numbers_of_python(uri):
+    with psycopg.connect(uri) as connection:
+        check_wide(sql_postgres.PostgresConnection(connection))
 
 
 def test_users_by_value_are_those_of_the_rows(uri):
