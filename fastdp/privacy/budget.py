@@ -8,7 +8,7 @@ in docs/guide/ledger.md):
 * all-mu: the sum of mu^2 over all events, pure ones at their Gaussian equivalent, is at most the
   budget's mu^2;
 * pure: every event is pure, and their epsilons add up to at most the budget's epsilon;
-* split: the budget set a part `pure` of epsilon aside when it was opened; the pure events fit in
+* split: the budget set a part `pure` of epsilon aside when it was opened. The pure events fit in
   that part, and the Gaussian events in the mu of the rest.
 
 Whether an event counts as pure or as Gaussian is fixed when its run reserves. An event that a
@@ -100,8 +100,9 @@ class Totals:
     """Exact sums over events, which are all that a filter needs; a long history is not added up
     again.
 
-    `mu2` is over all events (pure ones at their Gaussian equivalent), `gaussian2` over the Gaussian
-    ones, `pure` the sum of the epsilons of the others, `delta` the sum of the thresholds' deltas.
+    `mu2` is over all events, pure ones at their Gaussian equivalent; `gaussian2` is over the
+    Gaussian ones. `pure` is the sum of the epsilons of the others, `delta` that of the thresholds'
+    deltas.
     """
 
     mu2: Fraction = Fraction(0)

@@ -6,24 +6,28 @@ random `nonce`. So nothing about a run, such as the time at which it began, can 
 confirmed from a published hash. `State.append` is the only place that gives records their meaning.
 It refuses records that break the rules, so a replay of the chain is also its audit.
 
-Kinds: `open` (a data set, its budget and perhaps its unit; of a series the number of its periods),
-`reserve` (a run's unit and parts, of a series also its period:
-upper bounds on what each may spend, fixed before data is read), `step` (one call of the session:
-the events it spends and the numbers it draws, charged from then on), `answer` (hashes of the noisy
-answers of a step), `finish` (the run is over: budget that no step charged is returned to the data
-set; hashes of the statements it published).
+A record has one of these kinds:
+
+- `open`: a data set, its budget and perhaps its unit. A series also has its number of periods.
+- `reserve`: a run's unit and its parts, which are upper bounds on what each may spend. They are
+  fixed before data is read. A run of a series also names its period.
+- `step`: one call of the session. The events it spends and the numbers it draws are charged from
+  then on.
+- `answer`: hashes of the noisy answers of a step.
+- `finish`: the run is over. Budget that no step charged goes back to the data set. The record holds
+  the hashes of the statements that the run published.
 """
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct, field
-
 from ..errors import BudgetError, LedgerError, UsageError
 from ..schema.periods import KIND as USER_PERIOD, code_of
-from .accountant import GAUSSIAN, Event, Gaussian, Threshold
-from .budget import Budget, Totals, combined_mu, epsilon_at, from_dict, mu2, pure_epsilon
+from .accountant import Event
+from .budget import Budget, Totals, from_dict
+from .charge_texts import say_charge, say_group, say_left
+from .ledger_runs import Run, Step, part_budget
 from .sampler_distance import FEWEST, MOST, allowed_draws
 from .series import check_periods, check_series, fits_share, period_epsilon
 from .unit import Unit
@@ -46,78 +50,6 @@ def genesis(ledger_id: str) -> str:
 
 def record_hash(previous: str, seq: int, kind: str, body: str) -> str:
     return hashlib.sha256(f"{previous}\n{seq}\n{kind}\n{body}".encode()).hexdigest()
-
-
-class Step(Struct):
-    """One call of the session: its charge, how many numbers it draws, and the hashes of its answers
-    once they are stored. `group`: for events of users, the columns whose groups it counts (none:
-    single rows)."""
-
-    digest: str
-    label: str
-    events: tuple[Event, ...]
-    draws: int = 0
-    group: tuple[str, ...] | None = None
-    answer: tuple[Mapping, ...] | None = None
-
-
-class Run(Struct):
-    """What the chain holds of one run. `most_draws` is None if nothing limits them (a run that
-    protects nobody). `period`: of a series, the period whose rows it releases; `late`: it is a
-    further release of that period. `finished_at`: the record that ended it."""
-
-    dataset: str
-    plan: str
-    parts: tuple[Event, ...]
-    seq: int
-    unit: Unit
-    time: int | None = None
-    about: Mapping = field(default_factory=dict)
-    most_draws: int | None = None
-    draws: int = 0
-    steps: dict[tuple[int, int], Step] = field(default_factory=dict)
-    finished: bool = False
-    published: tuple[str, ...] = ()
-    entered: dict[int, Totals] = field(default_factory=dict)
-    period: str | None = None
-    late: bool = False
-    finished_at: int | None = None
-
-    def counts_at(self, seq: int) -> bool:
-        """Whether it may have released something, by what the chain holds up to this record: it
-        reserved by then, and had not ended without a step."""
-        over = self.finished_at is not None and self.finished_at <= seq
-        return self.seq <= seq and not (over and not self.steps)
-
-    def drawn(self, part: int | None = None) -> list[Event]:
-        """The events of all steps entered so far, of one part or of all."""
-        return [
-            e for (p, _), s in sorted(self.steps.items()) if part in (None, p) for e in s.events
-        ]
-
-    def charge(self) -> list[Event]:
-        """What the data set is charged: the whole reservation, or after the end what was
-        entered."""
-        return self.drawn() if self.finished else list(self.parts)
-
-    def totals(self) -> Totals:
-        """What was entered, each event in the class of its part: one that a Gaussian part paid for
-        at its mu stays Gaussian for ever (docs/guide/ledger.md, Labels)."""
-        total = Totals()
-        for part, entered in self.entered.items():
-            total = total.plus(
-                entered.all_gaussian() if isinstance(self.parts[part], GAUSSIAN) else entered
-            )
-        return total
-
-
-def part_budget(cap: Event) -> Budget:
-    """One part of a reservation as a budget: a pure part takes pure events only."""
-    if isinstance(cap, Gaussian):
-        return Budget(mu=cap.mu)
-    if isinstance(cap, Threshold):
-        return Budget(mu=cap.mu, keys=cap.delta)
-    return Budget(epsilon=cap.epsilon, delta=0.0)
 
 
 class State:
@@ -206,7 +138,7 @@ class State:
         if not budget.admits(spent.plus(Totals.of(parts))):
             raise BudgetError(
                 f"data set {dataset!r}: the budget does not cover this run; the run needs"
-                f" {_say(parts)}, the budget has {_left(budget.left(spent))} left. Nothing was read"
+                f" {say_charge(parts)}, the budget has {say_left(budget.left(spent))} left. Nothing was read"
                 " or drawn"
             )
 
@@ -253,7 +185,7 @@ class State:
             raise BudgetError(
                 f"data set {dataset!r}: a release of one period may spend epsilon "
                 f"{period_epsilon(budget, horizon):g} at delta {budget.delta:g}; the run needs "
-                f"{_say(parts)}. Nothing was read or drawn"
+                f"{say_charge(parts)}. Nothing was read or drawn"
             )
 
     def _counts(self, run: Run, dataset: str) -> bool:
@@ -322,7 +254,7 @@ class State:
             left = budget.left(before)
             raise BudgetError(
                 f"step {body['label']!r}: the run's reservation does not cover it; the step needs "
-                f"{_say(events)}, the reservation has {_left(left)} left. Nothing was drawn"
+                f"{say_charge(events)}, the reservation has {say_left(left)} left. Nothing was drawn"
             )
         self._check_draws(run, body)
         self._check_group(run, body)
@@ -345,7 +277,7 @@ class State:
         if group is not None and fixed is not None and tuple(group) != fixed:
             raise LedgerError(
                 f"step {body['label']!r}: data set {run.dataset!r} protects "
-                f"{_group_text(fixed)}, but this step protects {_group_text(tuple(group))}; "
+                f"{say_group(fixed)}, but this step protects {say_group(tuple(group))}; "
                 "the two do not add up. Use a separate data set. Nothing was drawn"
             )
 
@@ -435,37 +367,3 @@ def _check_open(body: Mapping) -> None:
 
 def _unit_in(body: Mapping) -> Unit | None:
     return None if body.get("unit") is None else Unit.parse(body["unit"])
-
-
-def _group_text(group: tuple[str, ...]) -> str:
-    return f"one user's rows of one group over {', '.join(group)}" if group else "one row"
-
-
-def summary(events: Sequence[Event], delta: float | None) -> dict:
-    """The events as numbers: mu of all, epsilon at delta (None without a delta), pure epsilon where
-    all are pure."""
-    epsilon = None if delta is None else epsilon_at(events, delta)
-    pure = pure_epsilon(events)
-    numbers = {"epsilon": epsilon, "delta": delta, "mu": combined_mu(events) if events else 0.0}
-    return numbers | {"pure_epsilon": None if pure is None else float(pure), "events": len(events)}
-
-
-def _say(events: Sequence[Event]) -> str:
-    pure = pure_epsilon(events)
-    if pure is not None:
-        return f"a pure epsilon of {float(pure):.6g}"
-    lost = sum(e.delta for e in events if isinstance(e, Threshold))
-    return f"mu {float(mu2(events)) ** 0.5:.6g}" + (
-        f" and a delta of {lost:.6g} for keys" if lost else ""
-    )
-
-
-def _left(left: Mapping) -> str:
-    figures = [f"mu {left['mu']:.6g}"] if left["mu"] is not None else []
-    if left["epsilon"] is not None and left["delta"]:
-        figures.append(f"epsilon {left['epsilon']:.6g} at delta {left['delta']:.6g}")
-    elif left["pure_epsilon"]:
-        figures.append(f"a pure epsilon of {left['pure_epsilon']:.6g}")
-    if "keys_delta" in left:
-        figures.append(f"a delta of {left['keys_delta']:.6g} for keys")
-    return ", ".join(figures) or "nothing"

@@ -1,9 +1,9 @@
 """The choice of a clip, which trades rows lost against noise, from public or noisy numbers of
 rows per user.
 
-At clip C the rows of a user with R rows weigh min(1, C / R): of N rows S(C) = sum of min(R, C) are
-kept, and every answer's noise is proportional to C. For a marginal of m cells whose noise at clip 1
-has standard deviation s per cell, let
+At clip C the rows of a user with R rows weigh min(1, C / R). So S(C) = sum of min(R, C) of N rows
+are kept, and every answer's noise is proportional to C. For a marginal of m cells whose noise at
+clip 1 has standard deviation s per cell, let
 
     lost = 1 - S(C) / N,    x = C s m sqrt(2 / pi) / (2 S(C)),    y = d lost + x,    error = a y / (a + y).
 

@@ -162,9 +162,9 @@ def _exp_square(x: float, half: float) -> float:
 def _mills_gap(a: float, mu: float) -> float:
     """M(a) - M(a + mu) > 0 to about 20 roundings, for a > -9.
 
-    Where the two differ by a factor of 2 they are subtracted; else mu t stays moderate where the
-    integrand counts, and 80 Gauss-Legendre nodes on [0, T] leave an error far below a rounding (the
-    integrand is entire; beyond T it is below e^-42 of its scale).
+    Where the two differ by a factor of 2 they are subtracted. Else mu t stays moderate where the
+    integrand counts, and 80 Gauss-Legendre nodes on [0, T] leave an error far below a rounding. The
+    integrand is entire, and beyond T it is below e^-42 of its scale.
     """
     upper = _mills(a)
     lower = _mills(a + mu)

@@ -7,30 +7,34 @@
 
 A run reserves before data is read, enters each step before it is counted, and stores the noisy
 answers before anybody sees them. So nothing is drawn that is not charged, an interrupted run
-resumes with the noise it had, and no number of processes can overspend. The rules are in `chain`,
-the files in `store`, the filters in `budget`, the proof in docs/guide/ledger.md.
+resumes with the noise it had, and no number of processes can overspend.
+
+The rules are in `chain`, the files in `ledger_store`, the filters in `budget`, the proof in
+docs/explain/filters.md. `reservation` is what a run does with its place in the ledger,
+`ledger_entries` what the ledger shows, `ledger_check` how a statement is compared with it.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from fractions import Fraction
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from .._util.files import as_path
 from ..errors import LedgerError, UsageError
 from ..schema import Schema
 from .accountant import Event
-from .budget import Budget, Totals, epsilon_at, root_down
-from .chain import Run, State, part_budget, summary
+from .budget import Budget
+from .chain import State
+from .charge_texts import summary
+from .ledger_check import check_statement
+from .ledger_entries import run_entry, series_facts
+from .ledger_runs import Run
 from .ledger_store import FileStore, MemoryStore
+from .reservation import Reservation
 from .sampler_distance import check_sampler
-from .series import check_periods, lifetime_budget, period_epsilon as period_epsilon_of
+from .series import check_periods, lifetime_budget
 from .unit import Unit
 
 LOCAL = "this run"
@@ -98,8 +102,7 @@ class Ledger:
 
         `unit` fixes whom the budget protects: "row", "user:COLUMN", "event:COLUMN",
         "user-period:COLUMN:month:TIME", a mapping of its fields, or a schema. Without it, the first
-        reservation does. Runs of another
-        unit are refused.
+        reservation does. Runs of another unit are refused.
 
         `pure` sets a part of epsilon aside for pure (Laplace) releases. Only such a budget takes
         pure and Gaussian releases side by side at the sum of their epsilons. `keys` sets a part of
@@ -155,13 +158,15 @@ class Ledger:
             return work.state.units.get(dataset)
 
     def series(self, dataset: str) -> dict | None:
-        """Facts of a series: `periods` (how many it has), `period` (their length), what each may
-        spend (`epsilon` at `delta`, and `mu`), the `releases` so far with the epsilon that one user
-        in all of them has used up by then, and how many periods are `left`. None if the data set
-        is no series."""
+        """Facts of a series; None if the data set is not one.
+
+        `periods` is how many it has, `period` their length, `left` how many are not released yet.
+        `epsilon` at `delta`, and `mu`, are what each may spend. `releases` lists those so far, each
+        with the epsilon that one user in all of them has used up by then.
+        """
         with self._store.transaction() as work:
             work.state.require_dataset(dataset)
-            return _series(work.state, dataset)
+            return series_facts(work.state, dataset)
 
     def spent(self, dataset: str) -> dict:
         """What the data set is charged: epsilon at its delta, mu, pure epsilon (None unless all is
@@ -187,7 +192,7 @@ class Ledger:
             if dataset is not None:
                 work.state.require_dataset(dataset)
             runs = work.state.runs.items()
-            return [_entry(name, run) for name, run in runs if dataset in (None, run.dataset)]
+            return [run_entry(name, run) for name, run in runs if dataset in (None, run.dataset)]
 
     def verify(self, statement: Mapping | None = None) -> dict:
         """Replay the whole chain from the file; with a statement, check that its run is in it,
@@ -199,12 +204,7 @@ class Ledger:
         with fresh._store.transaction() as work:
             state = work.state
             if statement is not None:
-                reference = statement.get("ledger")
-                if not isinstance(reference, Mapping):
-                    raise LedgerError("the statement does not name a ledger")
-                _check_reference(state, work, reference)
-                _check_claims(state.run(str(reference["run"])), statement)
-                _check_series(state, str(reference["run"]), statement)
+                check_statement(state, work.hash_at, statement)
             return {"id": state.id, "seq": state.seq, "hash": state.hash}
 
     def reserve(
@@ -225,10 +225,12 @@ class Ledger:
 
         BudgetError if the data set's budget does not cover the parts, LedgerError if it protects
         another unit; nothing is charged then. A run that comes back must ask for the same parts by
-        the same plan (a digest of what it is going to do). draws: the most numbers it may draw
-        (`distance.check_sampler`; None: a run that protects nobody). about: for people who look at
-        the ledger, such as mechanism and folder. period, late: of a series, the period that is
-        released, and whether it is a further release of it.
+        the same plan (a digest of what it is going to do).
+
+        draws: the most numbers it may draw (`sampler_distance.check_sampler`; None: a run that
+        protects nobody). about: for people who look at the ledger, such as mechanism and folder.
+        period, late: of a series, the period that is released, and whether it is a further release
+        of it.
         """
         described = [e.to_dict() for e in parts]
         with self._store.transaction() as work:
@@ -292,163 +294,8 @@ def opened(
     return Ledger.local(path, _trace=trace), LOCAL
 
 
-class Reservation:
-    """A run's place in the ledger. All methods are transactions of their own, on disk when they
-    return."""
-
-    def __init__(self, ledger: Ledger, run: str):
-        self.ledger = ledger
-        self.run = run
-
-    def enter(
-        self,
-        part: int,
-        number: int,
-        digest: str,
-        label: str,
-        events: Sequence[Event],
-        *,
-        draws: int,
-        group: Collection[str] | None = None,
-    ) -> list[np.ndarray] | None:
-        """Charge step `number` of a part, before anything is counted.
-
-        Returns None if its answers are to be drawn, or the stored answers if they were drawn
-        before. A step that was entered with another digest is refused: its charge was for another
-        question. draws: how many random numbers it takes. group: for events of users, the columns
-        whose groups are counted.
-        """
-        with self.ledger._store.transaction() as work:
-            run = work.state.run(self.run)
-            step = run.steps.get((part, number))
-            if run.finished:
-                raise LedgerError(f"run {self.run!r} is finished; it cannot take another step")
-            if step is None:
-                body = {
-                    "run": self.run,
-                    "part": part,
-                    "step": number,
-                    "digest": digest,
-                    "label": label,
-                }
-                body |= {"events": [e.to_dict() for e in events], "draws": int(draws)}
-                work.append("step", body if group is None else body | {"group": sorted(group)})
-                return None
-            if step.digest != digest:
-                raise LedgerError(
-                    f"step {number} ({label!r}) of run {self.run!r} asks a different question than"
-                    " before the interruption; resume a run with the same program, settings and"
-                    " public data"
-                )
-            if step.answer is None:
-                return None
-            return work.get_arrays(self.run, part, number, step.answer)
-
-    def store(self, part: int, number: int, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Store a step's noisy answers; returns the answers that count.
-
-        If another process resumed the same run and stored first, its answers count, and these are
-        discarded without having been shown to anybody.
-        """
-        with self.ledger._store.transaction() as work:
-            step = work.state.run(self.run).steps.get((part, number))
-            if step is None:
-                raise LedgerError(
-                    f"step {number} is not in the ledger, so its answers cannot be stored"
-                )
-            if step.answer is not None:
-                return work.get_arrays(self.run, part, number, step.answer)
-            described = work.put_arrays(self.run, part, number, arrays)
-            work.append(
-                "answer", {"run": self.run, "part": part, "step": number, "arrays": described}
-            )
-        return list(arrays)
-
-    def finish(self, published: Sequence[str] = ()) -> None:
-        """End the run: stored answers are dropped, and budget that no step charged is returned to
-        the data set."""
-        self.ledger.release(self.run, published)
-
-    def left(self, part: int) -> dict:
-        with self.ledger._store.transaction() as work:
-            run = work.state.run(self.run)
-            return part_budget(run.parts[part]).left(run.entered.get(part, Totals()))
-
-    def describe(self) -> dict:
-        """The run's entry, and a reference by which anyone can find it in the ledger."""
-        with self.ledger._store.transaction() as work:
-            run = work.state.run(self.run)
-            reference: dict[str, Any] = {
-                "id": work.state.id,
-                "dataset": run.dataset,
-                "run": self.run,
-            }
-            reference |= {"seq": work.state.seq, "hash": work.state.hash}
-            reference["counts_other_runs"] = self.ledger.counts_other_runs
-            budget = work.state.budgets[run.dataset]
-            if not budget.unlimited:
-                reference["budget"] = budget.to_dict()
-            return {"reference": reference, "entry": _entry(self.run, run)}
-
-    def series(self) -> dict | None:
-        """What the statement says of the run's series; None if it is of none."""
-        with self.ledger._store.transaction() as work:
-            return work.state.series_facts(self.run)
-
-
 def _asked_before(run: Run) -> tuple:
     return run.dataset, run.plan, run.unit, run.parts, run.period, run.late
-
-
-def _series(state: State, dataset: str) -> dict | None:
-    horizon = state.series.get(dataset)
-    if horizon is None:
-        return None
-    budget = state.budgets[dataset]
-    assert budget.mu is not None and budget.delta is not None
-    runs = [run for run in state.runs.values() if run.dataset == dataset]
-    counted = [run for run in runs if run.counts_at(state.seq)]
-    releases = []
-    for number, run in enumerate(counted, 1):
-        so_far = [event for one in counted[:number] for event in one.parts]
-        numbers = {"epsilon": epsilon_at(run.parts, budget.delta)}
-        numbers["user_epsilon"] = epsilon_at(so_far, budget.delta)
-        releases.append({"period": run.period, "late": run.late} | numbers)
-    return {
-        "periods": horizon,
-        "period": state.units[dataset].period,
-        "epsilon": period_epsilon_of(budget, horizon),
-        "delta": budget.delta,
-        "mu": root_down(Fraction(budget.mu) ** 2 / horizon),
-        "releases": releases,
-        "left": horizon - len({run.period for run in counted}),
-    }
-
-
-def _entry(name: str, run: Run) -> dict:
-    steps = []
-    for (part, number), step in sorted(run.steps.items()):
-        events = [e.to_dict() for e in step.events]
-        drawn = {
-            "part": part,
-            "step": number,
-            "label": step.label,
-            "events": events,
-            "draws": step.draws,
-        }
-        answers = {
-            "answered": step.answer is not None,
-            "answers": [dict(a) for a in step.answer or ()],
-        }
-        steps.append(drawn | answers)
-    known: dict[str, Any] = {"run": name, "dataset": run.dataset, "seq": run.seq, "time": run.time}
-    known |= {"unit": run.unit.to_dict(), "about": dict(run.about)}
-    known |= {} if run.period is None else {"period": run.period, "late": run.late}
-    known |= {"parts": [e.to_dict() for e in run.parts], "steps": steps, "finished": run.finished}
-    return known | {
-        "published": list(run.published),
-        "charged": [e.to_dict() for e in run.charge()],
-    }
 
 
 def _the_dataset(state: State, dataset: str | None) -> str:
@@ -458,60 +305,6 @@ def _the_dataset(state: State, dataset: str | None) -> str:
     dataset = next(iter(state.budgets)) if dataset is None else dataset
     state.require_dataset(dataset)
     return dataset
-
-
-def _check_reference(state: State, work, reference: Mapping) -> None:
-    if reference.get("id") != state.id:
-        raise LedgerError("the statement refers to another ledger")
-    seq = reference.get("seq")
-    if type(seq) is not int or not 0 < seq <= state.seq:
-        raise LedgerError(
-            "the ledger was rolled back: the statement refers to a later record than its last"
-        )
-    if work.hash_at(seq) != reference.get("hash"):
-        raise LedgerError("the ledger and the statement disagree about the records before the run")
-    state.run(str(reference.get("run")))
-
-
-def _check_claims(run: Run, statement: Mapping) -> None:
-    """Raise LedgerError if the statement claims another unit, other parts, or lists other releases,
-    than the run was charged for."""
-    parts = statement.get("parts")
-    if parts is None and "event" not in statement:
-        return  # a reference alone
-    if parts is None:
-        parts = [{"event": statement.get("event"), "releases": [{"event": statement.get("event")}]}]
-    elif not _same_unit(run.unit, statement.get("unit")):
-        raise LedgerError(
-            "the statement names a different unit than the ledger's record of this run"
-        )
-    try:
-        claimed = [p["event"] for p in parts], [[r["event"] for r in p["releases"]] for p in parts]
-    except (KeyError, TypeError):
-        raise LedgerError(
-            "the statement does not state the charges of its parts and releases"
-        ) from None
-    drawn = [[e.to_dict() for e in run.drawn(i)] for i in range(len(run.parts))]
-    charged = [e.to_dict() for e in run.parts], drawn
-    if claimed != charged or statement["ledger"].get("dataset") != run.dataset:
-        raise LedgerError(
-            "the statement states a different charge than the ledger's record of this run"
-        )
-
-
-def _check_series(state: State, name: str, statement: Mapping) -> None:
-    """Raise LedgerError if the statement lists other releases of its series than the ledger."""
-    if "parts" in statement and statement.get("series") != state.series_facts(name):
-        raise LedgerError(
-            "the statement's series differs from the ledger's record of it, so that what it says "
-            "of one user over all periods does not hold"
-        )
-
-
-def _same_unit(unit: Unit, stated: Any) -> bool:
-    return (
-        isinstance(stated, Mapping) and {k: stated.get(k) for k in unit.to_dict()} == unit.to_dict()
-    )
 
 
 def _path_of(path: str | os.PathLike) -> Path:

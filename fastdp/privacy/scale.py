@@ -123,8 +123,8 @@ def _runs(columns: Sequence[np.ndarray]) -> Iterator[tuple[int, int, tuple]]:
 
 
 def least_threshold(sigma: float, cap: int, delta: float) -> float:
-    """Weighted users above which values may be kept: of a user who alone has t <= cap values and
-    adds 1 / sqrt(t) to each, one passes with probability 1 - Phi((T - 1 / sqrt(t)) / sigma)^t <=
+    """Weighted users above which values may be kept. A user who alone has t <= cap values adds 1 /
+    sqrt(t) to each. One of them passes with probability 1 - Phi((T - 1 / sqrt(t)) / sigma)^t <=
     delta, for every t (docs/explain/keys.md)."""
     from scipy.special import ndtri
 

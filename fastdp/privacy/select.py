@@ -58,10 +58,10 @@ def exponential(
 def _locate_fast(gaps: NDArray[np.uint64], rate: Fraction, uniform: float) -> int | None:
     """`_locate` in floating point: the same answer, or None if rounding might change it.
 
-    Exponents that matter are below 750 and off by a few roundings of their size, exp by a few units
-    in the last place, sums of up to 10^5 terms by as many roundings: all is right to 2e-11
-    relative, and U to 2^-53 relative and its unseen bits, 2^-128. The margins are wider than that
-    by a factor of 25 and more.
+    Exponents that matter are below 750 and off by a few roundings of their size. exp is off by a
+    few units in the last place, sums of up to 10^5 terms by as many roundings. So all is right to
+    2e-11 relative, and U to 2^-53 relative and its unseen bits, 2^-128. The margins are wider than
+    that by a factor of 25 and more.
     """
     if gaps.size > _FAST_MOST:
         return None

@@ -95,9 +95,9 @@ def composed(releases: Sequence[Mapping[str, Any]], delta: float) -> dict[str, A
 def protection(
     parts: Sequence[Mapping[str, Any]], delta: float, series: Mapping[str, Any] | None
 ) -> dict[str, Any]:
-    """The two numbers of a statement: what protects one user-period, and one user over all periods
-    that were released so far (None where the run is of no series: a user in k periods of one table
-    is protected k times less)."""
+    """The two numbers of a statement: what protects one user-period, and what protects one user
+    over all periods released so far. The second is None if the run is of no series: a user in k
+    periods of one table is protected k times less."""
     if series is None:
         own = {"period": None, "events": [part["event"] for part in parts]}
         return {"user_period": composed([own], delta) | {"periods": None}, "user": None}

@@ -29,8 +29,8 @@ class Unit:
     null
         What a row without an id is: "drop" (not counted) or "own" (a user of its own); None for "row".
     period, time, zone, dtype
-        Of "user-period" (`schema.periods.Period`): the length of a period, the column of times ("of"
-        in documents), the time zone, and the type by which texts are read as times.
+        Of "user-period" (`schema.periods.Period`): the length of a period, the column of times
+        ("of" in documents), the time zone. `dtype` is the type by which texts are read as times.
     """
 
     kind: str

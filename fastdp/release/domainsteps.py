@@ -17,7 +17,7 @@ import numpy as np
 from ..measurement import Measurement, Request
 from ..privacy.accountant import Gaussian, Threshold, event_from_dict
 from ..privacy.budget import mu2, root_down
-from ..privacy.ledger import Reservation
+from ..privacy.reservation import Reservation
 from ..schema import Schema
 from ..schema.columns import Column
 from ..schema.derived import Derived

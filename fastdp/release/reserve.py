@@ -26,7 +26,8 @@ from ..privacy.accountant import GAUSSIAN, Event, Gaussian, Pure, Threshold
 from ..privacy.budget import epsilon_at
 from ..privacy.chain import digest
 from ..privacy.clip import MAX_CHOSEN, PRIVATE, resolve
-from ..privacy.ledger import Ledger, Reservation, opened
+from ..privacy.ledger import Ledger, opened
+from ..privacy.reservation import Reservation
 from ..privacy.sampler_distance import check_sampler
 from ..privacy.unit import Unit
 from ..schema import Schema

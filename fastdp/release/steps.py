@@ -16,7 +16,7 @@ from ..errors import PrivacyError, UsageError
 from ..privacy.accountant import Event
 from ..privacy.chain import digest
 from ..privacy.clip import ClipChoice
-from ..privacy.ledger import Reservation
+from ..privacy.reservation import Reservation
 
 Draw = Callable[[], list[np.ndarray]]
 """Counts, adds noise, and returns the answers of a step."""
