@@ -110,9 +110,9 @@ def find(
 
 
 def covered_rows(one: Measurement) -> float:
-    """Rows of the values that are not rare, without the noise that made them seem frequent. Over
-    noisy counts y of variance v with density f, the expected counts above a threshold t sum up to
-    the integral of y f(y) + v f'(y) (Tweedie), so to the sum of the y above t minus v f(t)."""
+    """Rows of the values that are not rare, without the noise that made them seem frequent. Let
+    noisy counts y have variance v and density f. By Tweedie, the expected counts above a threshold
+    t sum up to the integral of y f(y) + v f'(y). That is the sum of the y above t minus v f(t)."""
     sigma = np.sqrt(one.variances)
     above = one.values / sigma - RARE
     return float(np.sum(one.values[above >= 0]) - np.sum(sigma[np.abs(above) < 0.5]))
@@ -167,10 +167,10 @@ class DependentColumns(Struct, frozen=True, eq=False):
 
     def better(self, ones: Sequence[Measurement]) -> list[Measurement]:
         """The 1-ways, averaged with what the tables say about the columns that others are drawn
-        from. Where a value has cells far above the noise, they hold its rows up to the part that
-        cannot be guessed; other values share the rows that these leave, by how far their largest
-        cell is above half the threshold: about as the rows of a value grow with it, on Zipf's law
-        and on equal numbers of rows (simulated)."""
+        from. Where a value has cells far above the noise, these hold its rows, up to the part that
+        cannot be guessed. Other values share the remaining rows by how far their largest cell is
+        above half the threshold. In simulations, with Zipf's law and with equal numbers of rows,
+        the rows of a value grow about so."""
         out, total = {m.clique[0]: m for m in ones}, estimate_total(ones)
         for d, table in zip(self.found, self.tables):
             one = out[d.source]

@@ -31,8 +31,8 @@ all null, few are rightly almost all outside."""
 
 
 class EmptyColumn(Struct, frozen=True):
-    """A column of the data (`name`, as in the schema) with the share of its rows that are null and
-    that are outside its domain, both by noisy answers and cut to 0..1."""
+    """A column of the data (`name`, as in the schema) that holds few values. `null` and `outside`
+    are the shares of rows that are null and outside the domain, by noisy answers, cut to 0..1."""
 
     name: str
     null: float
@@ -47,11 +47,11 @@ class EmptyColumn(Struct, frozen=True):
 def dropping_columns(
     schema: Schema, ones: Sequence[Measurement], leave_out: Collection[str] = ()
 ) -> list[str]:
-    """The fields of which values that cannot be read leave their rows out although the schema keeps
-    values outside the domain, where the 1-ways show no rows at all. Empty if rows are there, if the
-    noise could hide `FEW_ROWS`, or if there is no such field.
+    """The fields that may have emptied the table, if the 1-ways show no rows at all. Such a field
+    drops rows whose value cannot be read, although the schema keeps values outside its domain.
+    Empty if rows are there, if the noise could hide `FEW_ROWS`, or if there is no such field.
 
-    A column whose type changed is such a field: none of its values can be read or clamped, so with
+    A column whose type changed is such a field. None of its values can be read or clamped, so with
     `null = "drop"` every row goes. Where the schema drops both nulls and values outside, nothing is
     said: dropping is what was asked for. `leave_out`: fields that are never reported.
     """

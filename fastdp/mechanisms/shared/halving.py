@@ -2,21 +2,20 @@
 rows are.
 
 More rows than wanted are drawn, 2^levels times as many, and halved as often. A halving sorts the
-rows by the columns that matter most, so that neighbours are alike, and keeps one row of each two
-neighbours: the one with which the counts of kept and of other rows differ less over the items (the
-sum of weight * difference^2 over items and cells, csrc/halve.h).
+rows by the columns that matter most, so that neighbours are alike. It keeps one row of each two
+neighbours: the one with which the counts of kept and of other rows differ less. The difference is
+the sum of weight * difference^2 over items and cells (csrc/halve.h).
 
-Every row is kept with probability exactly 1/2 in a halving, whatever the others are: where both
-choices are as good a fair bit decides, and with all bits the other way round every pair keeps its
+Every row is kept with probability exactly 1/2 in a halving, whatever the others are. Where both
+choices are as good, a fair bit decides. With all bits the other way round, every pair keeps its
 other row. So expected counts are the model's; only their spread is less. The number of rows in a
 run of neighbours, as those that agree in the leading columns are, is half of it to within one.
 
-Then rows exchange codes of one column after the other where that brings the counts of all pairs
-closer to those of the rows drawn at first. Only rows that agree in all columns next to it in the
-model's cliques exchange: given these, the model draws the column independently of all others, so
-rows with and without the exchange are equally likely, and counts of the model's own cliques stay as
-they are. Everything here is a function of the model, of public facts and of the sample's own
-randomness.
+Then rows exchange codes, column by column, where that brings the counts of all pairs closer to
+those of the rows drawn at first. Only rows that agree in all columns next to it in the model's
+cliques exchange. Given these, the model draws the column independently of all others. So rows with
+and without the exchange are equally likely, and counts of the model's own cliques stay as they are.
+Everything here is a function of the model, of public facts and of the sample's own randomness.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -81,8 +80,8 @@ class Halving:
     def __call__(
         self, rows: Mapping[str, np.ndarray], rng: np.random.Generator, groups: Groups | None = None
     ) -> dict[str, np.ndarray]:
-        """One in 2^levels of the rows, whose number is a multiple of that, in the order they had;
-        with `groups`, and where all items are pairs, after exchanges."""
+        """One in 2^levels of the rows, in the order they had; the number of rows is a multiple of
+        that. With `groups`, and if all items are pairs, exchanges follow."""
         columns = [np.asarray(rows[a]) for a in self.columns]
         kept = np.argsort(row_keys(columns, self._shape, len(columns[0])), kind="stable")
         codes = np.column_stack([codes.astype(np.uint32) for codes in columns])
@@ -101,9 +100,9 @@ class Halving:
 class HalvingRule(Struct, frozen=True):
     """How a number of rows is halved: `named`, for a workload, or else over all pairs of columns
     that this many rows can fill, as often as `MOST_WORK` allows (None: never). Of very many pairs,
-    every second or third is balanced, and so on. Pairs weigh by their cells: counts of independent
-    rows are off by as much in squares over every pair, and the more cells share it, the more that
-    is in total variation."""
+    every second or third is balanced, and so on. Pairs weigh by their cells. Over every pair,
+    counts of independent rows are off by the same sum of squares. The more cells share it, the more
+    it is in total variation."""
 
     domain: Domain
     named: Halving | None = None

@@ -48,9 +48,11 @@ class PublicPriors:
         share: float,
         label: str,
     ) -> float:
-        """Release how far the private marginals are from their priors, after a screening round that
-        cost `share` of mu^2 and with the same `noise` (standard deviation of weight times distance,
-        in rows). Returns the share of mu^2 that this cost, at most `share`.
+        """Release how far the private marginals are from their priors. Returns the share of mu^2
+        that this cost, at most `share`.
+
+        It follows a screening round that cost `share` of mu^2, and has the same `noise`: the
+        standard deviation of weight times distance, in rows.
 
         The first call screens pairs. Later calls screen larger marginals, if all of their pairs are
         taken.
@@ -86,10 +88,10 @@ class PublicPriors:
         sigma: float,
         total: float,
     ) -> list[Candidate]:
-        """The candidates; one whose prior is usable has its distance from that prior in place of
-        the distance from the model, and the distance that the prior explains. It has
-        `use_prior_only` if the prior is better than an answer at noise `sigma` would be after the
-        fit."""
+        """The candidates, with usable priors taken into account. Such a candidate has its distance
+        from the prior in place of that from the model, and the distance that the prior explains. It
+        has `use_prior_only` if the prior is better than an answer at noise `sigma` would be after
+        the fit."""
         offered = []
         for c in scored:
             if c.clique in self._asked and c.clique not in self.taken:
@@ -129,8 +131,8 @@ class PublicPriors:
         return [m for m in priors if m is not None]
 
     def describe(self, measured: Sequence[Measurement]) -> dict[str, Any]:
-        """For the statement: marginals that rest on public data alone, on public data and private
-        answers, and how many priors were not found to be right."""
+        """For the statement: marginals that rest on public data alone, and on public data and
+        private answers. It also says how many priors were not found to be right."""
         answered = {m.clique for m in measured}
         prior_only = [list(c) for c in self.taken if c not in answered]
         both = [list(c) for c in self.taken if c in answered]

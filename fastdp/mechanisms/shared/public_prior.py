@@ -1,20 +1,20 @@
 """Public tables as priors of a model: the statistics. Nothing here calls the session; everything is
 a function of public counts and released answers.
 
-*Averaged with an answer.* A public table p of k cells, scaled to the noisy total, counts as a
-second measurement of a marginal whose noisy answer is y. Its variance per cell is what |y - p|^2 /
-(k - 2) leaves above the noise, and at least what drawing both tables from one population leaves.
-The average is James and Stein's estimate, whose expected squared error is below that of y whatever
-p is. But the fit knows cells near 0 better than their noise says, and a wrong p pulls them away; so
-p is not used where y is closer to a table of equal cells. All 1-ways of more than two values are
-averaged in this way.
+*Averaged with an answer.* Let a marginal have the noisy answer y. A public table p of k cells,
+scaled to the noisy total, counts as a second measurement of it. Its variance per cell is what |y -
+p|^2 / (k - 2) leaves above the noise. It is at least the variance of drawing both tables from one
+population. The average is James and Stein's estimate, whose expected squared error is below that of
+y whatever p is. But the fit knows cells near 0 better than their noise says, and a wrong p pulls
+them away. So p is not used where y is closer to a table of equal cells. All 1-ways of more than two
+values are averaged in this way.
 
-*In place of an answer.* For larger marginals the public table is raked to the sums that the model
-has, and moved towards the model's own table as far as its number of rows calls for: its *prior*.
-The session releases how far the private marginal is from the model and how far from the prior
-(`prior_screening`). Where the prior is closer (`assess_public_prior`), it enters the fit with an
-error of that distance. It is measured as well, unless it is better than an answer would be.
-Otherwise the marginal is treated as if there were no public data."""
+*In place of an answer.* For larger marginals the *prior* is made of the public table. The table is
+raked to the sums that the model has, and moved towards the model's own table as far as its number
+of rows calls for. The session releases how far the private marginal is from the model and how far
+from the prior (`prior_screening`). Where the prior is closer (`assess_public_prior`), it enters the
+fit with an error of that distance. It is measured as well, unless it is better than an answer would
+be. Otherwise the marginal is treated as if there were no public data."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ LABEL = "public"
 
 
 class PublicPrior(Struct, frozen=True, eq=False):
-    """A public `table` of `clique` (in rows, over the codes of the model), and `per_row`, the
-    number of private rows that one public row stands for."""
+    """A public `table` of `clique`, in rows, over the codes of the model. `per_row` is the number
+    of private rows that one public row stands for."""
 
     clique: Clique
     table: np.ndarray
@@ -148,8 +148,8 @@ def raked_to(table: np.ndarray, estimate: np.ndarray) -> np.ndarray:
 
 def pseudo_bayes(table: np.ndarray, estimate: np.ndarray, rows: int) -> np.ndarray:
     """Fienberg and Holland's pseudo-Bayes estimate: as if K rows of `estimate` had been seen in
-    addition to the `rows` of `table`, K being the variance of a draw over the squared gap that such
-    a draw does not explain."""
+    addition to the `rows` of `table`. K is the variance of a draw over the squared gap that such a
+    draw does not explain."""
     p, q = table / table.sum(), estimate / estimate.sum()
     spread = 1 - float(np.square(p).sum())
     gap = float(np.square(p - q).sum()) - spread / rows
@@ -166,13 +166,13 @@ def assess_public_prior(
     noise: Sequence[float],
 ) -> list[PriorAssessment | None]:
     """For each prior a `PriorAssessment` if it is found to be closer to the truth than the model,
-    else None; from noisy distances of the truth to both (each with standard deviation `noise`;
-    None: not released) and from how far prior and model are `apart`.
+    else None. Given are noisy distances of the truth to both, each with standard deviation `noise`
+    (None: not released). `apart` is how far prior and model are from each other.
 
     Prior i explains f_i = (to_model_i - to_prior_i) / apart_i, which without noise lies in [-1, 1].
     The f_i are modelled as draws around a common mean, with a spread estimated from them
-    (DerSimonian and Laird), so that priors with noisy f_i are judged mostly by the mean of all,
-    others by their own f_i."""
+    (DerSimonian and Laird). So priors with noisy f_i are judged mostly by the mean of all, others
+    by their own f_i."""
     gap, far = np.asarray(apart, np.float64), np.asarray(to_model, np.float64)
     asked = np.array([d is not None for d in to_prior], bool)
     near = np.array(

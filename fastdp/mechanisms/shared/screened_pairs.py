@@ -42,9 +42,9 @@ class ScreenedPairs(Struct, frozen=True):
     def outer(
         self, domain: Domain, ways: int, max_cells: int, zeros: StructuralZeros
     ) -> list[Clique]:
-        """Marginals of up to `ways` columns, grown from the pairs whose prior is usable, and the
-        strongest of the other pairs that connect them; a column in no pair is a 1-way marginal.
-        With constraints only pairs, so that no cycle arises through the constraints."""
+        """Marginals of up to `ways` columns, grown from the pairs whose prior is usable. The
+        strongest of the other pairs connect them, and a column in no pair is a 1-way marginal. With
+        constraints there are only pairs, so that no cycle arises through the constraints."""
         if zeros.cliques:
             chosen = [c.clique for c in self.tree(domain, zeros)]
             return [*chosen, *((a,) for a in domain if not any(a in p for p in chosen))]
@@ -63,8 +63,8 @@ class ScreenedPairs(Struct, frozen=True):
 def screen_pairs(
     session: Session, merged: Merged, public: PublicMarginals, share: float, sigma: float = 1.0
 ) -> ScreenedPairs:
-    """Screens all pairs over merged codes, for at most `share` of mu^2. `sigma`: the noise that a
-    pair would have if it were measured, for those who measure pairs; how far pairs are from
+    """Screen all pairs over merged codes, for at most `share` of mu^2. `sigma` is the noise that a
+    pair would have if it were measured, for those who measure pairs. How far pairs are from
     independence does not depend on it."""
     cliques = all_pairs(merged.domain, MAX_CANDIDATES, MAX_PAIR_CELLS)
     priors = PublicPriors(public, session, merged.codes)

@@ -1,8 +1,8 @@
 """A spanning tree of pairs, chosen privately: the structure step of MST (McKenna, Miklau, Sheldon
 2021).
 
-Every pair of attributes is scored by the L1 distance of its marginal to what the noisy 1-ways would
-make of it if the two were independent. Kruskal's algorithm with a noisy choice: in each of d - 1
+Every pair of attributes is scored by the L1 distance of its marginal to the product of their noisy
+1-ways, as if the two were independent. Kruskal's algorithm with a noisy choice: in each of d - 1
 rounds the exponential mechanism picks among the pairs that still join two components.
 """
 
@@ -36,7 +36,7 @@ class ForestRule:
     """Which pairs may be taken so that pairs and constraints form no cycle.
 
     Columns that constraints connect count as connected. A pair within a clique of the constraints
-    makes the model no larger: it may be taken as long as pairs do not connect its columns yet,
+    makes the model no larger. It may be taken as long as pairs do not connect its columns yet,
     unless one of its columns follows from the other.
     """
 

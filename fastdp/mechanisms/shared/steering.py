@@ -1,12 +1,12 @@
 """Rows of a model, moved towards trends that the model could not hold.
 
 A trend is the mean over all rows of the product of two columns' scores. Where no clique of the
-model contains both columns, rows can still follow a released trend: rows that agree in all columns
+model contains both columns, rows can still follow a released trend. Rows that agree in all columns
 next to a column in the model's cliques exchange their codes of it, two by two. Counts of the
 cliques stay as they are.
 
 Of two rows whose exchange raises the sum of factor * product by t, the part tanh(t / 2) is
-exchanged. The model finds both orders equally likely; afterwards one is e^t times as likely as the
+exchanged. The model finds both orders equally likely. Afterwards one is e^t times as likely as the
 other, as if the model had one more factor for each trend. Newton's method finds the factors.
 Everything here is a function of the model, of released numbers and of the sample's own randomness.
 """
