@@ -34,8 +34,8 @@ def plan_note(config: Config) -> str:
 
 
 def stop_if_empty(schema: Schema, learnt: Collection[str], ones: Sequence[Measurement]) -> None:
-    """StoppedEarly where the noisy 1-ways show that a column contains almost no value of its
-    domain, or no rows where a policy may have left all of them out.
+    """Raise StoppedEarly if the noisy 1-ways show that a column contains almost no value of its
+    domain. Also if they show no rows at all and a policy may have left them out.
 
     `learnt`: columns whose domain was found in the run itself; they are left out, since most of
     their values may rightly lie outside.

@@ -1,7 +1,7 @@
 """The run folder: it appears whole or not at all, and holds only what may be released.
 
-While a run works, its files are in `DIR.tmp-XXXX` next to the folder; at the end all are flushed to
-the disk and the folder gets its name by one rename. What is not for release (timings, log, the
+While a run works, its files are in `DIR.tmp-XXXX` next to the folder. At the end all are flushed to
+the disk, and the folder gets its name by one rename. What is not for release (timings, log, the
 run's own ledger, state to resume from) is in `DIR.private/`, or where `private_dir=` says
 (`private_folder`).
 """
@@ -239,8 +239,8 @@ class RunFolder:
         self.close()
 
     def remove_fresh(self) -> None:
-        """Remove the private folder if this run made it, else only this run's state in it; also the
-        parent folders that this run made, if they are empty."""
+        """Remove the private folder if this run made it, else only this run's state in it. Also
+        remove the parent folders that this run made, if they are empty."""
         (self.private / "state.json").unlink(missing_ok=True)
         self.unfinished.remove(self.private)
         if self._fresh:

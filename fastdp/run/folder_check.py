@@ -279,7 +279,7 @@ def schema_problems(folder: Path, statement: Mapping) -> Iterator[str]:
 
 def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> Iterator[str]:
     """Problems where the statement's entry on private columns does not agree with the listed
-    releases; with the run's ledger `entry`, also where the hash of `schema.json` is not that of the
+    releases. With the run's ledger `entry`, also where the hash of `schema.json` is not that of the
     finished schema."""
     releases = [(i, r) for i, p in enumerate(statement["parts"]) for r in p["releases"]]
     finished = [(i, r) for i, r in releases if r["kind"] == "schema"]
@@ -387,9 +387,9 @@ def _names_of(field: Derived) -> set[str]:
 
 
 def model_problems(folder: Path, statement: Mapping, releases: Sequence[Mapping]) -> Iterator[str]:
-    """Problems where `model.fastdp` cannot be read, has marginals that no release measured and that
-    the statement does not attribute to public data, or differs from the statement in what it says
-    of its noise.
+    """Problems of `model.fastdp`: it cannot be read, or it differs from the statement in what it
+    says of its noise. Or it has marginals that no release measured and that the statement does not
+    attribute to public data.
     """
 
     path = folder / "model.fastdp"

@@ -1,9 +1,9 @@
 """Child rows whose parents differ in level as they do in truth.
 
-The parents' model says in which part of a child's column the mean of a parent's rows lies: its level.
-Rows of one parent that are drawn independently, given its columns, all have the same mean but for
-chance. So each row gets the level of its parent plus a normal deviation of its own, in standard
-deviations of the codes, and the codes that were drawn before are handed out in this order. The
+The parents' model says in which part of a child's column the mean of a parent's rows lies: its
+level. Rows of one parent that are drawn independently, given its columns, all have the same mean
+but for chance. So each row gets the level of its parent plus a normal deviation of its own, in
+standard deviations of the codes. The codes that were drawn before are handed out in this order. The
 distribution of the column stays as it was. All of it is post-processing.
 
 Variances. Let a row be the sum of its parent's level, of variance b, and of a deviation, of variance
@@ -111,9 +111,9 @@ def levelled(
 def possible_rows(
     codes: Mapping[str, np.ndarray], schema: Schema, given: frozenset[str]
 ) -> dict[str, np.ndarray]:
-    """The rows, where a combination with the parent's columns that cannot occur gets the nearest code
-    that can. The model excludes these combinations; what remains comes from codes that were merged,
-    and from parents whose combination of codes the model has no rows of."""
+    """The rows, where a combination with the parent's columns that cannot occur gets the nearest
+    code that can. The model excludes these combinations. What remains comes from codes that were
+    merged, and from parents whose combination of codes the model has no rows of."""
     out = dict(codes)
     if not schema.constraints:
         return out

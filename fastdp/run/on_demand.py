@@ -1,7 +1,7 @@
 """Rows on demand of a finished run: `complete`, `sample` under conditions or designs, and
 `predict`.
 
-Everything is drawn from the run's model and its statement, so a run that was loaded from its folder
+Everything is drawn from the run's model and its statement. So a run that was loaded from its folder
 gives the same rows as the one that made it. Nothing here is private unless the caller's own frame
 is.
 """

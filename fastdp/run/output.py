@@ -348,7 +348,8 @@ def write_measurements(
     `measurements.json`.
 
     Columns: measurement (number), row (of its query), cell (flat cell number where the row is a
-    single cell, else null), value and standard_error (in rows, or users for a histogram of users).
+    single cell, else null), value and standard_error. The last two are in rows, or in users for a
+    histogram of users.
     """
 
     described, parts = [], []

@@ -1,9 +1,9 @@
 """Parquet files of unknown origin, opened so that reading a batch takes a bounded amount of memory.
 
-A few hundred bytes of Parquet can stand for gigabytes: a page can be compressed a thousandfold, one
+A few hundred bytes of Parquet can stand for gigabytes. A page can be compressed a thousandfold. One
 long text can be repeated by its number in a dictionary, and a text can repeat the beginning of the
 one before it. What the footer says of sizes proves nothing. So `bounded_file` reads the header of
-every page, which is what the decoder goes by, before it decodes any, and texts are read as
+every page, which is what the decoder goes by, before it decodes any. Texts are read as
 dictionaries, where each text is held once.
 """
 

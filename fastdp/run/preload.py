@@ -11,9 +11,9 @@ from ..privacy.statement import build_hash
 
 
 def preload(sparse: bool) -> None:
-    """Starts it in a thread of its own and returns. `sparse`: the fit needs scipy.sparse. Nothing
-    waits for the thread: who needs a module that is being imported waits for that module, and who
-    needs one that failed meets the error again."""
+    """Start the imports in a thread of their own and return. `sparse`: the fit needs scipy.sparse.
+    Nothing waits for the thread. Code that needs a module waits for that module, and meets the
+    error again if its import failed."""
     threading.Thread(target=_load, args=(sparse,), name="fastdp-ahead", daemon=True).start()
 
 

@@ -1,7 +1,7 @@
 """The last release of a series as a prior: its synthetic rows, tested privately as public data is.
 
 An earlier release was charged when it was made, so whatever depends on it costs nothing more
-(docs/explain/user-periods.md). Nothing is trusted of it: where the screening round of a mechanism
+(docs/explain/user-periods.md). Nothing in it is trusted. Where the screening round of a mechanism
 finds that a marginal differs, the marginal is measured as if there were no prior.
 """
 

@@ -1,9 +1,9 @@
-"""Public data as a run takes it: read under the run's schema, with the columns that a recipe names
-in `public_relabel` moved to the schema's own values.
+"""Public data as a run takes it: read under the run's schema. Columns that a recipe names in
+`public_relabel` are moved to the schema's own values.
 
-Example: last year's rows are public, this year's are private, and the schema lists this year only,
-so that every public row would lie outside its domain. How values are moved depends on the public
-data and the schema alone, never on private rows.
+Example: last year's rows are public, this year's are private, and the schema lists this year only.
+Without the move every public row would lie outside its domain. How values are moved depends on the
+public data and the schema alone, never on private rows.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ def read_public(
     source: Source, schema: Schema, relabel: Sequence[str] = (), *, threads: int | None = None
 ) -> Table:
     """The public table. A column of `relabel` for which the schema lists one value gets that value
-    in every row; whole numbers with several values are shifted so that the largest of the public
+    in every row. Whole numbers with several values are shifted, so that the largest of the public
     data becomes the largest of the schema."""
 
     if source.encoded is not None:

@@ -87,8 +87,8 @@ def ordered(folder: Path) -> list[str]:
 
 
 def local_folder(address: str) -> Path:
-    """Where a run that is to go to a store is made on this machine: the folder of the address's last
-    name, in the working directory."""
+    """The folder on this machine in which a run is made that will go to a store. It has the
+    address's last name and lies in the working directory."""
     _, _, path = stores.shown(address).partition("://")
     name = path.rstrip("/").rpartition("/")[2]
     if "/" not in path.rstrip("/") or not name or name in (".", ".."):
@@ -137,8 +137,8 @@ def _is_there(system: Any, place: str, folder: Path, names: Sequence[str]) -> bo
 
 
 def _upload(system: Any, path: str, file: Path) -> None:
-    """One object. A stream that is dropped by an error can leave a short object behind; that is no
-    run without a statement, which is therefore written in one piece."""
+    """Write one object. A stream that is dropped by an error can leave a short object behind.
+    Without a statement that is not a run, so the statement is written in one piece."""
     block = file.stat().st_size if file.name == STATEMENT else stores.BLOCK
     with file.open("rb") as source, system.open_output_stream(path) as target:
         while data := source.read(block):

@@ -32,8 +32,9 @@ def estimated_total(schema: Schema, answers: Iterable[Measurement]) -> tuple[flo
 def missing_rows(
     schema: Schema, found: Iterable[str], answers: Sequence[Measurement]
 ) -> dict[str, tuple[float, float]]:
-    """(share of the rows whose value is outside the list that the run found, standard error) of
-    each of these columns that has a code for such values and was measured separately."""
+    """For each of these columns, (share of the rows whose value is outside the list that the run
+    found, standard error). Columns without a code for such values, or not measured separately, are
+    left out."""
     total = estimated_total(schema, answers)
     out: dict[str, tuple[float, float]] = {}
     if total is None or total[0] <= total[1]:

@@ -8,9 +8,9 @@ from ..tables.sources.source import Source
 
 
 def check_source(source: Source, schema: Schema) -> None:
-    """Raises, before anything is charged, if a source cannot be opened, lacks a column of the
-    schema, has it in a wrong type, or is damaged Arrow data. It does not open streams and does not
-    run queries."""
+    """Raise an error, before anything is charged, if a source cannot be opened or is damaged Arrow
+    data. Also if it lacks a column of the schema, or has it in a wrong type. It does not open
+    streams and does not run queries."""
     if schema.unfinished:
         check_rereading(source, bool(schema.pending or schema.atomic))
     together = [one for one in source.single if one.opens_freely]  # their ids must be of one kind

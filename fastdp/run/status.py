@@ -48,8 +48,8 @@ class RunStatus:
         return "" if self.reporter is None else self.reporter.current
 
     def reserved(self, ledger: Any, run: str, promise: str) -> None:
-        """Notes the ledger (a path, a `Ledger`, or None for the run's own), the run's name in it,
-        and for people the promise asked for, with the data set it is charged to."""
+        """Note the ledger (a path, a `Ledger`, or None for the run's own) and the run's name in it.
+        `promise` is for people: what is promised, and the data set it is charged to."""
         self._ledger, self._run, self._promise = ledger, run, promise
 
     def charge(self) -> Charge | None:
@@ -67,8 +67,9 @@ class RunStatus:
         return None
 
     def give_up(self) -> None:
-        """For a process that is about to end without running its `finally` blocks: removes what is
-        half written and, where no step was entered, the reservation and the private folder too."""
+        """Clean up for a process that is about to end without running its `finally` blocks. This
+        removes what is half written. If no step was entered, the reservation and the private folder
+        go too."""
         if self.folder is None or self.published:
             return
         charge = self.charge()

@@ -71,7 +71,7 @@ def _int64(text: str) -> int:
 
 
 def within_floats(text: str) -> int:
-    """A whole number that a float can hold: edges that a run found are written as whole numbers
+    """A whole number that a float can hold. Edges that a run found are written as whole numbers
     where they are, and may be beyond 2^63."""
     number = int(text) if len(text) <= 310 else 1 << 1024
     if abs(number) > sys.float_info.max:

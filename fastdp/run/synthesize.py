@@ -98,9 +98,10 @@ def synthesize(
     schema : Schema, LinkedSchema, path or built-in name
         What the columns' codes mean; public.
     domain : "private", optional
-        Without a schema: columns and types are those of the source, which are then public, and their values,
-        bounds and edges are found in the run, within its budget (docs/guide/domains.md). With a schema: only
-        columns that it marks `domain = "private"` are found, with or without this argument.
+        Without a schema: columns and types are those of the source, which are then public. Their
+        values, bounds and edges are found in the run, within its budget (docs/guide/domains.md).
+        With a schema: only columns that it marks `domain = "private"` are found, with or without
+        this argument.
     user : str, optional
         With `domain` and no schema: the column that says whose row it is.
     values : mapping, optional
@@ -113,8 +114,8 @@ def synthesize(
     public, previous : source, or Table read with public=True; Run or folder, optional
         Public data, or the last release of a series, as a start; tested privately.
     ledger, dataset : Ledger, path or URL; str, optional
-        The budget that is charged, and the data set's name in it; without a ledger the statement says that
-        other runs are not counted.
+        The budget that is charged, and the data set's name in it. Without a ledger the statement
+        says that other runs are not counted.
     series, period, late : str, str, bool, optional
         A series of the ledger, and the period of it to release, such as "2026-03". Only rows of that period
         are read. Epsilon and delta are the series' share for one period, unless they are given. `late`: a
@@ -134,12 +135,12 @@ def synthesize(
     cancel : callable or threading.Event, optional
         Stops the run when set, or when the call returns true; `Cancelled` is raised then.
     out : path, optional
-        The run folder, which appears whole or not at all. Without it rows are made when asked for. An
-        address such as s3://bucket/released/1: the run is made in the folder `1` here, then published
-        there (`fastdp.publish`); with `resume` an upload is repeated at no charge.
+        The run folder, which appears whole or not at all. Without it rows are made when asked for.
+        An address such as s3://bucket/released/1: the run is made in the folder `1` here, then
+        published there (`fastdp.publish`). With `resume` an upload is repeated at no charge.
     private_dir : path, optional
-        The folder for what is not for release, in place of DIR.private next to `out`: new, empty,
-        or this run's own from before. A resumed run needs it again.
+        The folder for what is not for release, in place of DIR.private next to `out`. It is new,
+        empty, or this run's own from before. A resumed run needs it again.
     resume : bool
         Resume an interrupted run in `out`, with the noise it drew.
     report : bool
@@ -148,8 +149,8 @@ def synthesize(
         Rows of one user that count fully, in place of the recipe's. Linked tables: of one parent, or a
         mapping by child table.
     max_cells : int, optional
-        Limit on the cells of the model, in place of the recipe's; a run that could need more is refused
-        before anything is charged.
+        Limit on the cells of the model, in place of the recipe's. A run that could need more is
+        refused before anything is charged.
     engine : "local", "spark" or "sql", optional
         What counts: threads over one table, Spark's executors, or the database of `fastdp.sql`, which then
         sends sums and no rows (docs/guide/databases.md).
@@ -158,9 +159,9 @@ def synthesize(
     partitions : int, optional
         Number of partitions of engine "spark" (1 to 32768; None: two per task that Spark runs at once).
     numbers : sequence of str, or mapping, optional
-        Numbers to measure beside the rows, such as "sum(amount) by month" or "share of users where rows > 1",
-        in place of the recipe's; `run.numbers` has them with intervals. A mapping has `list`, `share` (of
-        mu^2), `max` (per user) and `signed` (docs/reference/numbers.md).
+        Numbers to measure beside the rows, such as "sum(amount) by month" or "share of users where
+        rows > 1", in place of the recipe's. `run.numbers` has them with intervals. A mapping has
+        `list`, `share` (of mu^2), `max` (per user) and `signed` (docs/reference/numbers.md).
     ignore_empty_columns : bool
         Do not stop where the noisy 1-ways say that a column is almost all null or outside its domain.
     diagnose : bool
