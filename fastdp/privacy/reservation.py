@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -12,16 +12,23 @@ from .accountant import Event
 from .budget import Totals
 from .ledger_entries import run_entry
 from .ledger_runs import part_budget
+from .ledger_store import FileStore, MemoryStore
 
-if TYPE_CHECKING:
-    from .ledger import Ledger
+
+class OwnLedger(Protocol):
+    """What a reservation needs of the ledger (`ledger.Ledger`) that made it."""
+
+    counts_other_runs: bool
+    _store: FileStore | MemoryStore
+
+    def release(self, run: str, published: Sequence[str] = ()) -> None: ...
 
 
 class Reservation:
     """A run's place in the ledger. All methods are transactions of their own, on disk when they
     return."""
 
-    def __init__(self, ledger: Ledger, run: str):
+    def __init__(self, ledger: OwnLedger, run: str):
         self.ledger = ledger
         self.run = run
 
