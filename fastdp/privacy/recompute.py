@@ -29,6 +29,7 @@ LAWS: dict[tuple[str, str], type] = {
     ("select", "exponential"): BoundedRange,
     ("distances", "gaussian"): Gaussian,
     ("guesses", "gaussian"): Gaussian,
+    ("contrasts", "gaussian"): Gaussian,
     ("filtered", "gaussian"): Gaussian,
     ("user_vector", "gaussian"): Gaussian,
     ("grid", "gaussian"): Gaussian,
@@ -36,6 +37,8 @@ LAWS: dict[tuple[str, str], type] = {
     ("schema", "none"): Gaussian,
 }
 """What a run releases, and the kind of event it is charged as."""
+VECTORS = ("distances", "guesses", "contrasts")
+"""Vectors of which one user changes every entry by at most the clip."""
 
 
 def problems(statement: Mapping) -> list[str]:
@@ -163,7 +166,7 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
             yield "its sensitivity does not follow from its encoding"
             return
     norm2 = Fraction(1)
-    if kind in ("distances", "guesses"):
+    if kind in VECTORS:
         norm2 = Fraction(release["count"])
         if "weights" in release:
             weights = release["weights"]
@@ -182,7 +185,7 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
         squared = release["cap"] if kind == "user_histogram" else release["sensitivity"] ** 2
         if kind == "user_vector":
             squared = release["norm2"]
-        if kind in ("distances", "guesses"):
+        if kind in VECTORS:
             squared = norm2 * clip**2
         # sigma is the smallest over the rows; a row's scalar is at most 1, so its noise is at least
         # this

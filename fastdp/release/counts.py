@@ -66,6 +66,20 @@ def gaps(
     return out
 
 
+def contrasts(
+    engine: Counter, pairs: Sequence[Clique], domain: Domain, clip: int | None, codes: Codes
+) -> np.ndarray:
+    """Of each pair, rows with equal signs less rows with opposite ones. `codes`: by
+    `distances.signed_codes`, 1 is the sign 0."""
+    out = np.empty(len(pairs), np.int64)
+    for start, stop in batches([domain.cells(p) for p in pairs]):
+        counts = marginals(engine, list(dict.fromkeys(pairs[start:stop])), domain, clip, codes)
+        for i in range(start, stop):
+            one, two = (np.arange(size) - 1 for size in domain.shape(pairs[i]))
+            out[i] = one @ counts[pairs[i]] @ two
+    return out
+
+
 def counts_sparsely(engine: Counter) -> bool:
     """Whether the engine counts a marginal by its cells that are not empty."""
     return getattr(engine, "counts_sparsely", False)

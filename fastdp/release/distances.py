@@ -1,6 +1,6 @@
 """The public side of vectors of which one user changes every entry by at most the clip. They are
-distances of marginals from a model (docs/explain/distances.md) and rows that can be guessed
-(docs/explain/wide-pairs.md)."""
+distances of marginals from a model (docs/explain/distances.md), rows that can be guessed
+(docs/explain/wide-pairs.md), and contrasts of pairs (docs/explain/contrasts.md)."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from msgspec import Struct
 
-from ..domain import Clique, Domain
+from ..domain import Clique, Columns, Domain
 from ..errors import UsageError
 from ..measurement import SCALE
 from ..privacy import scale
@@ -21,7 +21,8 @@ MOST_WEIGHT = 1 << 8
 
 
 class Distances(Struct, frozen=True, eq=False):
-    """Noisy distances (or numbers of rows), float64, in rows, and the standard error of each."""
+    """Noisy distances (or numbers of rows, or contrasts), float64, in rows, and the standard error
+    of each."""
 
     cliques: tuple[Clique, ...]
     values: np.ndarray
@@ -109,6 +110,36 @@ def plan_guesses(
     plan = _planned("guesses", clip, pairs, [1] * len(pairs), mu, [])
     plan.question["skip"] = {name: int(code) for name, code in sorted(skip.items())}
     return plan
+
+
+def plan_contrasts(
+    domain: Domain, clip: int, pairs: Sequence[Clique], mu: float, label: str
+) -> DistancePlan:
+    """Noise of a vector of contrasts of pairs, over signed codes (`signed_codes`).
+
+    A row with weight w adds -w, 0 or w to each contrast. One user's weights add up to at most D =
+    clip * SCALE, so the user moves each contrast by at most D, up or down. The user may move all K
+    of them at once: L2 sensitivity D sqrt(K), sigma = D sqrt(K) / mu, rounded up. Proof:
+    docs/explain/contrasts.md."""
+    pairs = tuple(domain.check(p) for p in pairs)
+    if not pairs or any(len(p) != 2 for p in pairs):
+        raise UsageError(f"{label!r}: expected pairs of columns")
+    return _planned("contrasts", clip, pairs, [1] * len(pairs), mu, [])
+
+
+def signed_codes(domain: Domain, signs: Columns, label: str) -> dict[str, np.ndarray]:
+    """The recoding by which contrasts are counted: code -> 0, 1 or 2, for the signs -1, 0 and 1.
+    UsageError for other signs: sensitivity rests on none being larger than 1."""
+    codes = {}
+    for name, sign in signs.items():
+        domain.check((name,))
+        sign = np.asarray(sign)
+        if sign.shape != (domain[name],) or not np.isin(sign, (-1, 0, 1)).all():
+            raise UsageError(
+                f"{label!r}: expected -1, 0 or 1 for each of the {domain[name]} codes of {name!r}"
+            )
+        codes[name] = sign.astype(np.int64) + 1
+    return codes
 
 
 def _planned(

@@ -29,7 +29,14 @@ from ..privacy.accountant import Event, Gaussian
 from ..schema import Schema
 from ..userkeys import Groups, RowsPerUser, UserKey, View
 from . import counts
-from .distances import DistancePlan, Distances, plan_distances, plan_guesses
+from .distances import (
+    DistancePlan,
+    Distances,
+    plan_contrasts,
+    plan_distances,
+    plan_guesses,
+    signed_codes,
+)
 from .filtered_marginals import DENSE_CELLS, MOST_CELLS, Filtered, plan_filtered
 from .noiseplan import plan_histogram, plan_marginal, recoded, require_int64
 from .selection import EstimateGrids, plan_selection
@@ -409,6 +416,28 @@ class Session:
             cells_of = partial(counts.cells, self.__engine, domain=domain, clip=clip, codes=codes)
             return counts.private(
                 lambda: counts.guessed(domain, plan.cliques, skip or {}, cells_of)
+            )
+
+        return self.__vector(plan, plan.question | recoding, rows, label)
+
+    def contrasts(
+        self, pairs: Sequence[Clique], signs: Mapping[str, np.ndarray], *, mu: float, label: str
+    ) -> Distances:
+        """Of each pair of columns, the noisy number of rows whose codes have equal signs less those
+        with opposite signs. It is one Gaussian vector, one step of the ledger, and mu-GDP.
+
+        Unit and neighbours as in `measure`. `signs` (public): -1, 0 or 1 for each code of every
+        column that is named. One user changes each contrast by at most the clip, so K of them by
+        clip * sqrt(K) in L2: sigma = clip * sqrt(K) / mu. Proof: docs/explain/contrasts.md."""
+        needed = {name: signs[name] for pair in pairs for name in pair}
+        recode = signed_codes(self.domain, needed, label)
+        codes, domain, recoding = self.__recoded(recode)
+        plan = plan_contrasts(domain, self.clip, pairs, mu, label)
+
+        def rows() -> np.ndarray:
+            clip = self.__counted_clip
+            return counts.private(
+                lambda: counts.contrasts(self.__engine, plan.cliques, domain, clip, codes)
             )
 
         return self.__vector(plan, plan.question | recoding, rows, label)

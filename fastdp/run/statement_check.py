@@ -19,7 +19,7 @@ from ..privacy.accountant import event_from_dict
 from ..privacy.budget import Budget, mu2
 from ..privacy.clip import DOMAIN_KINDS
 from ..privacy.ledger import LOCAL
-from ..privacy.recompute import CLOSE, MORE
+from ..privacy.recompute import CLOSE, MORE, VECTORS
 from ..release.domainsteps import schema_bytes
 from ..release.keyselect import MOST_KEYS
 from ..schema import Schema
@@ -189,7 +189,7 @@ def _fact_problems(statement: Mapping) -> Iterator[str]:
                     f"part {i}: a release must have a label and a list of attributes, all of them"
                     " texts"
                 )
-            if release["kind"] in ("select", "distances", "guesses") and release["attributes"]:
+            if release["kind"] in ("select", *VECTORS) and release["attributes"]:
                 yield f"{release['label']!r}: a release of this kind has no attributes"
             if release["kind"] == "schema" and release["sensitivity"] != 0:
                 yield (

@@ -1,6 +1,6 @@
-"""Releases of many numbers at once, distances of marginals from a model and from public starts and
-numbers of guessed rows: one user moves them by no more than the noise covers, and planted bugs are
-caught."""
+"""Releases of many numbers at once: distances of marginals from a model and from public starts,
+numbers of guessed rows, and contrasts of pairs. One user moves them by no more than the noise covers,
+and planted bugs are caught."""
 
 import math
 from itertools import combinations, permutations
@@ -22,7 +22,7 @@ from tests.tiers import slow_cases
 
 from . import checks
 from .checks import asked, fails, small_table as small
-from .world import CLIP, DELTA, EPSILON, SIZES, Swap, open_session
+from .world import CLIP, DELTA, EPSILON, SCHEMA, SIZES, Swap, open_session
 
 CLIQUES = [c for k in (1, 2, 3) for c in combinations(SIZES, k)]
 WEIGHTS = [1.0, 0.25, 3.0, 1.0, 0.5, 1.0, 2.0]
@@ -49,6 +49,14 @@ def weighted(session):
 def guess(session):
     """A run that spends all its mu on one release of guesses."""
     return [session.guesses(PAIRS, mu=session.mu, label="guesses")]
+
+
+SIGNS = {"a": np.array([-1, 0, 1]), "b": np.array([1, 1, -1, 1]), "c": np.array([-1, 1])}
+
+
+def contrast(session):
+    """A run that spends all its mu on one release of contrasts."""
+    return [session.contrasts(UNORDERED, SIGNS, mu=session.mu, label="contrasts")]
 
 
 def both(session, share=0.5):
@@ -80,10 +88,10 @@ def both(session, share=0.5):
     return answers
 
 
-ASKS = [look, weighted, guess, both]
+ASKS = [look, weighted, guess, contrast, both]
 
 
-@pytest.mark.parametrize("ask", [*slow_cases(look, weighted, guess), both])
+@pytest.mark.parametrize("ask", [*slow_cases(look, weighted, guess), contrast, both])
 def test_one_user_is_covered_and_the_bound_is_met(ask):
     with asked(ask):
         checks.neighbours(200 if ask is guess else 100, seed=2)
@@ -118,7 +126,7 @@ def test_the_noise_is_that_of_the_law():
 # Planted bugs
 
 
-@pytest.mark.parametrize("ask", [*slow_cases(look, weighted, guess), both])
+@pytest.mark.parametrize("ask", [*slow_cases(look, weighted, guess), contrast, both])
 def test_the_square_root_of_k_is_missing(ask):
     def planted(weights):
         return np.ones(len(weights), np.int64), np.ones(len(weights), np.int64)
@@ -137,6 +145,41 @@ def test_noise_for_half_the_clip():
 
     with patch.object(gateway, "plan_distances", planted), asked(look):
         assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)
+
+
+def test_signs_larger_than_one():
+    """The planted bug: a sign of 2 passes the check, and is counted as 2."""
+
+    def planted(domain, signs, label):
+        return {name: np.asarray(sign, np.int64) + 1 for name, sign in signs.items()}
+
+    def doubled(session):
+        signs = SIGNS | {"a": np.array([2, 0, 2])}
+        return [session.contrasts(UNORDERED, signs, mu=session.mu, label="contrasts")]
+
+    with pytest.raises(UsageError, match="expected -1, 0 or 1"):
+        doubled(open_session(Swap(small())))
+    with patch.object(gateway, "signed_codes", planted), asked(doubled):
+        assert "more than the noise covers" in fails(checks.neighbours, 200, seed=1)
+
+
+def test_contrasts_are_those_of_the_twin():
+    """Rows of equal signs less rows of opposite ones, by hand from the marginals."""
+    engine, domain = Swap(small(300)), SCHEMA.modelled
+    codes = distances.signed_codes(domain, SIGNS, "contrasts")
+    made = counts.contrasts(engine, UNORDERED, domain.recoded(codes), CLIP, codes)
+    want = []
+    for a, b in UNORDERED:
+        table = engine.marginals([(a, b)], CLIP)[a, b]
+        cells = np.ndindex(*table.shape)
+        want.append(sum(int(table[i, j]) * int(SIGNS[a][i]) * int(SIGNS[b][j]) for i, j in cells))
+    assert made.tolist() == want
+
+
+@pytest.mark.parametrize("pairs", [[], [("a",)], [("a", "b", "c")]])
+def test_contrasts_of_anything_but_pairs_are_refused(pairs):
+    with pytest.raises(UsageError, match="pairs of columns"):
+        open_session(Swap(small())).contrasts(pairs, SIGNS, mu=0.1, label="x")
 
 
 def test_estimates_that_are_not_public():
@@ -204,10 +247,14 @@ def test_what_is_not_public_or_not_whole_is_refused():
 # The statement
 
 
-@pytest.mark.parametrize("weights", [None, WEIGHTS])
+@pytest.mark.parametrize("weights", [None, WEIGHTS, contrast])
 def test_the_statement_is_checked(weights):
     session = open_session(Swap(small()))
-    look(session, weights)
+    if weights is contrast:
+        weights = None
+        contrast(session)
+    else:
+        look(session, weights)
     (line,) = session.releases
 
     def problems(**changes):
@@ -216,6 +263,6 @@ def test_the_statement_is_checked(weights):
     assert problems() == []
     assert problems(sigma=line["sigma"] * 0.99)
     assert problems(sensitivity=float(CLIP))
-    assert problems(count=3)
+    assert problems(count=2)
     if weights is not None:
         assert problems(weights=[1] * 7) and problems(weights=[0] * 7)

@@ -26,7 +26,7 @@ from fastdp.tables import bound, idvalues
 
 from . import checks
 from .checks import asked, fails, first_without_noise, small_table
-from .test_distances import guess, look
+from .test_distances import contrast, guess, look
 from .world import CLIP, DELTA, EPSILON, SCHEMA, Swap, ask_everything, open_session
 
 
@@ -215,6 +215,7 @@ PLANS = {
     "users": lambda: noiseplan.plan_users(3, 0.3, None),
     "pure": lambda: noiseplan.plan_users(3, None, 0.3),
     "guesses": lambda: distances.plan_guesses(SCHEMA.domain, CLIP, [("a", "b")], {}, 0.3, "g"),
+    "contrasts": lambda: distances.plan_contrasts(SCHEMA.domain, CLIP, [("a", "b")], 0.3, "c"),
     "filtered": lambda: filtered_marginals.plan_filtered(
         SCHEMA.domain, CLIP, ("a", "b"), 0.3, 1.0, 100, "f"
     ),
@@ -244,6 +245,7 @@ ASKED = {
     "plan_filtered": lambda session: session.filtered(("a", "b"), mu=0.1, lifted=1.0, label="f"),
     "plan_distances": look,
     "plan_guesses": guess,
+    "plan_contrasts": contrast,
 }
 
 

@@ -91,6 +91,17 @@ class RowsSession:
             values=self.noisy(np.array(exact), sigma), sigma=np.full(len(pairs), sigma)
         )
 
+    def contrasts(self, pairs, signs, *, mu, label):
+        self.charge(label, mu)
+        sigma = self.clip * math.sqrt(len(pairs)) / mu
+        exact = [
+            signs[a] @ self.marginal((a, b)).reshape(self.domain.shape((a, b))) @ signs[b]
+            for a, b in pairs
+        ]
+        return SimpleNamespace(
+            values=self.noisy(np.array(exact, float), sigma), sigma=np.full(len(pairs), sigma)
+        )
+
     def filtered(self, clique, *, mu, lifted, label):
         self.charge(label, mu)
         sigma = self.clip / mu
