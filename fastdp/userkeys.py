@@ -478,7 +478,7 @@ class RowGroups(View):
         return self._with_group(dict(domain))
 
 
-FACTS = ("constant", "first", "last", "active", "distinct", "sum", "mean")
+FACTS = ("constant", "first", "last", "active", "distinct", "sum", "mean", "value")
 """The kinds of facts that `UserFacts` can hold."""
 MOST_VALUE = 1 << 31
 """The largest number that a code counts as in a sum: 2^31 rows of it fit in 64 bits."""
@@ -493,9 +493,10 @@ class UserFacts(View):
     user's least and largest code; `numbers` is (parts,), the codes being divided into so many equal
     periods. active: how many periods it has rows in. distinct: how many codes it has. sum, mean:
     the sum over its rows of numbers[code], a whole number for each code; mean is the sum divided by
-    the rows, rounded down. The last four are binned: bin b holds edges[b - 1] <= x < edges[b]. All
-    of it is a function of one user's rows (and id value), so adding a user adds one row to the
-    table and changes no other."""
+    the rows, rounded down. value: what `column`, a text in the language of numbers, says of the
+    codes of the user's rows (`numbers.user_features`). The last five are binned: bin b holds
+    edges[b - 1] <= x < edges[b]. All of it is a function of one user's rows (and id value), so
+    adding a user adds one row to the table and changes no other."""
 
     facts: tuple[tuple[str, str, str, tuple[int, ...], tuple[int, ...]], ...] = ()
 
@@ -530,6 +531,9 @@ class UserFacts(View):
     def domain(self, domain: Domain) -> Domain:
         sizes = {}
         for name, kind, column, numbers, edges in self.facts:
+            if kind == "value":
+                sizes[name] = len(edges) + 1
+                continue
             size = domain[domain.check((column,))[0]]
             if kind in ("sum", "mean") and len(numbers) != size:
                 raise UsageError(f"fact {name!r}: expected one number for each of {size} codes")

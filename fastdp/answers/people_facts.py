@@ -22,6 +22,7 @@ from ..errors import UsageError
 from ..measurement import Measurement
 from ..model.graphical_model import Model
 from ..model.marginals import marginals as model_marginals
+from ..numbers.user_features import Feature
 from ..privacy.clip import choice_bound, size_edges
 from ..schema import Schema
 from ..schema.columns import Column
@@ -39,6 +40,8 @@ BY_ROWS = "users by RowsPerUser"
 PAIRS = "people"
 """The released table of pairs of facts, by the model."""
 EXACT = ("constant", "first", "last")
+FEATURES = ("truth", "value")
+"""Conditions and values that the owner named (`[user.features]`)."""
 
 
 class Fact(Struct, frozen=True):
@@ -58,10 +61,14 @@ class Fact(Struct, frozen=True):
         """The name in questions."""
         if self.kind == ROWS:
             return ROWS
+        if self.kind in FEATURES:
+            return self.name
         return self.column if self.kind == "constant" else f"{self.kind}({self.column})"
 
     @property
     def size(self) -> int:
+        if self.kind in FEATURES:
+            return len(self.edges)  # with the bin of users without a value
         return max(self.codes) + 1 if self.kind in EXACT else len(self.edges) - 1
 
 
@@ -195,6 +202,14 @@ def _numeric(name: str, edges: Sequence[float], whole: bool) -> Column:
 
 def _column(fact: Fact, schema: Schema) -> tuple[Column, np.ndarray]:
     """The column of a fact in questions, and the fact's code of each of its codes."""
+    if fact.kind in FEATURES:
+        about: dict[str, Any] = {"kind": "numeric", "dtype": "float64", "overflow": "drop"}
+        about |= {"edges": list(fact.edges), "null": "code"}
+        if fact.kind == "truth":
+            about = {"kind": "categorical", "dtype": "bool", "values": [False, True]}
+            about |= {"null": "drop", "overflow": "drop"}
+        made = Schema.from_dict({"columns": {fact.asked: about}})
+        return made.columns[fact.asked], np.arange(fact.size)
     if fact.kind not in EXACT:
         whole = fact.kind in ("active", "distinct")
         return _numeric(fact.asked, fact.edges, whole), np.arange(fact.size)
@@ -250,17 +265,20 @@ def described_facts(
     bound: int,
     amounts: Mapping[str, np.ndarray],
     merged: Mapping[str, np.ndarray],
+    features: Sequence[Feature] = (),
 ) -> list[dict[str, Any]]:
     """The facts of `userkeys.UserFacts` for the statement: `rows` names the column of the number of
     rows and the lower edges of its bins; `amounts` are the numbers that codes count as; `merged`:
-    code to merged code."""
+    code to merged code; `features`: those among the facts."""
     name, lower = rows
     out: list[dict[str, Any]] = [
         {"name": name, "kind": ROWS, "edges": [*map(int, lower), max(lower[-1], bound) + 1]}
     ]
     for fact, kind, column, numbers, edges in facts:
         about: dict[str, Any] = {"name": fact, "kind": kind, "column": column}
-        if kind == "constant":
+        if kind == "value":
+            about |= _described_feature(next(one for one in features if one.name == fact))
+        elif kind == "constant":
             about["codes"] = list(range(sizes[column]))
         elif kind in ("first", "last"):
             about["codes"] = [c * numbers[0] // sizes[column] for c in range(sizes[column])]
@@ -276,3 +294,13 @@ def described_facts(
         if about["name"] in merged:
             about["merged"] = merged[about["name"]].tolist()
     return out
+
+
+def _described_feature(feature: Feature) -> dict[str, Any]:
+    """Kind and edges of a feature; the outer edges are where answers take its ends to lie."""
+    if feature.number.kind == "truth":
+        return {"kind": "truth", "edges": [0, 1]}
+    edges = feature.edges[:-1]
+    far = 2 * max(1, *map(abs, edges))
+    ends = (-far if feature.number.signed else 0, *edges, far)
+    return {"kind": "value", "edges": [e * float(feature.number.unit) for e in sorted(set(ends))]}

@@ -55,6 +55,11 @@ class SqlEngine(Engine):
                 "engine='sql' does not count numbers=: leave them out, or use engine='local' on the"
                 " same query. Nothing was charged"
             )
+        if schema.user_features:
+            raise UsageError(
+                "engine='sql' does not count features of users: leave out 'features' in the schema's "
+                "[user], or use engine='local' on the same query. Nothing was charged"
+            )
         database, query = _database(source), source.given.query
         try:
             coded(database, query, schema.stand_in())

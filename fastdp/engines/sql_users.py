@@ -355,6 +355,8 @@ def _fact(
     lookup: str,
 ) -> str:
     """A select (u, f): one fact of each user, as `users.user_facts` says."""
+    if kind == "value":
+        raise UsageError("engine='sql' does not count features of users; use engine='local'")
     d, alias, size = rows.dialect, rows.alias[column], rows.schema.domain[column]
     whole = d.whole
     if kind == "constant":

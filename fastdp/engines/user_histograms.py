@@ -170,7 +170,7 @@ def _facts(table: Table, view: userkeys.UserFacts, threads: int) -> Table:
     else:
         made = facts_of(
             view,
-            dict(table.domain),
+            table.schema,
             start,
             lambda name: _grouped(table, _cells(table, (name,), threads))[1],
             lambda name: _modes(table, name, threads)[there],

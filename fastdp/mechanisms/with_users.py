@@ -14,6 +14,7 @@ from ..answers.people_facts import PAIRS, described_facts, pairs_of_users
 from ..answers.values import numbers_of
 from ..errors import UsageError
 from ..measurement import Measurement
+from ..numbers.user_features import Feature, check_features, feature_of
 from ..privacy.clip import TV_PER_LOST_ROW, TV_PER_LOST_ROW_GROUPED, choice_bound, size_edges
 from ..release.gateway import Session
 from ..schema import Schema
@@ -140,6 +141,7 @@ def check_users(config: Config, schema: Schema) -> None:
         needs = 'a mechanism that makes rows first, with Gaussian noise and unit "user"'
         raise UsageError(f'ids.source = "users" needs {needs}; use "auto" with this {config.name}')
     likely = schema.stand_in()
+    check_features(likely)
     order = likely.order_columns
     for name in order:
         if name not in likely.modelled:
@@ -330,7 +332,14 @@ class _Users:
         """Columns of numbers in whose level users may differ: amounts, and the first of the order,
         since users come at some time."""
         schema, domain = self.job.schema, self.session.domain
-        return tuple(n for n in (*schema.user_amounts, *schema.order_columns[:1]) if n in domain)
+        sums = (one.sum_of for one in self._features())
+        names = dict.fromkeys([*schema.user_amounts, *sums, *schema.order_columns[:1]])
+        return tuple(n for n in names if n in domain)
+
+    def _features(self) -> list[Feature]:
+        """What the owner adds to the table about users."""
+        schema, bound = self.job.schema, choice_bound(self.job.schema)
+        return [feature_of(one, schema, bound) for one in schema.user_features]
 
     def _worth_facts(self) -> bool:
         """Whether facts about users are worth a release, by what is known of their number."""
@@ -343,11 +352,11 @@ class _Users:
         amounts = {n: numbers_of(schema.columns[n]).middle for n in schema.user_amounts}
         order = [n for n in schema.order_columns[:1] if n in domain]
         bound, name = choice_bound(schema), group_column(schema, of_users=True)
-        return user_facts(domain, decided, order, amounts, bound, name)
+        return user_facts(domain, decided, order, amounts, bound, name, self._features())
 
     def _with_choice(self, made: Dealer, rows: ModelRows, view: UserFacts) -> Dealer:
         """The dealer that chooses users of a pool by all that was released about users."""
-        sizes = dict(self.session.domain)
+        sizes = self.session.domain
         marginals = self._told(made, rows, view) if self.told else []
         gaps = None
         if self.order is not None:
@@ -360,7 +369,7 @@ class _Users:
         users = float(self.people.sizes.users.sum())
         count = min(OTHER_ROWS, OTHER_CODES // max(1, len(sizes)))
         others = rows.plain().some(count, self.job.seed + 1)
-        choice = Choice(view, marginals, sizes, POOL, users, gaps, agreed, others)
+        choice = Choice(view, marginals, self.session.schema, POOL, users, gaps, agreed, others)
         return replace(made, choice=choice)
 
     def _agreed(self) -> Agreements:
@@ -381,7 +390,7 @@ class _Users:
         order = np.argsort(owner, kind="stable")
         start = np.append(0, np.cumsum(np.bincount(owner)))
         in_order = {n: c[order] for n, c in codes.items()}
-        found = pool_facts(view, dict(self.session.domain), in_order, start)
+        found = pool_facts(view, self.session.schema, in_order, start)
         of_users = self.session.part(FACTS_SHARE, view)
         task = replace(
             self.job,
@@ -414,7 +423,8 @@ class _Users:
         amounts = {n: numbers_of(schema.columns[n]).middle for n in schema.user_amounts}
         rows, sizes = (view.name, view.edges), dict(self.session.domain)
         bound = choice_bound(schema)
-        return described_facts(view.facts, rows, sizes, bound, amounts, self.people_codes)
+        codes, features = self.people_codes, self._features()
+        return described_facts(view.facts, rows, sizes, bound, amounts, codes, features)
 
     def _ends(self, view: UserFacts) -> list[Marginal]:
         """First and last periods by the release of users' order, where its bins are the periods."""

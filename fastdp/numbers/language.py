@@ -342,6 +342,17 @@ class _Parser:
         return Aggregate(name, argument, token.at)
 
 
+def parse_of_user(text: str) -> Node:
+    """A value of one user, or a condition on it; UsageError says what is wrong and where."""
+    if len(text) > MAX_LENGTH:
+        raise error(text, MAX_LENGTH, f"more than {MAX_LENGTH} characters; shorten it")
+    parser = _Parser(text.strip())
+    found = parser.condition()
+    if parser.next.kind != "end":
+        raise parser.fail("the end, an operator or a comparison")
+    return found
+
+
 def parse(text: str) -> Number:
     """The number that a text asks for; UsageError says what is wrong and where."""
     if not isinstance(text, str):

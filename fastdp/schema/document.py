@@ -14,6 +14,7 @@ from . import constraints, dtypes
 from .dialect import Dialect
 from .entry import kind_of
 from .fields import parse_field
+from .ordering import parse_features
 from .periods import Period
 from .toml_write import document, learnt_marks
 
@@ -41,6 +42,7 @@ class _User(msgspec.Struct, forbid_unknown_fields=True):
     dtype: str | None = None
     order: str | list[str] = []
     amounts: list[str] = []
+    features: Any = {}
 
 
 class _Document(msgspec.Struct, forbid_unknown_fields=True):
@@ -104,6 +106,7 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
         about = {"user": user.column, "max_rows_per_user": user.max_rows, "null_user": user.null}
         about |= {"user_dtype": dtype, "order": order}
         about |= {"user_amounts": tuple(user.amounts)}
+        about["user_features"] = parse_features(user.features)
     if made.unit is not None:
         about["period"] = Period.parse(made.unit)
     return about | {

@@ -30,6 +30,7 @@ from .derived import shifts_per_day
 from .dialect import Dialect
 from .document import FORMAT, Output
 from .fields import Field
+from .ordering import UserFeature
 from .pending import Pending
 from .periods import Period
 
@@ -44,7 +45,8 @@ class Schema:
     columns that they are encoded as (several for a derived field). `domain` gives their numbers of
     codes. `null_user` says what happens to a row whose user id is null: `drop` leaves it out, `own`
     makes it a separate user. `order` names the fields by which the rows of a user are in order,
-    most significant first; `user_amounts` names number columns whose sum per user matters.
+    most significant first; `user_amounts` names number columns whose sum per user matters, and
+    `user_features` are further values of a user by which synthetic users are chosen.
     `dialect` is the dialect of text files. `constraints` say which rows can
     occur (docs/guide/constraints.md); `modelled` is the domain without the columns that are
     computed from others when rows are written. `learnt` names the lines that a draft took from data
@@ -67,6 +69,7 @@ class Schema:
     order: tuple[str, ...] = ()
     exact: tuple[str, ...] = ()
     user_amounts: tuple[str, ...] = ()
+    user_features: tuple[UserFeature, ...] = ()
     period: Period | None = None
 
     def __post_init__(self) -> None:
@@ -92,6 +95,7 @@ class Schema:
                 )
         ordering.check(self.fields, self.user, self.order)
         ordering.check_amounts(self.fields, self.user, self.user_amounts)
+        ordering.check_features(self.fields, self.user, self.user_features)
         for extra in self.outputs.values():
             if extra.of not in self.columns or shifts_per_day(self.columns[extra.of].base) is None:
                 shifts = "(7 times a divisor of 24 codes: the equal shifts of a week)"
@@ -227,7 +231,7 @@ class Schema:
 
     def select(self, names: Iterable[str]) -> Schema:
         """The schema with only the fields of these code columns, in the schema's order, and with
-        the constraints that name no other columns."""
+        the constraints that name no other columns; with its features only if no field is left out."""
         owners = {
             getattr(self.columns[n], "of", None) or n for n in self.domain.check(tuple(names))
         }
@@ -238,14 +242,16 @@ class Schema:
         order = self.order if set(self.order) <= set(fields) else ()
         exact = tuple(name for name in self.exact if name in fields)
         amounts = tuple(name for name in self.user_amounts if name in fields)
+        features = self.user_features if len(fields) == len(self.fields) else ()
         changed: dict[str, Any] = {"fields": fields, "outputs": outputs, "exact": exact}
-        return replace(self, constraints=tuple(held), order=order, user_amounts=amounts, **changed)
+        changed |= {"user_amounts": amounts, "user_features": features}
+        return replace(self, constraints=tuple(held), order=order, **changed)
 
     def without_users(self) -> Schema:
         """The same columns for a table without user ids: nothing is said of users or of the order
         of their rows."""
         none: dict[str, Any] = {"user": None, "max_rows_per_user": None, "user_dtype": None}
-        return replace(self, **none, order=(), user_amounts=(), period=None)
+        return replace(self, **none, order=(), user_amounts=(), user_features=(), period=None)
 
     def with_constraints(self, constraints: Iterable[Constraint | Mapping[str, Any]]) -> Schema:
         """The same schema with these constraints in place of its own; a mapping has the keys of the
@@ -310,6 +316,8 @@ class Schema:
                 plain["user"]["order"] = self.order[0] if len(self.order) == 1 else list(self.order)
             if self.user_amounts:
                 plain["user"]["amounts"] = list(self.user_amounts)
+            if self.user_features:
+                plain["user"]["features"] = {f.name: f.to_plain() for f in self.user_features}
         if self.period is not None:
             plain["unit"] = self.period.to_plain()
         if self.learnt:

@@ -14,6 +14,7 @@ from itertools import combinations
 import numpy as np
 from msgspec import Struct, field
 
+from ..schema import Schema
 from ..userkeys import UserFacts
 from .people import Codes
 from .user_facts import agreement
@@ -74,18 +75,22 @@ class Agreements(Struct, frozen=True, eq=False):
 
 class Choice(Struct, frozen=True, eq=False):
     """`view` and `marginals`: the table about users, of whom there are `users`; `gaps` and `agreed`:
-    what else was released about them. `sizes`: codes of each column of rows; `times`: how many times
-    as many rows as needed the pool has. `others`: more rows of the same model, so that marginals of
-    rows are known better than by the pool alone."""
+    what else was released about them. `schema`: of the rows; `times`: how many times as many rows as
+    needed the pool has. `others`: more rows of the same model, so that marginals of rows are known
+    better than by the pool alone."""
 
     view: UserFacts
     marginals: Sequence[Marginal]
-    sizes: dict[str, int]
+    schema: Schema
     times: int
     users: float
     gaps: Gaps | None = None
     agreed: Agreements = field(default_factory=Agreements)
     others: Codes = field(default_factory=dict)
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        return self.schema.domain
 
     def __call__(
         self, codes: Codes, owner: np.ndarray, wanted: int, seed: int, threads: int = 1
@@ -166,7 +171,7 @@ class Choice(Struct, frozen=True, eq=False):
         """All that was released about users, as tables of the pool's users. Rows per user, in bins
         `like`, are the pool's own, which was drawn by all that is known of them."""
         size = np.diff(start)
-        facts = pool_facts(self.view, self.sizes, codes, start)
+        facts = pool_facts(self.view, self.schema, codes, start)
         tables: list[Table] = [Cells(m.cells(facts), m.users, m.error) for m in self.marginals]
         many = (size > 1).astype(float)
         repeated = self.users * float(many.mean())

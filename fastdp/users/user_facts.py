@@ -5,12 +5,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..numbers.user_features import feature_values
+from ..schema import Schema
 from ..userkeys import UserFacts
 
 
 def facts_of(
     view: UserFacts,
-    sizes: dict[str, int],
+    schema: Schema,
     start: np.ndarray,
     column: Callable[[str], np.ndarray],
     constant: Callable[[str], np.ndarray],
@@ -18,11 +20,15 @@ def facts_of(
     """Codes of the view's columns, one of each user. The rows of user u are start[u] to start[u + 1]
     - 1, at least one; column(name): the codes of a column in that order; constant(name): one code of
     each user. Sums are of whole numbers, so they are exact."""
+    sizes = schema.domain
     first, rows = start[:-1], np.diff(start)
     out = {view.name: np.searchsorted(view.edges, rows, "right") - 1}
     for name, kind, of, numbers, edges in view.facts:
         if kind == "constant":
             out[name] = constant(of)
+            continue
+        if kind == "value":
+            out[name] = np.searchsorted(edges, feature_values(of, schema, start, column), "right")
             continue
         codes = column(of).astype(np.int64)
         if kind in ("first", "last", "active"):

@@ -10,6 +10,8 @@ import numpy as np
 from msgspec import Struct
 
 from ..domain import Clique, Domain
+from ..numbers.user_features import Feature
+from ..schema import Schema
 from ..userkeys import MOST_VALUE, UserFacts
 from .people import Codes
 from .rates import Roles
@@ -30,10 +32,11 @@ def user_facts(
     amounts: Mapping[str, np.ndarray],
     bound: int,
     name: str,
+    features: Sequence[Feature] = (),
 ) -> UserFacts:
     """The facts of a run. `amounts`: the number that each code of a column counts as, for columns
     that the owner calls amounts; `bound`: the public bound of rows per user; `name`: the column of
-    the number of rows."""
+    the number of rows; `features`: what else the owner says of users."""
     facts: list[tuple[str, str, str, tuple, tuple]] = []
 
     def add(kind: str, column: str, numbers: Sequence = (), edges: Sequence = ()) -> None:
@@ -48,6 +51,7 @@ def user_facts(
         whole = whole_numbers(numbers)
         largest = max(abs(x) for x in whole)
         add("sum", column, whole, octaves(whole, largest * bound))
+    facts += [(one.name, "value", one.number.text, (), one.edges) for one in features]
     for column in roles.constant[:MOST_CONSTANTS]:
         add("constant", column)
     free = [n for n in roles.repeated if n not in (*order, *amounts) and n in domain]
@@ -126,7 +130,7 @@ def combined(answers: Sequence[Marginal]) -> list[Marginal]:
 
 
 def pool_facts(
-    view: UserFacts, sizes: dict[str, int], codes: Codes, start: np.ndarray
+    view: UserFacts, schema: Schema, codes: Codes, start: np.ndarray
 ) -> dict[str, np.ndarray]:
     """The facts of synthetic users, whose rows lie one user after the other."""
-    return facts_of(view, sizes, start, codes.__getitem__, lambda name: codes[name][start[:-1]])
+    return facts_of(view, schema, start, codes.__getitem__, lambda name: codes[name][start[:-1]])

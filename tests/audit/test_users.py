@@ -48,6 +48,7 @@ FACTS = UserFacts(
         ("spent", "sum", "c", (1, 1 << 31), (2, 5, 1 << 31, 1 << 33)),
         ("each", "mean", "c", (1, 1 << 31), (2, 1 << 30)),
         ("usual", "constant", "a", (), ()),
+        ("feature", "value", "sum(c) - 2 * rows", (), (-3, 0, 2, 5)),
     ),
 )
 

@@ -19,7 +19,7 @@ from fastdp.codec.encode import type_problems
 from fastdp.domain import Domain
 from fastdp.engines import Counter
 from fastdp.engines.local import local
-from fastdp.errors import DataError, SchemaError
+from fastdp.errors import DataError, SchemaError, UsageError
 from fastdp.numbers import typed
 from fastdp.numbers.encoding import ClampedSums
 from fastdp.numbers.sums_plan import SumsPlan
@@ -330,6 +330,7 @@ def check_views(one: Case, engine: Counter) -> None:
         want = slow.marginal(sizes, made, clique, [1 << 20] * len(made[name]))
         same(f"{one.name}: table of users, {clique}", counted[clique], want)
     check_facts(one, engine)
+    check_features(one, engine)
     count = {who: len(rows) for who, rows in slow.by_user(one.owners, one.owners).items()}
     group = [max(g for g, edge in enumerate(edges) if edge <= count[who]) for who in one.owners]
     codes, recode = {**one.codes, name: np.array(group, np.int64)}, {"b": np.arange(300) // 40}
@@ -357,6 +358,27 @@ def facts_of_users() -> keys.UserFacts:
         ("usual", "constant", "c", (), ()),
     )
     return keys.UserFacts((1, 2, 4, 50), facts=facts)
+
+
+def check_features(one: Case, engine: Counter) -> None:
+    """Values of users in the language of numbers, from codes. A database refuses them."""
+    facts = (
+        ("spent", "value", "2 * sum(a) - distinct(c)", (), (-3, 0, 1, 4, 9, 30)),
+        ("ever", "value", "any(b >= 100 and a != 3)", (), (1,)),
+    )
+    view = keys.UserFacts((1, 2, 4, 50), facts=facts)
+    try:
+        counted = engine.marginals([("spent", "ever")], 1, view=view)[("spent", "ever")]
+    except UsageError as refused:
+        assert "engine='sql'" in str(refused)
+        return
+    want = np.zeros((7, 2), np.int64)
+    for rows in slow.by_user(one.owners, range(len(one.owners))).values():
+        a, b, c = ([int(one.codes[name][r]) for r in rows] for name in "abc")
+        spent = sum(edge <= 2 * sum(a) - len(set(c)) for edge in facts[0][4])
+        ever = any(y >= 100 and x != 3 for x, y in zip(a, b))
+        want[spent, int(ever)] += 1 << 20
+    same(f"{one.name}: features of users", counted, want)
 
 
 def check_facts(one: Case, engine: Counter) -> None:

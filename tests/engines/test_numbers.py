@@ -10,10 +10,11 @@ import pytest
 
 import fastdp
 from fastdp.codec.exact_numbers import exact_numbers, of_floats
-from fastdp.engines import asked_numbers, messages, partitioned, pieces, user_evaluation
+from fastdp.engines import asked_numbers, messages, partitioned, pieces
 from fastdp.engines.local import local
 from fastdp.engines.partitioned import NumberRequest, PartitionedCounter
 from fastdp.errors import DataError
+from fastdp.numbers import user_evaluation
 from fastdp.numbers.encoding import ClampedSums
 from fastdp.numbers.sums_plan import SumsPlan
 from fastdp.numbers.typed import check
@@ -238,7 +239,7 @@ def test_values_are_kept_for_the_next_encoding_of_the_same_number(monkeypatch):
     engine, evaluated = local(table, 2), []
     evaluate = asked_numbers.user_values
 
-    def watched(number, block):
+    def watched(number, block, by_user):
         evaluated.append(number.text)
         return evaluate(number, block)
 

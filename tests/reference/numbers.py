@@ -1,4 +1,4 @@
-"""The slow twin of `engines.user_evaluation`: one user after the other, Python numbers, no arrays.
+"""The slow twin of `numbers.user_evaluation`: one user after the other, Python numbers, no arrays.
 
 Rows are dictionaries from column to value: a Decimal (of dates and times: seconds), a text, or None.
 """

@@ -366,6 +366,23 @@ def check_answers_about_users(run, tmp_path, purchases):
     assert any(m["clique"] == ["first month"] for m in names)
 
 
+def check_features(run, purchases):
+    """Answers about the owner's features hold the truth within five standard errors, and synthetic
+    users are near it."""
+    found = []
+    for table in (purchases, run.data):
+        users = table.to_pandas().groupby("customer")
+        stays = users["month"].max() - users["month"].min()
+        found.append([(stays >= 2).mean(), (users["shop"].nunique() < 2).mean()])
+    asked = [
+        run.answer("share of users", where={"stays": (2, None)}),
+        run.answer("share of users", where={"picky": True}),
+    ]
+    for true, made, answer in zip(*found, (a.to_pylist()[0] for a in asked)):
+        assert abs(answer["estimate"] - true) < 5 * answer["error"] and answer["error"] < 0.03
+        assert abs(made - true) < 5 * answer["error"] + 0.05
+
+
 def test_users_are_chosen_by_facts_about_them(tmp_path):
     """The statement verifies and lists the facts; rows are as many as stated, one country per user;
     threads do not matter. Without amounts there are no sums."""
@@ -373,7 +390,13 @@ def test_users_are_chosen_by_facts_about_them(tmp_path):
     whole = {"kind": "integer", "dtype": "int64", "min": 0}
     edges = [0, 8, 16, 24, 32, 48, 64, 96, 128, 256, 4096]
     plain = {
-        "user": {"column": "customer", "order": "month", "amounts": ["amount"], "max_rows": 500},
+        "user": {
+            "column": "customer",
+            "order": "month",
+            "amounts": ["amount"],
+            "features": {"stays": "last(month) - first(month)", "picky": "distinct(shop) < 2"},
+            "max_rows": 500,
+        },
         "columns": {
             "country": {**whole, "max": 7, "user": "constant"},
             "shop": {**whole, "max": 23},
@@ -387,6 +410,7 @@ def test_users_are_chosen_by_facts_about_them(tmp_path):
     fastdp.verify(tmp_path / "run")
     users = run.privacy["mechanism"]["users"]
     assert {"first month", "last month", "active month", "sum amount"} <= set(users["facts"])
+    check_features(run, purchases)
     made = run.data.to_pandas()
     assert (made.groupby("customer")["country"].nunique(dropna=False) == 1).all()
     assert len(made) == users["rows"]
@@ -399,6 +423,41 @@ def test_users_are_chosen_by_facts_about_them(tmp_path):
     )
     facts = set(other.privacy["mechanism"]["users"]["facts"])
     assert "first month" in facts and not [name for name in facts if name.startswith("sum")]
+
+
+@pytest.mark.parametrize(
+    ("features", "text"),
+    [
+        ({"spent": "sum(amont)"}, "no column 'amont'.*Did you mean|no column 'amont'"),
+        ({"spent": "amount"}, "'amount' has a value in each row"),
+        ({"spent": "sum(amount) > 'a'"}, "cannot compare"),
+        ({"spent": "first(name)"}, "order of rows"),
+        ({"spent": "sum(amount) by name"}, "expected the end"),
+        ({"spent": "max(day)"}, "needs numbers|codes of it alone"),
+        ({"spent": {"of": "sum(amount)", "edges": [3, 1]}}, "ascending"),
+        ({"spent": 3}, "expected a text"),
+        ({"amount": "sum(amount)"}, "'amount' is a column"),
+        ({"a b": "rows"}, "letters, digits"),
+    ],
+)
+def test_features_that_do_not_fit_are_refused_before_the_charge(tmp_path, features, text):
+    columns = {
+        "name": {"kind": "categorical", "values": ["a", "b"], "dtype": "string"},
+        "amount": {"kind": "integer", "dtype": "int64", "min": 0, "max": 5},
+        "day": {"kind": "numeric", "dtype": "timestamp[us]", "edges": ["2020-01-01", "2021-01-01"]},
+    }
+    rows = pa.table({"id": [1], "name": ["a"], "amount": [1], "day": [None]})
+    with pytest.raises((SchemaError, UsageError), match=f"(?s)features.*({text})"):
+        plain = {"user": {"column": "id", "features": features}, "columns": columns}
+        fastdp.synthesize(
+            rows,
+            "auto",
+            epsilon=1.0,
+            delta=1e-6,
+            schema=fastdp.Schema.from_dict(plain),
+            ledger=tmp_path / "ledger",
+        )
+    assert not (tmp_path / "ledger").exists()
 
 
 def test_amounts_that_are_not_numbers_are_refused():

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from fastdp._core import choose as core
+from fastdp.schema import Schema
 from fastdp.userkeys import UserFacts
 from fastdp.users.user_choice import Agreements, Choice, Gaps, _drawn, _exact, _odds
 from fastdp.users.user_facts import agreement, distinct
@@ -15,7 +16,8 @@ from fastdp.users.user_table import Marginal, combined, octaves, pool_facts, who
 from fastdp.users.user_weights import Cells, Shares, raked, surplus
 from tests.reference import choosing
 
-SIZES = {"month": 6, "shop": 5}
+SCHEMA = Schema.from_domain({"month": 6, "shop": 5})
+SIZES = SCHEMA.domain
 VIEW = UserFacts(
     (1, 2, 4),
     "rows",
@@ -41,7 +43,7 @@ def pool(rng, users):
 def sorted_facts(codes, owner):
     order = np.argsort(owner, kind="stable")
     start = np.append(0, np.cumsum(np.bincount(owner)))
-    return pool_facts(VIEW, SIZES, {n: c[order] for n, c in codes.items()}, start)
+    return pool_facts(VIEW, SCHEMA, {n: c[order] for n, c in codes.items()}, start)
 
 
 def first_shares(codes, owner):
@@ -153,7 +155,7 @@ def test_planted_cohorts_come_out_of_a_pool_that_does_not_have_them(wanted):
     codes, owner = pool(rng, 5_000)
     shares = np.array([0.0, 0.15, 0.15, 0.15, 0.35, 0.2])
     marginal = Marginal(("first",), (np.arange(6),), 1_700 * shares, np.full(6, 3.0))
-    choice = Choice(VIEW, [marginal], SIZES, 3, 1_700.0)
+    choice = Choice(VIEW, [marginal], SCHEMA, 3, 1_700.0)
     before = 0.5 * np.abs(first_shares(codes, owner) - shares).sum()
     made, user = choice(codes, owner, wanted, 5)
     assert len(user) == wanted and (np.bincount(user) > 0).all()
@@ -183,7 +185,7 @@ def test_the_pool_is_left_alone_where_targets_are_noise():
     apart = {}
     for error in (0.03, 0.0005):
         first = Marginal(("first",), (np.arange(6),), 2_000 * noisy, np.full(6, 2_000 * error))
-        choice = Choice(VIEW, [first], SIZES, 3, 2_000.0)
+        choice = Choice(VIEW, [first], SCHEMA, 3, 2_000.0)
         made, user = choice(codes, owner, len(owner) // 3, 5)
         moved, asked = first_shares(made, user) - shares, noisy - shares
         apart[error] = moved @ asked / (asked @ asked)  # the part of the way that was gone
@@ -207,7 +209,7 @@ def test_gaps_are_those_of_rows_in_order_and_are_chosen_for():
 
     goal = np.array([0.6, 0.3, 0.1, 0.0])
     gaps = Gaps(("month",), goal, 0.001)
-    chosen = Choice(VIEW, [], SIZES, 3, 1_000.0, gaps)(codes, owner, 2_500, 1)
+    chosen = Choice(VIEW, [], SCHEMA, 3, 1_000.0, gaps)(codes, owner, 2_500, 1)
     assert np.abs(shares(*chosen) - goal).sum() < 0.5 * np.abs(shares(codes, owner) - goal).sum()
 
 
@@ -288,7 +290,7 @@ def test_agreement_is_that_of_the_slow_twin_and_is_chosen_for():
 
     aim = rate(codes, owner) + 0.1
     agreed = Agreements(("shop",), np.array([aim]), np.array([0.003]))
-    made = Choice(VIEW, [], SIZES, 3, 1_300.0, None, agreed)(codes, owner, len(owner) // 3, 1)
+    made = Choice(VIEW, [], SCHEMA, 3, 1_300.0, None, agreed)(codes, owner, len(owner) // 3, 1)
     assert abs(rate(*made) - aim) < 0.03
 
 

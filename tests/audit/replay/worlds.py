@@ -157,10 +157,12 @@ def order(rng: np.random.Generator) -> Scene:
 
 @world("table about users", pairs=4)
 def table_about_users(rng: np.random.Generator) -> Scene:
-    """Users are chosen by a released table of facts about them (`UserFacts`): it is asked for in
-    tables as small as these too."""
+    """Users are chosen by a released table of facts about them (`UserFacts`), some of them by the
+    owner: it is asked for in tables as small as these too."""
     order = str(rng.choice(["n", "t"]))
-    schema = hostile.schema(rng, amounts=["x"], order=order)
+    own = {"spent": "sum(x)", "ever": "any(g = 'a')", "kinds": "distinct(g) * rows"}
+    features = {name: own[name] for name in own if rng.random() < 0.5}
+    schema = hostile.schema(rng, amounts=["x"], order=order, features=features)
     inner = synthesize(schema, mechanism="cliquetree", epsilon=20.0)
 
     def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
@@ -580,6 +582,9 @@ def _fact(rng: np.random.Generator, column: str, size: int) -> tuple:
     if kind in ("sum", "mean"):
         numbers = tuple(int(x) for x in rng.integers(-5, 50, size))
         return "fact", kind, column, numbers, (-3, 1, 10, 40, 200)
+    if kind == "value":
+        text = str(rng.choice(["rows", f"distinct(`{column}`)", f"distinct(`{column}`) * rows"]))
+        return "fact", kind, text, (), (1, 2, 3)
     if kind in ("first", "last", "active"):
         return "fact", kind, column, (int(rng.integers(1, size + 1)),), (1, 2, 3)
     return "fact", kind, column, (), (1, 2, 3)

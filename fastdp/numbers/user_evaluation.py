@@ -8,14 +8,16 @@ false.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 from functools import cached_property
 
 import numpy as np
 
-from .._core import bound
-from ..numbers import number_types
-from ..numbers.number_nodes import (
+from ..schema.amounts import LARGEST, MISSING
+from ..schema.columns import Part
+from . import number_types
+from .number_nodes import (
     Aggregate,
     Arithmetic,
     Column,
@@ -28,11 +30,9 @@ from ..numbers.number_nodes import (
     Not,
     nodes,
 )
-from ..numbers.number_types import DAY, POINTS, Type, Types
-from ..numbers.typed import TypedNumber, is_constant
-from ..numbers.user_values import Block, UserValues
-from ..schema.amounts import LARGEST, MISSING
-from ..schema.columns import Part
+from .number_types import DAY, POINTS, Type, Types
+from .typed import TypedNumber, is_constant
+from .user_values import Block, UserValues
 
 _MOST = np.iinfo(np.int64).max
 _DIRECT_ROWS = 1 << 22
@@ -40,23 +40,40 @@ _DIRECT_ROWS = 1 << 22
 _HALF = 20
 """Bits of the lower part of a value, where a sum could overflow."""
 
+ByUser = Callable[[np.ndarray, int, np.ndarray | None], tuple[np.ndarray, np.ndarray]]
+"""Puts rows together by user: (user of each row, users, rows in the order to start from, or None) ->
+(rows of each user, row numbers by user, a user's in the order to start from)."""
 
-def user_values(number: TypedNumber, block: Block) -> UserValues:
+
+def sorted_by_user(
+    user: np.ndarray, users: int, rows: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """`ByUser` by sorting, which is quick where rows are by user already."""
+    order = np.argsort(user if rows is None else user[rows], kind="stable")
+    return np.bincount(user, minlength=users), order if rows is None else rows[order]
+
+
+def user_values(number: TypedNumber, block: Block, by_user: ByUser = sorted_by_user) -> UserValues:
     """The entries of all users of a block."""
     of_rows = number.of == "rows"
-    return _of_rows(number, block) if of_rows else _of_users(number, block)
+    return _of_rows(number, block, by_user) if of_rows else _of_users(number, block, by_user)
 
 
 class _Segments:
     """Rows put together by user and by a group: `order` are row numbers, segment i has those from
     start[i] on; user and group of each segment. Segments are in order of user, then group."""
 
-    def __init__(self, user: np.ndarray, users: int, group: np.ndarray | None, groups: int):
+    def __init__(
+        self,
+        user: np.ndarray,
+        users: int,
+        group: np.ndarray | None,
+        groups: int,
+        by_user: ByUser,
+    ):
         rows = len(user)
-        counts = bound.rows_per_user(np.ascontiguousarray(user, np.uint32), users)
         if group is None:
-            _, order = bound.group(np.ascontiguousarray(user, np.uint32), counts, None)
-            self.order = order.view(np.int64)
+            counts, self.order = by_user(user, users, None)
             present = np.flatnonzero(counts)
             ends = np.cumsum(counts[present].astype(np.int64))
             self.start = np.concatenate([[0], ends[:-1]]).astype(np.int64)[: len(present)]
@@ -64,9 +81,7 @@ class _Segments:
         else:
             width = np.uint16 if groups <= 1 << 16 else np.uint32
             by_group = np.argsort(group.astype(width), kind="stable")  # of 16 bits: a radix sort
-            owners = np.ascontiguousarray(user[by_group], np.uint32)
-            _, order = bound.group(owners, counts, by_group.astype(np.uint64))
-            self.order = order.view(np.int64)
+            _, self.order = by_user(user, users, by_group)
             owner, inside = user[self.order], group[self.order]
             new = np.ones(rows, bool)
             new[1:] = (owner[1:] != owner[:-1]) | (inside[1:] != inside[:-1])
@@ -338,13 +353,13 @@ def _entries(
     return UserValues(offsets, group[keep].astype(np.int32), value[keep], weight[keep])
 
 
-def _of_rows(number: TypedNumber, block: Block) -> UserValues:
+def _of_rows(number: TypedNumber, block: Block, by_user: ByUser) -> UserValues:
     asked = number.number
     where = None
     if asked.where is not None:
         whole = None
         if any(isinstance(node, Aggregate) for node in nodes(asked.where)):
-            whole = _Segments(block.user, block.users, None, 1)
+            whole = _Segments(block.user, block.users, None, 1, by_user)
         where = _Evaluation(number, block, whole).by_row(asked.where)
     if where is not None and asked.aggregate != "share":
         block = Block(
@@ -354,7 +369,7 @@ def _of_rows(number: TypedNumber, block: Block) -> UserValues:
             {name: column[where] for name, column in block.amounts.items()},
         )
     group = _group_codes(number, block, number.by) if number.by else None
-    segments = _Segments(block.user, block.users, group, number.groups)
+    segments = _Segments(block.user, block.users, group, number.groups, by_user)
     rows = segments.counts.astype(np.int64)
     if asked.aggregate == "count":
         value, weight = rows, rows
@@ -370,7 +385,7 @@ def _of_rows(number: TypedNumber, block: Block) -> UserValues:
     return _entries(block, segments.user, segments.group, value, weight, weight > 0)
 
 
-def _of_users(number: TypedNumber, block: Block) -> UserValues:
+def _of_users(number: TypedNumber, block: Block, by_user: ByUser) -> UserValues:
     asked = number.number
     types = Types(asked, number.schema, number.private)
     picks = dict(zip(asked.by, asked.pick, strict=True))
@@ -378,7 +393,7 @@ def _of_users(number: TypedNumber, block: Block) -> UserValues:
         name for name, pick in picks.items() if not pick and not is_constant(types, Column(name))
     )
     group = _group_codes(number, block, own) if own else None
-    segments = _Segments(block.user, block.users, group, number.groups)
+    segments = _Segments(block.user, block.users, group, number.groups, by_user)
     evaluation = _Evaluation(number, block, segments)
     cell = segments.group.astype(np.int64)
     times = 1
