@@ -51,8 +51,10 @@ test:
 
 # The tests alone. Tests of an extra that is not installed are skipped, and listed with the reason; `make test-all` installs
 # every extra. Spark has targets of its own: a process holds sessions of one kind. pytest rewrites no asserts, which takes each
-# process as long as a folder of tests; what fails is run again with the values in its asserts.
+# process as long as a folder of tests; what fails is run again with the values in its asserts. Bytecode is made once: both
+# processes would make all of it.
 unit: build $(VENV)/.has-test
+	$(BIN)/python -m compileall -q -j 2 fastdp tests tools bench
 	$(BIN)/python -m pytest -n 2 -rs --assert=plain -m "not slow" --ignore=tests/spark tests || \
 	  { $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -m "not slow" --ignore=tests/spark tests; exit 1; }
 

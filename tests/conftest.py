@@ -7,6 +7,7 @@ test's name begins. Processes that a test starts draw fresh bits, and so do test
 `make fuzz` sets FASTDP_FUZZ: fresh examples, fresh bits.
 """
 
+import gc
 import hashlib
 import os
 import secrets
@@ -64,6 +65,16 @@ def _token_bytes(
 ) -> bytes:
     bits = _bits[-1]
     return bits(size) if bits else fresh(size)
+
+
+def pytest_collection_finish() -> None:
+    """Modules and tests stay to the end: the garbage collector need not walk through them again."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_sessionfinish() -> None:
+    gc.unfreeze()
 
 
 def pytest_configure() -> None:

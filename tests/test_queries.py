@@ -35,7 +35,7 @@ def family(sizes: dict[str, int], share: float, rng) -> Grid:
     return grids[names]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.integers(1, 5), min_size=1, max_size=4),
     st.floats(0.2, 1.0),

@@ -59,7 +59,7 @@ def test_drawn_rows_have_the_means_of_their_bins():
     assert np.allclose(rows.mean(1), mean_rows(edges, 1000), rtol=5e-3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10**6), st.integers(1, 12))
 def test_the_least_squares_solution_with_signs_is_that_of_scipy(seed, n):
     from scipy.optimize import nnls
@@ -72,7 +72,7 @@ def test_the_least_squares_solution_with_signs_is_that_of_scipy(seed, n):
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=14, max_size=14), st.floats(1e-3, 1e5))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_hostile_histograms_give_a_distribution(values, sigma):
     edges = size_edges(150)
     found = RowsPosterior.of(edges, values, sigma, 150, limit=1 << 14)

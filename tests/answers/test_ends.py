@@ -65,7 +65,7 @@ def hostile(draw):
 
 
 @given(hostile(), st.sampled_from(QUESTIONS), st.sampled_from(["", "g"]), st.sampled_from(WHERE))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_every_interval_holds_its_estimate(facts, of, by, where):
     for population in (False, True):
         for line in answer(facts, of, by or (), where, population=population).to_pylist():
@@ -113,7 +113,7 @@ def apart(codes):
 
 
 @given(SHAPE, st.floats(0.1, 300), st.integers(2, 12))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_rows_without_a_number_share_no_group_with_numbers(rows, sigma, count):
     """The planted bug: without the schema they share the code of rare values."""
     one = Measurement(("x",), rows, sigma)

@@ -84,7 +84,7 @@ def joined(lists):
     return [item for one in lists for item in one]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     lines=st.lists(one_line, max_size=8),
     line=one_line,
@@ -167,7 +167,7 @@ def typed_rows(who):
     return st.lists(st.tuples(st.just(who), *(values for _, values in TYPED.values())), max_size=4)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     own=typed_rows("1"),
     others=st.lists(typed_rows("2") | typed_rows(None) | typed_rows("é"), max_size=3),
@@ -237,7 +237,7 @@ def test_no_time_stops_the_reading(tmp_path, zone):
             assert (both.codes[name][:10] == codes).all()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     wrong=st.lists(st.booleans(), max_size=12),
     long=st.lists(st.integers(0, 12), max_size=4),

@@ -71,7 +71,7 @@ def ask(session, encoding):
     return session.user_vector(SumsPlan(NUMBER, encoding), mu=session.mu, label="asked")
 
 
-def neighbours(encoding, pairs=60, seed=1):
+def neighbours(encoding, pairs=30, seed=1):
     """Data sets that differ in one user: (difference / noise)^2 is at most mu^2; some pair comes
     near to it."""
     rng = np.random.default_rng(seed)

@@ -170,7 +170,7 @@ numeric = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(numeric, st.integers(0, 2**64 - 1), st.integers(0, 10**9), st.sampled_from([None, 0, 2]))
 def test_drawn_numbers_stay_in_their_bin_and_bounds(column, seed, offset, digits):
     if digits is not None and column["dtype"].startswith("float"):
@@ -187,7 +187,7 @@ def test_drawn_numbers_stay_in_their_bin_and_bounds(column, seed, offset, digits
         assert all(v == round(v, digits) for v in values)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(numeric, st.integers(0, 2**64 - 1), st.integers(0, 2**40))
 def test_draws_agree_with_the_twin(column, key, row):
     bins, _ = bins_of(one(column).columns["x"])

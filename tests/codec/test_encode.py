@@ -66,7 +66,7 @@ columns = st.one_of(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(columns, st.lists(NUMBERS, max_size=60), st.integers(0, 5), st.data())
 def test_numbers_of_any_width_agree_with_the_twin(column, values, cut, data):
     schema = one(column)
@@ -156,7 +156,7 @@ TIME = {
 MOMENTS = st.datetimes(dt.datetime(1900, 1, 1), dt.datetime(2100, 1, 1))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.one_of(st.none(), MOMENTS), max_size=30), st.sampled_from(["s", "ms", "us", "ns"])
 )
@@ -296,7 +296,7 @@ ALL_KINDS = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.sampled_from(ALL_KINDS), ANYTHING)
 def test_no_value_raises(column, array):
     """A wrong type is a DataError; of a right one, any value at all gets a code within the

@@ -231,7 +231,7 @@ def edges_of(draw, dtype):
 
 
 @pytest.mark.parametrize("dtype", ENDS)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_values_are_read_and_written_exactly(dtype, data):
     """Codes are those of exact comparisons; a drawn value lies in its bin and is read back as its

@@ -28,7 +28,7 @@ def encoded(schema, array) -> list[int | None]:
     return [int(c) if k else None for c, k in zip(codes["x"], kept, strict=True)]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.integers(-160, 160),
     st.integers(0, 340),

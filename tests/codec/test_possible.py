@@ -79,7 +79,7 @@ numeric = st.builds(
 )
 
 
-@settings(max_examples=40, suppress_health_check=list(HealthCheck))
+@settings(max_examples=20, suppress_health_check=list(HealthCheck))
 @given(first=numeric, second=numeric, strict=st.booleans())
 def test_order_of_two_columns_in_bins(first, second, strict):
     schema = schema_of({"a": first, "b": second}, {"order": ["a", "b"], "strict": strict})
@@ -130,7 +130,7 @@ def test_times_in_order_by_their_parts():
         assert broken(schema, rows) == [0] and count_violations(schema, rows) == {0: 0}
 
 
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(data=st.data())
 def test_lists_and_expressions(data):
     texts = ["x", "y", "z"]
@@ -411,7 +411,7 @@ def ranges(general, detailed) -> Schema:
 RANGE = st.tuples(st.integers(-40, 40), st.integers(0, 60))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(RANGE, RANGE, st.integers(2, 12))
 def test_divide_compares_the_numbers_behind_the_codes(general, detailed, divide):
     """general = floor(detailed / divide), wherever the code book has that general value, whatever

@@ -103,7 +103,7 @@ almost = st.lists(
 texts = texts | almost.map("\n".join).map(str.encode)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     text=texts,
     count=st.integers(1, 4),
@@ -142,7 +142,7 @@ def records_of(text, count, options, block, limit):
     return rows, wrong
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     text=texts,
     count=st.integers(1, 3),
@@ -215,7 +215,7 @@ JSON += [
 ]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(
     pieces=st.lists(st.sampled_from(JSON).map(str.encode) | st.binary(max_size=2), max_size=14),
     limit=st.sampled_from([LIMIT, 9]),
@@ -236,7 +236,7 @@ objects = st.dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(rows=st.lists(objects, max_size=6), ascii_only=st.booleans(), data=st.data())
 def test_json_lines_that_a_writer_made_or_almost(rows, ascii_only, data):
     import json
@@ -261,7 +261,7 @@ WHOLE = [b"0", b"-0", b"007", b" 7", b"+7\t", b"-12", b"", b"x", b"1.0", b"1 2",
 numbers = st.sampled_from([*WHOLE, *(b"9" * digits for digits in (18, 19, 38, 39))])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     items=st.lists(
         numbers | st.none() | st.integers().map(lambda i: str(i).encode()), min_size=1, max_size=9
@@ -277,7 +277,7 @@ def test_whole_numbers(items):
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     text=texts, count=st.integers(1, 3), options=st.sampled_from(DIALECTS), newlines=st.booleans()
 )

@@ -181,8 +181,10 @@ Python."""
 FEWER = {
     "1_000_000": "20_000",
     "1000000": "20000",
-    "--rows 200000": "--rows 100000",
-    "taxi(60_000": "taxi(20_000",
+    "--rows 200000": "--rows 70000",
+    "taxi(60_000": "taxi(8_000",
+    "taxi(20_000": "taxi(8_000",
+    "purchases(3_000": "purchases(1_500",
     "partitions=32": "partitions=2",
     "partitions 32": "partitions 2",
 }

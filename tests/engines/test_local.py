@@ -24,7 +24,7 @@ def small(domain, cliques, limit=1 << 21):
     return [c for c in cliques if Domain(domain).cells(c) <= limit]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     tables(),
     st.sampled_from([None, 1, 2, 3, 1000]),
@@ -54,7 +54,7 @@ def test_marginals_equal_the_slow_twin(made, clip, chunk, budget, threads, data)
         assert np.array_equal(counts[clique], want)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(tables(), st.sampled_from([None, 2]), st.integers(1, 4))
 def test_sparse_equals_dense(made, clip, threads):
     table, domain, codes, ids = made

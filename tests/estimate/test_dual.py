@@ -66,7 +66,7 @@ def made(problem, total, rng, threads=1):
 
 
 @given(st.floats(-6, 12), st.floats(1e-3, 50), st.floats(0.01, 10))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_phi_is_the_mirror_flow(v, c, tau):
     from scipy.integrate import solve_ivp
 

@@ -301,7 +301,7 @@ def test_methods_and_queries_that_do_not_apply():
     st.sampled_from([1, 2, 3]),
     st.sampled_from([30, 10**6]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_cliques_grow_into_a_junction_tree_of_the_strongest_pairs(strengths, ways, most):
     """All columns are covered and no clique is too large or inside another; the tree needs no
     further cells. Cliques of two are a maximum spanning forest, by scipy."""

@@ -44,7 +44,7 @@ def moved(engine, z, delta, size=1.0, mix=1.0, x=None, weight=0.0, targets=0):
     return out, sums, log_z, far
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1))
 def test_equals_inference_at_the_changed_potentials(seed):
     rng, domain, potentials = random_case(seed)

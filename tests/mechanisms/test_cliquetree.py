@@ -136,7 +136,7 @@ def test_what_pairs_account_for():
     ),
     st.floats(0.01, 10),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_a_budget_is_divided_at_its_best(rows, precision):
     """Moving budget from one marginal to another raises the expected noise, with what was measured
     before."""
@@ -263,7 +263,7 @@ def test_held_marginals_have_the_effective_cells_of_the_model_that_has_them():
     st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 400), min_size=1),
     st.integers(1, 10**5),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_cut_is_the_largest_that_fits(sizes, most):
     n = merged_codes.largest_within(sizes, most)
 

@@ -54,7 +54,7 @@ def test_the_tree_of_a_chain_is_the_chain_and_costs_the_budget():
 
 
 @given(st.lists(st.floats(-50, 50), min_size=1, max_size=20), st.floats(0, 100))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_the_simplex_projection_is_the_nearest_point(values, total):
     values = np.array(values)
     nearest = onto_simplex(values, total)

@@ -39,7 +39,7 @@ def twin_of(p, evidence, domain, row):
     return twin.given(p, evidence.hard[row], vectors)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_probabilities_are_those_of_the_enumeration(seed):
     """Sums of products of at most 6 factors: a relative 1e-9 is far above rounding."""

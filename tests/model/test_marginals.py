@@ -92,7 +92,7 @@ def test_threads_and_batches_change_no_bit(monkeypatch, make):
     st.lists(st.sampled_from([1, 2, 3, 7, 50, 1000]), min_size=1, max_size=9),
     st.lists(st.lists(st.integers(0, 8), min_size=1, max_size=4, unique=True), max_size=14),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_sizes_are_those_of_the_tree_that_would_be_built(sizes, cliques):
     domain = Domain({f"a{i}": n for i, n in enumerate(sizes)})
     cliques = [[i for i in c if i < len(sizes)] for c in cliques]

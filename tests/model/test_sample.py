@@ -75,7 +75,7 @@ def chi_square_tail(observed, p):
     return 1.0 if len(o) < 2 else stats.chi2.sf(((o - e) ** 2 / e).sum(), len(o) - 1)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     n=st.integers(1, 90),

@@ -48,7 +48,7 @@ def saved(tmp_path):
     return path
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     array=hnp.arrays(
         dtype=hnp.integer_dtypes()

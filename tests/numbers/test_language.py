@@ -108,14 +108,14 @@ def numbers(draw):
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(numbers())
 def test_a_number_is_what_its_text_says(number):
     """Arithmetic, conditions, quotes, keywords as names, at any depth."""
     assert _said(parse(render(number))) == number
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.text("sumcountof users rows(where)by=<>'\"`0.9,+-*\u00e9\n\0", max_size=60))
 def test_any_text_parses_or_is_refused_with_a_place(text):
     try:

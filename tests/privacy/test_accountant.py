@@ -98,7 +98,7 @@ def test_sums_are_rounded_up(listed):
     assert Fraction(total.mu) ** 2 <= mus * Fraction(1 + 1e-13)
 
 
-@settings(deadline=None, max_examples=50)
+@settings(deadline=None, max_examples=25)
 @given(st.lists(events, min_size=1, max_size=8), st.sampled_from([1e-12, 1e-6, 0.05]))
 def test_more_events_cost_more_and_order_does_not_matter(listed, delta):
     assert spent(listed[:-1], delta) <= spent(listed, delta)

@@ -43,7 +43,7 @@ def test_golden_figures(epsilon, clip, method, sigma):
     assert c.calibrate(epsilon, 2.5e-5, clip, 66, method) == pytest.approx(sigma, abs=6e-5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from(EPSILONS) | st.floats(-4, 2).map(lambda x: 10.0**x),
     st.sampled_from(DELTAS) | st.floats(-15, -1).map(lambda x: 10.0**x),

@@ -22,7 +22,7 @@ def slow_error(sizes, users, noise, clip, displaced, alone):
     return np.mean([y and 1 / (1 / y + 1 / alone) for y in followed])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 300), st.floats(0.01, 1e4)), min_size=1, max_size=12),
     st.lists(st.floats(0, 1e6), min_size=1, max_size=6),
@@ -52,7 +52,7 @@ def test_candidates_and_bins_lie_within_the_bound(bound):
     assert sum(users) == pytest.approx(2 * len(edges), rel=0.05), "and a tail, where there is room"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.floats(-1e3, 1e3), min_size=15, max_size=15))
 def test_a_noisy_histogram_becomes_the_nearest_one_that_can_be(values):
     """Least squares with sum and sign fixed: the residual is the same number wherever users are

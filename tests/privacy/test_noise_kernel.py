@@ -60,7 +60,7 @@ def test_gaussian_exponent_is_short_by_less_than_four_units(strip, u):
         assert 0 <= exact - core.gauss_exponent(strip, u) < 4
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.floats(-2.99, 11.99), st.integers(0, 10**9))
 def test_draws_equal_the_twin_at_any_scale(exponent, seed):
     scale, key = 10.0**exponent, noise._key(seed).tolist()

@@ -17,7 +17,7 @@ def random_case(rng, rows, users, shape):
 
 
 @given(st.integers(0, 200), st.integers(1, 9), st.integers(0, 2**63 - 1))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_group_orders_by_key_and_keeps_every_position(n, keys, seed):
     key = np.random.default_rng(seed % 1000).integers(0, keys, n).astype(np.uint32)
     order, start = core.group(key, keys, seed)
@@ -43,7 +43,7 @@ def test_group_shuffles_uniformly():
 
 
 @given(st.integers(0, 1000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_deal_pairs_as_many_as_the_slow_twin(seed):
     """Equal keys are paired one to one; what is left over is left over."""
     rng = np.random.default_rng(seed)
@@ -66,7 +66,7 @@ def test_deal_pairs_as_many_as_the_slow_twin(seed):
 
 
 @given(st.integers(0, 1000))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_units_are_what_the_public_users_have(seed):
     rng = np.random.default_rng(seed)
     indptr = np.cumsum([0, *rng.integers(1, 5, 6)]).astype(np.int64)
@@ -94,7 +94,7 @@ def test_units_are_what_the_public_users_have(seed):
     st.integers(1, 12),
     st.integers(0, 99),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_every_row_gets_a_user_and_nobody_exceeds_the_bound(rows, public_rows, users, bound, seed):
     rng = np.random.default_rng(seed)
     shape = (3, 4)

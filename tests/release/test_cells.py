@@ -119,7 +119,7 @@ counts_of = st.lists(st.floats(-60, 60), min_size=1, max_size=30)
     st.booleans(),
     st.sampled_from([None, 0, 2]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_any_counts_give_bins_that_a_schema_takes(dtype, pattern, seed, bins, bounded, digits):
     """Noise alone, or whatever was counted: partitions keep the ends, bins are finite and
     increase."""
@@ -175,7 +175,7 @@ def test_times_that_a_type_cannot_hold_are_no_edges():
     st.sampled_from([2.0, 7.0]),
     st.integers(0, 40),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_cells_with_rows_are_those_of_the_smallest_runs_that_stand_out(counts, sigma, few):
     counts = np.array(counts, float)
     bar = outstanding(len(counts)) * sigma
@@ -390,7 +390,7 @@ def calendar_range(counts, sigma, most):
     st.sampled_from([1.0, 3.0, 12.0]),
     st.sampled_from([7, 12, 40, 60]),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_what_is_decided_by_counts_follows_the_rules(counts, sigma, low, high, other, more, most):
     """Digits, steps of times, clock times and ranges of the calendar, by plain words; the ranges at
     noise."""

@@ -152,7 +152,7 @@ def test_runs_that_cannot_find_domains_are_refused_before_anything_is_charged():
     st.floats(1e-4, 0.05),
     st.lists(st.tuples(st.floats(-0.1, 1), st.floats(0, 0.3)), min_size=1, max_size=6),
 )
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_the_second_round_spends_at_most_what_is_left(left, first, missing):
     """It never gives a column a share that could find nothing, and a column that misses more gets
     more."""
@@ -181,7 +181,7 @@ PLANNED = {
 
 
 @given(st.lists(st.sampled_from(list(PLANNED)), min_size=1, max_size=12), st.booleans())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_shares_of_private_columns_add_up(kinds, users):
     """What each kind of column costs, in columns' shares, by the texts of the constants; sums,
     atoms and all columns together stay within MOST_SHARE; a forecast of values spends what a run
@@ -446,7 +446,7 @@ def largest_change(pairs, out, clip, first):
 
 
 @given(rows, st.integers(0, 4), st.integers(1, 5), st.booleans())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_one_user_moves_a_partition_s_counts_by_at_most_the_clip(pairs, out, clip, first):
     change, releases = largest_change(pairs, out, clip, first)
     assert change <= clip + 1e-9

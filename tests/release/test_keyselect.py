@@ -89,7 +89,7 @@ def counted(pairs, cap):
 
 
 @given(rows, st.integers(1, 4), st.integers(0, 5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_one_user_changes_at_most_cap_counts_with_a_norm_of_one(pairs, cap, out):
     """Also when the user brings values that nobody else has: the others' choices do not move. The
     values are the most frequent of the user's own rows, and all weigh the same."""
@@ -107,7 +107,7 @@ def test_one_user_changes_at_most_cap_counts_with_a_norm_of_one(pairs, cap, out)
 
 
 @given(rows, st.integers(1, 4), st.sets(st.integers(0, 8)))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=25, deadline=None)
 def test_known_values_are_left_out_before_users_are_bounded(pairs, cap, known):
     table = pa.table({"who": [u for u, _ in pairs], "city": [f"v{v}" for _, v in pairs]})
     values, counts = count_keys(table, schema(), "city", "string", cap, [f"v{v}" for v in known])

@@ -40,7 +40,7 @@ def test_rows_of_a_user_weigh_the_clip_together_at_most_rounded_down(rows, clip)
     assert weights.tolist() == [min(SCALE, clip * SCALE // max(1, r)) for r in rows]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(tables(users=True), st.booleans(), st.integers(1, 3))
 def test_most_common_equals_the_slow_twin(made, labelled, threads):
     table, domain, codes, ids = made

@@ -170,7 +170,7 @@ TYPES = {"int": pl.Int64, "clock": pl.Int64, "text": pl.String, "price": pl.Deci
 @example(("text", 1300, 1000, 0, 0, True, 1), "x", 5, False, 0, False)
 @example(("text", 1300, 1001, 0, 0, True, 1), "x", 5, False, 0, False)
 @example(("clock 1 2400", 240, 1.0, 1400, 0, True, 1), "x", 5, False, 0, False)
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_column_is_drafted_by_its_values(made, name, bins, public, nulls, less):
     kind, values = made[0].split()[0], column(*made)
     if nulls == 2:  # the fewest nulls that leave a column out, or one less
@@ -217,7 +217,7 @@ def test_a_column_is_drafted_by_its_values(made, name, bins, public, nulls, less
     st.integers(2, 40),
     st.integers(0, 9),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_times_are_drafted_by_their_span_step_and_rows_a_year(
     dates, rows, days, step, midnight, year, bins, seed
 ):
@@ -282,7 +282,7 @@ def test_times_are_drafted_by_their_span_step_and_rows_a_year(
     ),
     st.integers(0, 99),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_columns_that_others_determine_are_proposed(made, seed):
     """Each column is a function of an earlier one, or random; with a row that breaks it, or nulls.
     The source is the first with the fewest values that determines it, has more values, and 20 rows

@@ -82,7 +82,7 @@ numbers = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(numbers, numbers, st.integers(0, 5))
 def test_numbers_are_one_id_if_they_are_equal(one, other, zeros):
     """Against exact fractions. A float that is not whole stands for the decimal that it is written
@@ -238,7 +238,7 @@ def partition(numbers) -> list[list[int]]:
     return list(users.values())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.sampled_from(sorted(VALUES)), st.data())
 def test_a_dictionary_gives_the_users_of_its_plain_values(kind, data):
     """Indices may be null, a dictionary value may be null or NaN, values may be repeated or not

@@ -43,7 +43,7 @@ PIECES = [
 ]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     text=st.lists(st.sampled_from(PIECES), max_size=20).map(b"".join),
     cuts=st.lists(st.integers(0, 200), max_size=12),

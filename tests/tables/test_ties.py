@@ -17,7 +17,7 @@ def packed(texts: list[bytes]):
     return ends.astype(np.int64), np.frombuffer(b"".join(texts) or b"\0", np.uint8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=5))
 def test_ids_are_hashed_by_sha256(texts):
     wanted = [int.from_bytes(hashlib.sha256(text).digest()[:8], "big") for text in texts]
@@ -38,7 +38,7 @@ def test_numbers_are_hashed_by_their_digits():
     assert bound.word_hashes(words, False).tolist() == [slow.id_hash(n) for n in unsigned]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.lists(st.integers(0, 1 << 62), min_size=1, max_size=6), min_size=1, max_size=6),
     st.integers(0, 2**64 - 1),

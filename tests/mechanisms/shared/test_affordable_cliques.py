@@ -18,7 +18,7 @@ def cells(cliques) -> int:
     return junction_tree(DOMAIN, list(cliques), NO_LIMIT).cells
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(st.sampled_from(PAIRS), min_size=1, max_size=8, unique=True),
     st.integers(20, 900),

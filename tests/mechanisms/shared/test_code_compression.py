@@ -32,7 +32,7 @@ def shrink(compression, rows):
 
 
 @given(keeps, keeps, st.integers(0, 2**32))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_expansion_undoes_compression_on_kept_values(a, b, seed):
     compression = compressed(a=a, b=b)
     rng = np.random.default_rng(seed)
@@ -95,7 +95,7 @@ def test_uniform_and_public_frequencies():
     st.lists(st.booleans(), min_size=20, max_size=20),
     st.integers(0, 2**32),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_constraints_hold_after_expansion(keep_general, keep_detailed, seed):
     compression = compressed(g=keep_general, d=keep_detailed)
     mask = np.arange(4)[:, None] != np.arange(20) // 5

@@ -32,7 +32,7 @@ def cases(draw):
     return shape, codes, rng.permutation(2 * pairs), items, weights, bits, draw(st.integers(0, 2))
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(cases())
 def test_the_kernel_does_what_its_slow_twin_does(case):
     shape, codes, order, items, weights, bits, sweeps = case
@@ -42,7 +42,7 @@ def test_the_kernel_does_what_its_slow_twin_does(case):
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(cases(), st.integers(1, 3), st.sampled_from([(), (1,), (2, 1)]))
 def test_exchanges_are_those_of_the_slow_twin(case, scale, steps):
     shape, codes, order, items, weights, _, _ = case

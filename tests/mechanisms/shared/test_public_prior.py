@@ -64,7 +64,7 @@ judged = st.tuples(distances, st.none() | distances, st.floats(0.1, 1e5), st.flo
 
 
 @given(st.lists(judged, max_size=8))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_priors_are_judged_like_studies_of_one_effect(rows):
     """DerSimonian and Laird, one by one: what a prior explains is known to a variance of 2 (noise /
     apart)^2, and drawn towards the mean of all by the spread among them. A prior that was not asked

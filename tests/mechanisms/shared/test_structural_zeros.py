@@ -45,7 +45,7 @@ def possible_rows(domain, impossible):
             yield row
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(masks(share=0.65))
 def test_a_row_is_possible_exactly_if_one_is_found(given_masks):
     domain, impossible = given_masks
@@ -54,7 +54,7 @@ def test_a_row_is_possible_exactly_if_one_is_found(given_masks):
     )
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(masks(), st.integers(0, 1000))
 def test_merging_commutes_with_the_zeros(given_masks, seed):
     """A merged combination is impossible exactly if every combination behind it is, and then none
@@ -70,7 +70,7 @@ def test_merging_commutes_with_the_zeros(given_masks, seed):
             assert small[at] == mask[full]
 
 
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(masks(share=0.3), st.integers(0, 1000))
 def test_a_tree_beside_constraints_has_no_loop_and_keeps_within_the_bound(given_masks, seed):
     domain, impossible = given_masks

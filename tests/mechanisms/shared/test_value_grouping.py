@@ -65,7 +65,7 @@ def test_groupings_of_a_column_are_nested():
 
 
 @given(st.dictionaries(st.integers(0, 9), st.floats(0.1, 1e4), min_size=2, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_shares_by_size_are_the_best(harms):
     """Moving a tenth of one's part to another costs more than it saves."""
     parts = divided_by(harms)

@@ -63,7 +63,7 @@ def test_ragged_cases(size):
 # Draws from groups against a slow twin; fallbacks where public data saw nothing.
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(
     tables=st.lists(
         st.lists(st.integers(1, 2**40), min_size=1, max_size=9), min_size=1, max_size=6
