@@ -150,7 +150,7 @@ def test_a_plan_judges_the_clip_of_an_average_user(monkeypatch):
     users it is 1."""
     judged = []
     watched = lambda *given, **more: judged.append(given) or expected(*given, **more)  # noqa: E731
-    monkeypatch.setattr("fastdp.run.plan.expected", watched)
+    monkeypatch.setattr("fastdp.run.plan_verdict.expected", watched)
     schema = schema_with_users({"a": 2, "b": 50}, max_rows=40)
     for users in (None, 10**7, 3 * 10**6, 10**6, 250_000, 1):
         fastdp.plan(schema, "mst", 1.0, 1e-6, rows=10**7, users=users, clip="private")

@@ -24,7 +24,7 @@ from fastdp.privacy.scale import least_threshold
 from fastdp.release import domaincosts, keyselect, reserve
 from fastdp.release.partitions import Grid, LaterEngine, line_of
 from fastdp.release.private_domain import Learning
-from fastdp.run.plan import domain_lines
+from fastdp.run.plan_domain import domain_lines
 from fastdp.schema import Schema, kind_of_text
 from tests.audit.world import no_noise, quick_accountant
 

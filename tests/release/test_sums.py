@@ -23,7 +23,7 @@ from fastdp.queries import Sparse
 from fastdp.release import sums
 from fastdp.release.domaincosts import DomainCosts
 from fastdp.release.noiseplan import plan_marginal
-from fastdp.run.plan import domain_lines
+from fastdp.run.plan_domain import domain_lines
 from fastdp.schema import Schema
 from fastdp.tables.ingest import read
 

@@ -13,7 +13,7 @@ from fastdp._util.threads import resolve
 from fastdp.domain import Domain
 from fastdp.errors import ModelTooLargeError, RunError, UsageError
 from fastdp.mechanisms.limits.model_size import largest_forest
-from fastdp.run import plan
+from fastdp.run import plan_size
 from tests.builders import killed_at, open_ledger
 from tests.run.test_synthesize import RECIPE, Unreadable, go, small_data, small_schema
 
@@ -161,8 +161,13 @@ def test_a_plan_adds_up_the_work_and_takes_the_larger_phase_s_memory(mechanism, 
     schema = fastdp.Schema.from_domain({"a": 4, "b": 300, "c": 70_000})
     made = fastdp.plan(schema, mechanism, 1.0, 1e-6, rows=rows, threads=threads)
     pairs, counted = (3, len(made.lines) + 3) if mechanism == "mst" else (0, len(made.cliques))
-    work = rows * (plan.READ_ROW + plan.WRITE_ROW + plan.DRAW_ROW + counted * plan.COUNT_ROW)
-    work += pairs * plan.PAIR + plan.FIT_CALLS * made.model_cells * plan.FIT_CELL
+    work = rows * (
+        plan_size.READ_ROW
+        + plan_size.WRITE_ROW
+        + plan_size.DRAW_ROW
+        + counted * plan_size.COUNT_ROW
+    )
+    work += pairs * plan_size.PAIR + plan_size.FIT_CALLS * made.model_cells * plan_size.FIT_CELL
     workers = resolve(threads)
     assert made.seconds == pytest.approx(work / max(1, 0.9 * workers) + 0.5)
     after = 48 * made.model_cells + min(rows, 2**24) * (7 + 16) + workers * 12 * 3 * 2**20

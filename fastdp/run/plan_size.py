@@ -1,0 +1,86 @@
+"""The largest model that a run may fit, and what the run needs of memory and time."""
+
+import math
+
+from ..errors import ModelTooLargeError
+from ..mechanisms.base import Config
+from ..mechanisms.limits.model_size import LargestModel, check_size, tree_size
+from ..mechanisms.limits.structural_zeros import StructuralZeros, check_possible
+from ..mechanisms.plans import Outline
+from ..public.data import PublicTable
+from ..schema import Schema
+from ..tables.table import Table
+
+# Seconds per row, cell or pair on one core of a 2020 server. A plan's times are rough: half or
+# double is normal.
+READ_ROW = 6e-7
+COUNT_ROW = 1.2e-8
+FIT_CELL = 1.0e-8
+DRAW_ROW = 1.5e-7
+WRITE_ROW = 9e-7
+FIT_CALLS = 110
+"""Passes over the model's cells that a fit takes."""
+PAIR = 3e-3
+"""Seconds per pair of columns that a run may choose from. Measured on generated tables of 60, 130
+and 300 columns, which took 7, 27 and 83 processor seconds in all."""
+MOST_PAIRS = 1 << 14
+"""The most pairs that a run looks at."""
+FREE_BYTES = 150e6
+"""Bytes that a run takes besides its data and model: the interpreter and its libraries."""
+
+
+def needs(
+    schema: Schema, outline: Outline, cells: int, rows: int, workers: int
+) -> tuple[int, float]:
+    """(bytes of memory, seconds) that a run takes with a model of so many cells.
+
+    Peak memory is the larger of two phases. In the first, codes and user numbers of the data are
+    held. After these are freed come the model's tables, a block of synthetic rows with ids, and the
+    shards that are being decoded.
+    """
+    width = sum(1 if n <= 256 else 2 if n <= 65536 else 4 for n in schema.domain.values())
+    data = rows * (width + 4)
+    block = min(rows, 1 << 24) * (width + 16)
+    shards = workers * (1 << 20) * 12 * len(schema.domain)
+    memory = max(data, 6 * 8 * cells + block + shards) + FREE_BYTES
+    pairs = 0 if outline.cliques else min(MOST_PAIRS, math.comb(len(schema.modelled), 2))
+    counted = len(outline.cliques) or len(outline.measurements) + pairs
+    work = rows * (READ_ROW + WRITE_ROW + DRAW_ROW + counted * COUNT_ROW)
+    work += pairs * PAIR + FIT_CALLS * cells * FIT_CELL
+    return int(memory), work / max(1.0, 0.9 * workers) + 0.5
+
+
+def largest_model(
+    config: Config, schema: Schema, public: Table | bool, outline: Outline, zeros: StructuralZeros
+) -> tuple[LargestModel, str]:
+    """(the largest model that the run may fit, why the run would be refused for its size or
+    "")."""
+
+    domain, fixed = schema.modelled, zeros.cliques
+    if public is True:  # what public data would choose is not known without it
+        largest = tree_size(domain, [*outline.cliques, *fixed])
+    else:
+        largest = config.largest_model(
+            domain, None if public is False else PublicTable(public), fixed
+        )
+    try:
+        check_size(largest, domain, config.fit_limit)
+    except ModelTooLargeError as error:
+        return largest, str(error)
+    check_possible(schema)
+    return largest, ""
+
+
+def constraint_notes(schema: Schema, zeros: StructuralZeros) -> tuple[str, ...]:
+    """Notes on what constraints add to the model and take out of it."""
+    derived = [name for name in schema.domain if name not in schema.modelled]
+    notes = (
+        [f"{', '.join(derived)}: derived when rows are written, not modelled"] if derived else []
+    )
+    cliques = [clique for clique in zeros.cliques if len(clique) > 1]
+    if cliques:
+        alone = sum(n for a, n in schema.modelled.items() if not any(a in c for c in cliques))
+        cells = tree_size(schema.modelled, cliques).cells - alone
+        listed = ", ".join(" x ".join(c) for c in cliques[:6]) + (" ..." if cliques[6:] else "")
+        notes.append(f"constraints keep {listed} together in the model, {cells:,} cells")
+    return tuple(notes)
