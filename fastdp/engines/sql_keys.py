@@ -118,7 +118,7 @@ def key_value(
     dtype: str,
     places: int | None,
 ) -> str:
-    """A value as `keyselect.keys_of` reads it: bytes of a text, or a whole number; NULL if it is
+    """A value as `key_values.keys_of` reads it: bytes of a text, or a whole number; NULL if it is
     neither. DataError, by its type, where the database cannot make it."""
     found = types.get_all_field_indices(name)
     if len(found) != 1:

@@ -15,16 +15,15 @@ import json
 import math
 import os
 import uuid
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .._util.lazy import pa, pc
 from ..engines.engine import KeySource
-from ..errors import DataError, PrivacyError, UsageError, did_you_mean, is_whole, redact_errors
+from ..errors import PrivacyError, UsageError, did_you_mean, is_whole, redact_errors
 from ..measurement import SCALE
 from ..privacy import crosscheck, gdp, noise, scale
 from ..privacy.accountant import Threshold
@@ -38,17 +37,15 @@ from ..schema import Schema, dtypes
 from ..schema.bins import digits
 from ..schema.coding import Listed
 from ..schema.columns import Column
-from ..schema.kind_of_text import as_number
 from ..schema.pending import MOST_KEYS_PER_USER
-from ..tables import idvalues, reading, textvalues
-from ..tables.parts import Part
-from ..tables.row_periods import row_periods, taking_part
-from ..tables.sources.source import open_parts
 from ..tables.userids import UserIndex
+from .key_values import key_batches
 from .steps import Steps
 
 ROUNDED = 1 - 2.0**-40
+"""A difference times this is below the exact one: more than the rounding of a float."""
 TIE_PRIME = (1 << 31) - 1
+"""The modulus of tie numbers (docs/explain/ties.md)."""
 MOST_KEYS = scale.MAX_ROWS
 """The most values that a column may have, and so random numbers drawn: no table has as many rows.
 """
@@ -132,11 +129,9 @@ def select_keys(
     question = key_question(schema, column, cap, event, ())
 
     ledger, dataset = opened(ledger, dataset)
-    name, draws, about = (
-        run or uuid.uuid4().hex,
-        MOST_KEYS if seed is None else None,
-        f"keys of {column}",
-    )
+    name = run or uuid.uuid4().hex
+    draws = MOST_KEYS if seed is None else None
+    about = f"keys of {column}"
     facts: dict[str, Any] = {"unit": Unit.of(schema), "draws": draws, "about": {"mechanism": about}}
     reservation = ledger.reserve(dataset, name, [event], digest(question), **facts)
     steps = Steps(reservation, 0, cap, cap, 0, seed, lambda point: None)
@@ -233,8 +228,8 @@ def weight(values: int) -> int:
 
 
 def _guarded(count: Callable[[], tuple[list, np.ndarray]], width, bar, seed) -> list[np.ndarray]:
-    """Counts users per value, adds noise and keeps what passes the threshold `bar`; its errors
-    carry no private content."""
+    """Count users per value, add noise and keep what passes the threshold `bar`. Errors carry no
+    private content."""
 
     def keep() -> list[np.ndarray]:
         keys, counts = count()
@@ -277,7 +272,7 @@ def count_keys(
     `weight(t)` to each. So what one user adds depends on that user's rows alone. A value in which
     no user counts is not returned. It must not get noise, since one user may bring any number of
     such values (docs/explain/keys.md, step 3). Rows whose value is `known` (public) are left out.
-    `places`: see `keys_of`. source: rows, or an engine that counts them (`KeySource`).
+    `places`: see `key_values.keys_of`. source: rows, or an engine that counts them (`KeySource`).
     """
     if isinstance(source, KeySource):
         found, sizes, people = source.users_by_value(schema, name, dtype, cap, known, places)
@@ -286,7 +281,7 @@ def count_keys(
     distinct: list = []
     who, what = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     rows = 0
-    for keys, ids, periods in _batches(source, schema, name, dtype, places):
+    for keys, ids, periods in key_batches(source, schema, name, dtype, places):
         number = values.add(values.prepare(keys)).astype(np.int64)
         new, first = np.unique(number, return_index=True)
         distinct += keys.take(first[new >= len(distinct)]).to_pylist()
@@ -337,102 +332,6 @@ def _weighted(
     for value, t, people in zip(values, sizes.tolist(), users.tolist(), strict=True):
         out[value] = out.get(value, 0) + weights[t] * people
     return list(out), np.array(list(out.values()), np.int64)
-
-
-def _batches(
-    source: Any, schema: Schema, name: str, dtype: str, places: int | None = None
-) -> Iterator[tuple[pa.Array, pa.Array | None, np.ndarray | None]]:
-    """Batches of (values, user ids or None, numbers of the rows' periods or None). Rows without a
-    value are left out, rows without a user where the schema drops them, and rows of periods that do
-    not take part."""
-    period = schema.period
-    wanted = [name] if schema.user is None else [name, schema.user]
-    wanted += [] if period is None or period.of in wanted else [period.of]
-    for part in open_parts(source, schema.dialect):
-        _check(part, wanted, name, dtype, places)
-        for unit in reading.guarded(part.where, part.units(wanted, schema.user)):
-            for batch in reading.guarded(part.where, unit()):
-                keys = keys_of(idvalues.normal(batch.column(name)), dtype, places)
-                keep = keys.is_valid()
-                ids = None
-                if schema.user is not None:
-                    ids = idvalues.normal(batch.column(schema.user), schema.user_dtype)
-                    has_id = idvalues.has_id(ids) if schema.null_user == "drop" else None
-                    keep = keep if has_id is None else pc.and_(keep, pa.array(has_id))
-                numbers = None
-                if period is not None:
-                    numbers = row_periods(batch.column(period.of), period)
-                    inside = taking_part(numbers, period)
-                    keep = keep if inside is None else pc.and_(keep, pa.array(inside))
-                    numbers = numbers[keep.to_numpy(zero_copy_only=False)]
-                yield keys.filter(keep), None if ids is None else ids.filter(keep), numbers
-
-
-def keys_of(array: pa.Array, dtype: str, places: int | None = None) -> pa.Array:
-    """Values as text (large_string) or whole numbers (int64); null if a value is neither. Bytes
-    that are not UTF-8 are not text: their rows have no listed value, as when they are encoded. No
-    value raises, and what one of them becomes never depends on the others. `places`: numbers with
-    at most so many decimals, as whole numbers of units of the last one."""
-    t = pa.types
-    if t.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    kind = array.type
-    if t.is_string(kind) or t.is_large_string(kind):
-        array = array.cast(pa.large_binary())
-    elif t.is_fixed_size_binary(kind):
-        array = array.cast(pa.binary())
-    binary = t.is_binary(array.type) or t.is_large_binary(array.type)
-    if places is not None:
-        if binary:
-            coded = array.dictionary_encode()
-            numbers = pa.array(
-                [as_number(text) for text in coded.dictionary.to_pylist()], pa.float64()
-            )
-            array = numbers.take(coded.indices)
-        return _units(array.cast(pa.float64(), safe=False), dtype, places)
-    if dtypes.family(dtype) == "string":
-        return textvalues.to_text(array, mended=False) if binary else array.cast(pa.large_string())
-    if binary:
-        texts = textvalues.to_text(idvalues.normal(array, "int64"))
-        whole = pc.match_substring_regex(texts, r"^-?[0-9]{1,18}$")
-        return pc.if_else(whole, texts, pa.scalar(None, texts.type)).cast(pa.int64())
-    if t.is_floating(kind):
-        array = array.cast(pa.float64())
-        whole = pc.and_(pc.equal(array, pc.floor(array)), pc.less(pc.abs(array), 2.0**53))
-        array = pc.if_else(whole, array, pa.scalar(None, array.type))
-    elif t.is_uint64(kind):
-        array = pc.if_else(
-            pc.less_equal(array, pa.scalar((1 << 63) - 1, kind)), array, pa.scalar(None, kind)
-        )
-    return array.cast(pa.int64())
-
-
-def _units(array: pa.Array, dtype: str, places: int) -> pa.Array:
-    """Floats as whole numbers of 10^-places; null if a float is not the nearest one to such a
-    number."""
-    values = array.to_numpy(zero_copy_only=False)
-    with np.errstate(all="ignore"):
-        units = np.rint(values * 10.0**places)
-        near = (units / 10.0**places).astype(
-            np.float32 if dtype == "float32" else np.float64
-        ) == values
-        kept = near & (np.abs(units) < 2.0**53)
-    return pa.array(np.where(kept, units, 0).astype(np.int64), mask=~kept)
-
-
-def _check(part: Part, wanted: list[str], name: str, dtype: str, places: int | None) -> None:
-    """Checks names and types of the source's columns, before any row is read."""
-    for column in wanted:
-        if part.times(column) != 1:
-            raise DataError(f"{part.where}: column {column!r} is missing, or occurs more than once")
-    kind = pa.binary() if part.is_text(name) else part.schema.field(name).type
-    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
-    if pa.types.is_decimal(kind):
-        raise DataError(f"{part.where}: column {name!r} is {kind}; cast it to {dtype}")
-    try:
-        keys_of(idvalues.normal(pa.nulls(0, kind)), dtype, places)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
-        raise DataError(f"{part.where}: column {name!r} does not hold {dtype}") from None
 
 
 def _check_kind(schema: Schema, column: str) -> None:

@@ -8,7 +8,8 @@ import pytest
 
 from fastdp.errors import DataError
 from fastdp.release import keyselect
-from fastdp.release.keyselect import SCALE, count_keys, keys_of, select_keys
+from fastdp.release.key_values import keys_of
+from fastdp.release.keyselect import SCALE, count_keys, select_keys
 
 from ..release.test_keyselect import schema
 
