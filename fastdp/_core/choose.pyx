@@ -62,27 +62,29 @@ def choose(
     return error
 
 
-def distinct(const uint32_t[::1] codes, const int64_t[::1] row_start, int64_t size):
-    """int64: how many different codes, below `size`, the rows of each user have."""
+# A number of each user, by the codes of the user's rows.
+ctypedef int (*of_users)(int64_t, const int64_t *, const uint32_t *, int64_t, int64_t *) noexcept nogil
+
+
+cdef _each_user(
+    of_users compute, const uint32_t[::1] codes, const int64_t[::1] row_start, int64_t size, what
+):
     out = np.zeros(row_start.shape[0] - 1, np.int64)
     cdef int64_t[::1] out_view = out
     cdef int code
     if out.size == 0 or codes.shape[0] == 0:
         return out
     with nogil:
-        code = fdp_distinct(out_view.shape[0], &row_start[0], &codes[0], size, &out_view[0])
-    check(code, "counting different codes of users")
+        code = compute(out_view.shape[0], &row_start[0], &codes[0], size, &out_view[0])
+    check(code, what)
     return out
+
+
+def distinct(const uint32_t[::1] codes, const int64_t[::1] row_start, int64_t size):
+    """int64: how many different codes, below `size`, the rows of each user have."""
+    return _each_user(fdp_distinct, codes, row_start, size, "counting different codes of users")
 
 
 def equal_pairs(const uint32_t[::1] codes, const int64_t[::1] row_start, int64_t size):
     """int64: how many pairs of rows of each user have the same code, below `size`."""
-    out = np.zeros(row_start.shape[0] - 1, np.int64)
-    cdef int64_t[::1] out_view = out
-    cdef int code
-    if out.size == 0 or codes.shape[0] == 0:
-        return out
-    with nogil:
-        code = fdp_equal_pairs(out_view.shape[0], &row_start[0], &codes[0], size, &out_view[0])
-    check(code, "counting equal rows of users")
-    return out
+    return _each_user(fdp_equal_pairs, codes, row_start, size, "counting equal rows of users")

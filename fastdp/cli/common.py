@@ -23,10 +23,16 @@ if TYPE_CHECKING:
 STAGES = HELP["stages"]
 """What a run does in each of its stages."""
 
+_SWITCHES = ("resume", "ignore_empty_columns", "late")
+"""Parameters that are named as `NAME=True` in texts of the library."""
+_NAMED = (
+    *("archetypes", "clip", "dataset", "domain", "drop", "engine", "form", "ledger", "max_cells"),
+    *("memory", "out", "partitions", "period", "previous", "private_dir", "public", "report"),
+    *("rows", "schema", "seed", "series", "user"),
+)
+"""Parameters that are named as `NAME=` or `NAME='value'`."""
 _PARAMETER = re.compile(
-    r"(?<![\w/'\"])(?:(resume|ignore_empty_columns|late)=True|(archetypes|clip|dataset|domain|drop|engine|form|"
-    r"ledger|max_cells|memory|out|partitions|period|previous|private_dir|public|report|rows|schema|seed|series|"
-    r"user)="
+    rf"(?<![\w/'\"])(?:({'|'.join(_SWITCHES)})=True|({'|'.join(_NAMED)})="
     r"(?:['\"](\w+)['\"])?)(?![\w'\"])"
 )
 _DIALECT = re.compile(r'\bdialect=\{"(\w+)": ("[^"]*")\}')

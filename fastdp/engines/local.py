@@ -143,9 +143,18 @@ class LocalCounter:
         domain = self.table.domain
         plan = planning.fuse(domain, [c for c in planning.outer(cliques) if c])
         space = np.empty(plan.total, np.int64)  # threads touch its pages first
-        how = (plan.start, plan.column, plan.size, plan.offset, plan.cells, team)
         fill = partial(
-            count.count, self._rows(plan.columns, weights), *how, CHUNK_ROWS, COPIES_BYTES, space
+            count.count,
+            self._rows(plan.columns, weights),
+            start=plan.start,
+            column=plan.column,
+            size=plan.size,
+            offset=plan.offset,
+            cells=plan.cells,
+            threads=team,
+            chunk=CHUNK_ROWS,
+            budget=COPIES_BYTES,
+            tables=space,
         )
         tables = {
             c: space[at : at + domain.cells(c)].reshape(domain.shape(c)) for c, at in plan.counted
@@ -164,7 +173,8 @@ class LocalCounter:
         rows = self._rows(clique, weights)
         keys = count.cells(rows, np.array(shape, np.uint64), team)
         bits = max(1, (self.table.domain.cells(clique) - 1).bit_length())
-        return SparseMarginal(*count.sparse(rows, keys, bits, team), shape)
+        distinct, sums = count.sparse(rows, keys, bits, team)
+        return SparseMarginal(distinct, sums, shape)
 
     def _scale(self, out: dict) -> None:
         """Without a user column every weight is SCALE: count plainly, multiply once."""

@@ -8,6 +8,7 @@ PRIVATE, and `release.keyselect` makes weights, noise and the threshold."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import closing
 
 import numpy as np
 
@@ -44,21 +45,21 @@ class KeysInDatabase:
         known: Collection[int | str],
         places: int | None,
     ) -> ValueUsers:
-        """See `engine.KeySource`."""
-        try:
-            return self._counted(schema, name, dtype, cap, known, places)
-        finally:
-            self.database.close()
+        """See `engine.KeySource`. Afterwards the database is closed."""
+        with closing(self.database):
+            texts = places is None and dtypes.family(dtype) == "string"
+            select, who = self._rows_of(schema, name, dtype, known, places)
+            return self._asked(self._counts_of(schema, select, who, cap, texts), texts)
 
-    def _counted(
+    def _rows_of(
         self,
         schema: Schema,
         name: str,
         dtype: str,
-        cap: int,
         known: Collection[int | str],
         places: int | None,
-    ) -> ValueUsers:
+    ) -> tuple[str, sql_codes.UserId | None]:
+        """(a select (v, who) of the rows that count, how ids are written); without users, (v)."""
         db, d = self.database, self.database.dialect
         types, own = db.columns_of(f"SELECT * FROM ({self.query}) AS q")
         key = key_value(types, own, d, name, dtype, places)
@@ -76,19 +77,22 @@ class KeysInDatabase:
             lookup = db.load("known", keys, [np.zeros(len(listed), np.int64)])
             unknown = f"LEFT JOIN {lookup} AS l ON l.k = t.v WHERE l.k IS NULL"
             select = f"SELECT t.* FROM ({select}) AS t {unknown}"
+        return select, who
+
+    def _counts_of(
+        self, schema: Schema, select: str, who: sql_codes.UserId | None, cap: int, texts: bool
+    ) -> str:
+        """A select (v, t, n): so many users who count in t values count in this one."""
         if who is None:
-            found = f"SELECT v, 1, count(*) FROM ({select}) AS alone GROUP BY v"
-            return self._asked(found, texts)
+            return f"SELECT v, 1, count(*) FROM ({select}) AS alone GROUP BY v"
         alone = f"SELECT v, 1 AS t, count(*) AS n FROM ({select}) AS r WHERE who IS NULL GROUP BY v"
         counted = f"SELECT who, v, count(*) AS n FROM ({select}) AS r WHERE who IS NOT NULL"
-        pairs = db.make("pairs", f"{counted} GROUP BY who, v")
+        pairs = self.database.make("pairs", f"{counted} GROUP BY who, v")
         number = "count(*) OVER (PARTITION BY who) AS t"
         few = f"SELECT v, t FROM (SELECT v, {number} FROM {pairs}) AS every WHERE t <= {cap}"
         first = self._first(f"SELECT who, v, n, {number} FROM {pairs}", cap, texts, who.hashed)
         both = f"SELECT v, t, count(*) AS n FROM ({few} UNION ALL {first}) AS kept GROUP BY v, t"
-        if schema.null_user == "drop":
-            return self._asked(both, texts)
-        return self._asked(f"{both} UNION ALL {alone}", texts)
+        return both if schema.null_user == "drop" else f"{both} UNION ALL {alone}"
 
     def _first(self, select: str, cap: int, texts: bool, who: str) -> str:
         """A select (v, t): of users with more than `cap` values those that they count in."""

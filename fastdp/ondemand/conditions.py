@@ -162,7 +162,7 @@ def conditioned(law: RowLaw, rows: int, where: Mapping[str, Any]) -> Given:
                 "condition"
             )
     if made.known.likelihood and not _possible(
-        law, [Condition(law.schema, *c) for c in where.items()]
+        law, [Condition(law.schema, name, condition) for name, condition in where.items()]
     ):
         raise UsageError(
             f"where: no row of this run's model has {', '.join(where)} as asked, all at once; each condition "

@@ -94,8 +94,15 @@ class Unit:
                     f"unit: the schema protects one user in one {period.length}, but the mechanism "
                     f"protects one {kind}; remove one of the two"
                 )
-            about = (period.length, period.of, period.zone, period.dtype)
-            return cls(USER_PERIOD, schema.user, schema.null_user, *about)
+            return cls(
+                USER_PERIOD,
+                schema.user,
+                schema.null_user,
+                period=period.length,
+                time=period.of,
+                zone=period.zone,
+                dtype=period.dtype,
+            )
         return cls(kind, schema.user, schema.null_user)
 
     @classmethod

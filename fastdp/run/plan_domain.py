@@ -20,7 +20,8 @@ def domain_lines(
     for name, column in schema.pending.items():
         if column.keyed:
             cap = keys_cap(schema, column)
-            sigma, bar = users_needed(cap, mu, *domaincosts.expected_keys(schema, costs))
+            share, delta = domaincosts.expected_keys(schema, costs)
+            sigma, bar = users_needed(cap, mu, share, delta)
             each = (
                 f"; of users with t values, sqrt(t) times as many, t up to {cap}" if cap > 1 else ""
             )

@@ -9,7 +9,6 @@ and fits the type.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
 from typing import Protocol
@@ -168,10 +167,9 @@ def bins_of(column: BinColumn) -> tuple[Bins, list[int]]:
     stored = whole and dtypes.family(column.dtype) != "float"  # all limits are finite then
     if stored and any(abs(row[k]) > _EXACT for row in rows for k in (0, 1)):
         base = tuple(int(hi if mean < 0 else lo) for lo, hi, mean, _, _ in rows)
-        moved = _floats([_moved(row, b) for row, b in zip(rows, base, strict=True)])
-        near = Bins(*moved, whole, unit)  # type: ignore[call-arg, arg-type]
-    made = Bins(*_floats(rows), whole, unit, base, near, grids)  # type: ignore[call-arg, arg-type]
-    return made, without
+        moved = [_moved(row, b) for row, b in zip(rows, base, strict=True)]
+        near = _as_bins(moved, whole, unit)
+    return _as_bins(rows, whole, unit, base, near, grids), without
 
 
 def _matched(rows: list[tuple], targets: list[float], whole: bool) -> list[tuple]:
@@ -245,8 +243,7 @@ def _grids(column: BinColumn, rows: list[tuple], unit: float) -> tuple[GridBins,
                 )
             cells.append((first, last + 1, 0.0 if last == first else tilted, first, last))
         below = below + np.where(some, max(0.0, grid.share - (1 - drawn) / step), 0.0)
-        bins = Bins(*_floats(cells), True, 1.0)  # type: ignore[call-arg, arg-type]
-        made.append(GridBins(bins, step, at, below))
+        made.append(GridBins(_as_bins(cells, whole=True, unit=1.0), step, at, below))
     return tuple(made)
 
 
@@ -263,8 +260,18 @@ def _ends_on_grids(rows: list[tuple], grids: tuple[GridBins, ...]) -> list[tuple
     return out
 
 
-def _floats(rows: list[tuple]) -> Iterator[np.ndarray]:
-    return (np.array([float(x) for x in column]) for column in zip(*rows, strict=True))
+def _as_bins(
+    rows: list[tuple],
+    whole: bool,
+    unit: float,
+    base: tuple[int, ...] | None = None,
+    near: Bins | None = None,
+    grids: tuple[GridBins, ...] = (),
+) -> Bins:
+    """`Bins` of rows (lo, hi, mean, low, high), one for each code."""
+    columns = zip(*rows, strict=True)
+    lo, hi, mean, low, high = (np.array([float(x) for x in column]) for column in columns)
+    return Bins(lo, hi, mean, low, high, whole, unit, base, near, grids)
 
 
 def _moved(row: tuple, base: int) -> tuple:

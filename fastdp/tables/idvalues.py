@@ -79,8 +79,10 @@ def _spelled(ids: pa.Array, family: str) -> pa.Array:
     if family == "int":
         plain = ids.view(pa.binary()) if pa.types.is_string(ids.type) else ids
         buffers = buffers_of(plain)
-        if buffers is not None and lines.shortest(*buffers):
-            return plain
+        if buffers is not None:
+            starts, content, valid = buffers
+            if lines.shortest(starts, content, valid):
+                return plain
     value = time_spelled if family in ("date", "timestamp") else number_spelled
     coded = ids.cast(pa.large_binary()).dictionary_encode()
     values = pa.array([value(text) for text in coded.dictionary.to_pylist()], pa.large_binary())

@@ -99,10 +99,13 @@ def _all_whole(raw: pa.Array) -> pa.Array | None:
     """The int64 values of texts that are all whole numbers of at most 18 digits, else None."""
 
     buffers = buffers_of(raw)
-    numbers = None if buffers is None else lines.whole(*buffers)
-    if buffers is None or numbers is None:
+    if buffers is None:
         return None
-    valid = None if buffers[2] is None else pa.py_buffer(buffers[2])
+    starts, content, bitmap = buffers
+    numbers = lines.whole(starts, content, bitmap)
+    if numbers is None:
+        return None
+    valid = None if bitmap is None else pa.py_buffer(bitmap)
     return pa.Array.from_buffers(
         pa.int64(), len(raw), [valid, pa.py_buffer(numbers)], raw.null_count
     )

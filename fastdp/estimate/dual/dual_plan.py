@@ -89,6 +89,7 @@ class DualPlan(Struct, frozen=True):
 
 
 def plan_dual(tables: Sequence[Table]) -> DualPlan:
+    """The plan for these tables, with the default size of lanes."""
     starts = np.cumsum([0] + [table.rows * table.cols for table in tables])
     end = int(starts[-1])
     cells = []
@@ -108,11 +109,22 @@ def plan_dual(tables: Sequence[Table]) -> DualPlan:
         cells.append(end)
         inner.append(small)
         end += size
-    ways = (tables, starts, _cut(tables)), (inner, cells, partial(_cut, inner))
-    return DualPlan(*ways[0], *ways[1], _rows(folds, 5), np.array(scale), end, LANE_CELLS)
+    return DualPlan(
+        tables=tables,
+        cells=starts,
+        lanes=_cut(tables),
+        inner=inner,
+        inner_cells=cells,
+        inner_lanes=partial(_cut, inner),
+        folds=_rows(folds, 5),
+        scale=np.array(scale),
+        slopes=end,
+        lane_cells=LANE_CELLS,
+    )
 
 
 def _cut(tables: Sequence[Table]) -> Cut:
+    """Lanes of all tables, room for their spans, and which spans feed each piece of the vector."""
     lanes = []
     spans = []
     edges = 0
@@ -130,7 +142,8 @@ def _cut(tables: Sequence[Table]) -> Cut:
     items = np.array([(i, lane) for i in order for lane in range(lanes[i])], np.int64).reshape(
         -1, 2
     )
-    return Cut(lanes, spans, items, *_pieces(fed), edges)
+    pieces, feeds = _pieces(fed)
+    return Cut(lanes, spans, items, pieces, feeds, edges)
 
 
 def _rows(values: list, width: int) -> np.ndarray:

@@ -142,8 +142,17 @@ class Flow:
     def _move(self, to: State) -> bool:
         """The state at z's potentials plus `_delta`; False if that is too far for the number
         format."""
-        at = (self._z, self._z.cells, 0.0, self._delta)
-        log_z, far = self.engine.move(*at, 1.0, 1.0, self.total, to, self._none)
+        log_z, far = self.engine.move(
+            self._z,
+            x=self._z.cells,
+            weight=0.0,
+            delta=self._delta,
+            size=1.0,
+            mix=1.0,
+            total=self.total,
+            out=to,
+            sums=self._none,
+        )
         self.calls += 1
         return not far and math.isfinite(log_z)
 
@@ -224,12 +233,26 @@ class Flow:
         change = self.lines.change(way, self.engine.team)
         step = min(1.0, REACH / max(1e-300, float(change.max()), -float(change.min())))
         while True:
-            along = (change, self._changed, self.lines.active, self._delta)
-            moved, to, changed = advance(step, way, at, *along)
+            moved, to, changed = advance(
+                step,
+                way,
+                at,
+                change=change,
+                before=self._changed,
+                active=self.lines.active,
+                delta=self._delta,
+            )
             there = self._try()
             if there is not None:
-                end = (there, soft, to, pull, way)
-                slope, ahead, steep, left = slope_at(self.lines.target, self.lines.variance, *end)
+                slope, ahead, steep, left = slope_at(
+                    self.lines.target,
+                    self.lines.variance,
+                    f=there,
+                    soft=soft,
+                    at=to,
+                    pull=pull,
+                    way=way,
+                )
                 if ahead <= STEEP * abs(descent) or step < 1e-4 or self.calls >= self.most:
                     break
                 step *= max(

@@ -125,7 +125,8 @@ class Functionals:
 
     def ancestors(self, threads) -> Ancestors:
         """The approximate inverse of the functionals' covariance."""
-        return Ancestors(*self.containing, threads)
+        first, column, mask, parts, place = self.containing
+        return Ancestors(first, column, mask, parts, place, threads)
 
     @cached_property
     def containing(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
