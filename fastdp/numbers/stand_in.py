@@ -39,7 +39,7 @@ class Vector(Struct, frozen=True, eq=False):
 
 
 class Simulated:
-    """Answers like a session, of values that are no secret; noise comes from a generator.
+    """A stand-in for a session: it answers from values that are public, with noise of a generator.
     `times`: how many users each user stands for."""
 
     def __init__(
@@ -49,6 +49,7 @@ class Simulated:
         self.sums: dict[tuple[str, str], np.ndarray] = {}
 
     def user_vector(self, plan: SumsPlan, *, mu: float, label: str) -> Vector:
+        """The sums that a session would release for this plan at mu."""
         encoding = plan.encoding
         key = (plan.number.text, encoding.digest())  # type: ignore[attr-defined]
         if key not in self.sums:
@@ -106,6 +107,7 @@ def _runs(
     users: float,
     mu: float,
 ) -> list[list[NumberResult]]:
+    """The results of all numbers, measured RUNS times with independent noise."""
     session = Simulated(values, np.random.Generator(np.random.Philox(key=[8, 55])), users / PEOPLE)
     return [
         measure_numbers(session, numbers, declared, mu=mu, seed=run, users=users)
@@ -130,6 +132,7 @@ def _widths(results: Sequence[NumberResult], points: bool) -> tuple[float, float
 
 
 def _advice(number: TypedNumber, facts: Declared) -> str:
+    """What to ask or declare instead of a number that would be too wide at any share."""
     if number.by:
         return "no share gives ±20 % of a group: group by fewer or coarser values"
     if (number.aggregate in ("sum", "count") and number.of == "rows") or number.aggregate == "sum":

@@ -34,8 +34,12 @@ class StoredLaw:
         threads: int | None = None,
         soften: bool = True,
     ) -> tuple[Codes, np.ndarray]:
-        """(codes of all columns, the logarithm of the share of rows that agree). Without `soften`,
-        rows with which none agrees have -inf."""
+        """(codes of all columns, the logarithm of the share of stored rows that agree).
+
+        Row i depends on what is known of it, on (seed, stream) and on its number alone. Where no
+        stored row agrees, columns are given up, and the share is that of the rows that then agree.
+        Without `soften` no column is given up, and such a row has -inf.
+        """
         uniform = uniform_of(seed, f"{stream} stored", known)
         chosen = np.full(known.rows, -1, np.int64)
         logs = np.full(known.rows, -np.inf)
@@ -64,6 +68,7 @@ class StoredLaw:
     def group(
         self, known: Known, seed: int, stream: str = "", threads: int | None = None
     ) -> np.ndarray | None:
+        """None: stored rows are not told apart by groups of users."""
         return None
 
     def _tells(self, column: str) -> float:

@@ -55,6 +55,7 @@ def evaluate(
 ) -> tuple[str, float]:
     """The second accountant's name and its epsilon at delta.
 
+    The deltas of thresholds are taken off delta first; epsilon is that of the noise at the rest.
     `expected` (the first accountant's figure) only decides whether autodp's range covers the case.
     """
     delta -= sum(event.delta for event in events if isinstance(event, Threshold))
@@ -93,6 +94,11 @@ def _autodp(mu: float, delta: float) -> tuple[str, float] | None:
 
 
 def _mpmath(events: Sequence[Event], delta: float) -> tuple[str, float]:
+    """mpmath's name, and epsilon at 60 digits: the smaller of two bounds.
+
+    One adds the pure epsilons to the epsilon of the Gaussian events. The other takes all events as
+    Gaussian ones, each at its equivalent mu.
+    """
     import mpmath as mp
 
     name = f"mpmath {mp.__version__}, {_DIGITS} digits"
@@ -120,8 +126,8 @@ def _mpmath(events: Sequence[Event], delta: float) -> tuple[str, float]:
 
 
 def _erfinv(skew, gap):
-    """x with erf(x) = skew, by bisection on erfc where skew is near 1; gap = (1 - skew) / (1 +
-    skew)."""
+    """x with erf(x) = skew, by bisection on erfc, which does not cancel where skew is near 1. `gap`
+    is (1 - skew) / (1 + skew), given apart for the same reason."""
     import mpmath as mp
 
     tail = 2 * gap / (1 + gap)  # 1 - skew without cancellation

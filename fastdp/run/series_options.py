@@ -14,8 +14,12 @@ from .spec import DEFAULT_DELTA, RunOptions
 def with_series(
     epsilon: Any, delta: Any, options: RunOptions
 ) -> tuple[Any, Any, RunOptions, Period | None]:
-    """(epsilon, delta, options, period) of a run: of a series, what the ledger says where the
-    caller said nothing. The period is None for runs of no series. UsageError if they contradict."""
+    """(epsilon, delta, options, period) of a run.
+
+    In a series, epsilon and delta are the ledger's share for one period unless the caller gave
+    them, and `dataset` is the series. For other runs all stays as it is, and the period is None.
+    UsageError if the options contradict each other or the ledger.
+    """
     name = options.series
     if name is None:
         for option, unset in (("period", None), ("late", False)):

@@ -35,10 +35,11 @@ def frame(spark: Any, output: Output) -> Any:
 
 
 def make(
-    output: Output, asked: Mapping[str, str], batches: Iterable[pa.RecordBatch]
+    output: Output, driver: Mapping[str, str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[Any]:
-    """Runs in an executor: makes the rows of the blocks whose numbers are in `batches`."""
-    check(asked)
+    """Make the rows of the blocks whose numbers are in `batches`. It runs in an executor, and is
+    refused if the executor's build of fastdp is not the `driver`'s."""
+    check(driver)
     for batch in batches:
         for number in batch.column(0).to_pylist():
             if number < output.blocks:
@@ -54,7 +55,7 @@ def spark_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _spark_type(name: str, kind: pa.DataType) -> pa.DataType:
-
+    """The type that Spark has for one of Arrow's; UsageError for nanoseconds, which it would cut."""
     t = pa.types
     if t.is_dictionary(kind):
         return _spark_type(name, kind.value_type)

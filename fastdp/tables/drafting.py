@@ -53,10 +53,11 @@ class Draft:
             "and the privacy statement of a run names it.",
             *self.notes,
         ]
-        user = self._proposed() if self.users and self.schema.user is None else ()
+        user = self._user_lines() if self.users and self.schema.user is None else ()
         return toml_write.document(self.schema.to_plain(), head, before_columns=user)
 
-    def _proposed(self) -> list[str]:
+    def _user_lines(self) -> list[str]:
+        """The table [user] with the best candidate, as lines of a comment that the reader may use."""
         best = self.users[0]
         return [
             (
@@ -176,7 +177,7 @@ def draft(
         schema = replace(schema, learnt=toml_write.learnt_by_draft(schema.to_plain()))
         if any(entry["kind"] == "numeric" for entry in entries.values()):
             notes.append(EVEN)
-    return _finished(schema, user, users, left_out, notes)
+    return _with_notes(schema, user, users, left_out, notes)
 
 
 def _constrained(
@@ -199,13 +200,15 @@ def _constrained(
     return schema.with_constraints(kept), list(dict.fromkeys(refused))
 
 
-def _finished(
+def _with_notes(
     schema: Schema,
     user: str | None,
     users: list[Candidate],
     left_out: dict[str, str],
     more: list[str],
 ) -> Draft:
+    """The draft with its notes: what was left out, `more`, and who the users are or may be.
+    Candidates come in the order in which they are likely to be user ids."""
     notes = [*(f"Left out: {name!r}, {why}." for name, why in left_out.items()), *more]
     ranked = sorted(
         users, key=lambda u: (u.name != user, not WHO.search(u.name), -u.rows / u.values)

@@ -1,4 +1,4 @@
-"""Several sources as one."""
+"""Several sources as one. What a source answers is described at `Source`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from .source import SOURCES, Source, source_of
 
 @SOURCES.add("list")
 class SourceList(Source):
-    """A list of sources with the same columns, read one after the other."""
+    """A list of sources with the same columns, read one after the other. Every answer is made of
+    the members' answers; a list inside a list counts as its members."""
 
     def __init__(self, given: Any):
         super().__init__(given)
