@@ -34,6 +34,8 @@ HOPELESS_POINTS = 0.1
 
 
 class Vector(Struct, frozen=True, eq=False):
+    """A noisy answer, as a session gives it."""
+
     values: np.ndarray
     sigma: float
 
