@@ -23,11 +23,12 @@ import numpy as np
 import fastdp
 from fastdp.engines.user_histograms import histogram
 from fastdp.mechanisms import recipe as recipes
+from fastdp.mechanisms.archetypes.archetype_users import CastRows, DealtRows, cast
+from fastdp.mechanisms.archetypes.fit import fit
+from fastdp.mechanisms.archetypes.prior import prior_model
 from fastdp.mechanisms.base import Outcome
 from fastdp.mechanisms.shared.model_rows import ModelRows
-from fastdp.public.archetypes.archetype_users import CastRows, DealtRows, cast
-from fastdp.public.archetypes.fit import fit
-from fastdp.public.archetypes.prior import prior_model
+from fastdp.public.data import PublicTable
 from fastdp.run.output import Output
 from fastdp.userkeys import MostCommon
 
@@ -67,7 +68,7 @@ def plain_options(**more):
 def speed(public_rows: int, private_rows: int, draw_rows: int, peer_rows: int) -> dict:
     schema = fastdp.Schema.load("taxi-deid2")
     public = fastdp.read(fastdp.simulate.taxi(public_rows, seed=2, year=2019), schema, public=True)
-    fitted, model = timed(lambda: fit(public, plain_options()))
+    fitted, model = timed(lambda: fit(PublicTable(public), plain_options()))
     print(f"fit on {public_rows:,} public trips: {fitted:.1f} s", flush=True)
 
     figures = {"fit_seconds": fitted}
@@ -142,7 +143,7 @@ def unrefined(schema, public, rows: int, seed: int):
     answers."""
     import pyarrow as pa
 
-    model = fit(public, plain_options())
+    model = fit(PublicTable(public), plain_options())
     prior = prior_model(schema.domain, model.prior, total=float(rows))
     dealt = DealtRows(ModelRows(prior, rows, seed), model, model.users.astype(float), 200, seed)
     return pa.concat_tables(
@@ -231,7 +232,7 @@ def summary(got: dict[str, list[list[float]]], epsilons: list[float]) -> dict:
 def number(rows: int) -> dict:
     schema = fastdp.Schema.load("taxi-deid2")
     public = fastdp.read(fastdp.simulate.taxi(rows, seed=2, year=2019), schema, public=True)
-    seconds, model = timed(lambda: fit(public, plain_options(archetypes="auto")))
+    seconds, model = timed(lambda: fit(PublicTable(public), plain_options(archetypes="auto")))
     for e in model.evidence:
         print(
             f"{e['archetypes']:>3} archetypes: {e['log_likelihood']:.4f} (gap's error "

@@ -41,7 +41,7 @@ BEHIND = {"tables", "engines"}
 """Where private rows and exact counts are."""
 BEHIND_CORE = {"count", "bound"}
 MAY_HOLD_TABLES = {"tables", "engines", "release", "run", "metrics", "report", "cli", "plugins"}
-FITS_ON_PUBLIC_TABLES = {("public", "data"), ("public", "choice"), ("public", "archetypes", "fit")}
+FITS_ON_PUBLIC_TABLES = {("public", "data"), ("public", "choice")}
 MAY_RELEASE = {("release", "reserve"), ("release", "keyselect"), ("release", "private_domain")}
 """What opens sessions: a mechanism is handed one and imports none of it."""
 

@@ -19,6 +19,7 @@ from fastdp.engines import spark, user_histograms as users
 from fastdp.errors import DataError, FastdpError, PrivacyError, UsageError, is_whole
 from fastdp.estimate.fit_options import Options
 from fastdp.measurement import Measurement, Request
+from fastdp.mechanisms.archetypes.options import Options as ArchetypeOptions, Step
 from fastdp.mechanisms.limits.model_size import LargestModel, check_size
 from fastdp.mechanisms.limits.size_limits import parse_bytes
 from fastdp.mechanisms.usercounts.mechanism import Total, UserCounts
@@ -28,7 +29,6 @@ from fastdp.privacy.budget import Budget
 from fastdp.privacy.calibrate import calibrate
 from fastdp.privacy.ledger import Ledger
 from fastdp.privacy.select import exponential
-from fastdp.public.archetypes.options import Options as ArchetypeOptions, Step
 from fastdp.queries import Binned, Grid, Identity, Sparse
 from fastdp.release import keyselect, noiseplan, reserve
 from fastdp.release.noiseplan import plan_histogram

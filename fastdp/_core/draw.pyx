@@ -1,5 +1,5 @@
 """Draws from groups of weighted values; see csrc/draw.h. Arguments are checked in
-fastdp/public/archetypes/conditional.py."""
+fastdp/mechanisms/archetypes/conditional.py."""
 
 from libc.stdint cimport int64_t, uint32_t
 

@@ -29,8 +29,6 @@ from .plans import ROWS_PER_USER, Outline, Planned, PlannedStep, any_pair, users
 from .registry import Traits, names_where
 
 if TYPE_CHECKING:
-    from ..public.archetypes.model import PublicModel
-    from ..public.archetypes.options import Options
     from ..public.ids import Habits
     from ..users.dealing import Dealer
     from .limits.model_size import LargestModel
@@ -255,11 +253,18 @@ class Public(Protocol):
     def choose_outer(self) -> list[Clique]:
         """Outer marginals by the associations seen in the public data."""
 
-    def check_archetypes(self, options: Options) -> None:
-        """Raise DataError or UsageError if `archetypes` could not follow these options."""
+    @property
+    def codes(self) -> Mapping[str, np.ndarray]:
+        """The codes of the public rows, by column."""
 
-    def archetypes(self, options: Options) -> PublicModel:
-        """Archetypes of the public users, fitted with these options."""
+    @property
+    def user(self) -> np.ndarray | None:
+        """The number of each public row's user; None if there is no user column."""
+
+    def sparse_marginals(
+        self, cliques: Sequence[Clique]
+    ) -> dict[Clique, tuple[np.ndarray, np.ndarray]]:
+        """(numbers of the cells that have rows, their counts of rows), cells in C order."""
 
 
 def ignore_empty_columns(ones: Sequence[Measurement]) -> None:

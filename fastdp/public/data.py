@@ -4,7 +4,7 @@ Only tables read with `public=True` are accepted; the run's statement names the 
 used.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,6 @@ from ..errors import DataError, UsageError
 from ..privacy.clip import ClipChoice, candidates, choose
 from ..schema import Schema
 from ..tables.table import Table
-from .archetypes.model import PublicModel
-from .archetypes.options import Options
 from .choice import choose_outer
 from .ids import Habits
 
@@ -63,17 +61,22 @@ class PublicTable:
         """Outer marginals of up to `ways` attributes; see `choice.grow`."""
         return choose_outer(self.table, ways, max_cells)
 
-    def check_archetypes(self, options: Options) -> None:
-        """Raise DataError or UsageError if `archetypes` could not follow these options."""
-        if self.table.user is None:
-            raise DataError("archetypes describe users, so the schema needs a user column")
-        options.resolve(self.schema.domain)
+    @property
+    def codes(self) -> Mapping[str, np.ndarray]:
+        """The codes of the rows, by column."""
+        return self.table.codes
 
-    def archetypes(self, options: Options) -> PublicModel:
-        """Archetypes of the public users; see `archetypes.fit`."""
-        from .archetypes.fit import fit
+    @property
+    def user(self) -> np.ndarray | None:
+        """The number of each row's user; None if there is no user column."""
+        return self.table.user
 
-        return fit(self.table, options)
+    def sparse_marginals(self, cliques: Cliques) -> dict[Clique, tuple[np.ndarray, np.ndarray]]:
+        """(numbers of the cells that have rows, their counts of rows), cells in C order."""
+        from ..engines.truth import marginals
+
+        counted = marginals(self.table, list(cliques), clip=None, sparse=True)
+        return {clique: (found.keys, found.sums) for clique, found in counted.items()}
 
     def choose_clip(
         self, noise: Sequence[float], rows: int, *, bound: int | None = None, **options: Any

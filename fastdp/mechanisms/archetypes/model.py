@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...domain import Clique, Domain
-from ..ids import Habits
+from ...public.ids import Habits
 from .conditional import Groups, Link
 from .mixture import Mixture
 from .options import Options

@@ -7,11 +7,12 @@ import fastdp
 from fastdp.domain import Domain
 from fastdp.errors import DataError, UsageError
 from fastdp.measurement import Measurement
-from fastdp.public.archetypes import fit as fitting
-from fastdp.public.archetypes.archetype_users import models
-from fastdp.public.archetypes.model import PublicModel
-from fastdp.public.archetypes.options import Options, Step
-from fastdp.public.archetypes.prior import prior_model
+from fastdp.mechanisms.archetypes import fit as fitting
+from fastdp.mechanisms.archetypes.archetype_users import models
+from fastdp.mechanisms.archetypes.model import PublicModel
+from fastdp.mechanisms.archetypes.options import Options, Step
+from fastdp.mechanisms.archetypes.prior import prior_model
+from fastdp.public.data import PublicTable
 from fastdp.tables.table import Table
 from tests.reference import archetypes as twin
 
@@ -45,7 +46,7 @@ def make(users=400, seed=0, options=OPTIONS, **more):
     codes, user, kind = people(users, seed, **more)
     schema = fastdp.Schema.from_domain(SIZES, user="user")
     table = Table.from_codes(schema, codes, user=user, public=True)
-    return fitting.fit(table, options), table, codes, user, kind
+    return fitting.fit(PublicTable(table), options), table, codes, user, kind
 
 
 def test_archetypes_are_the_kinds_of_users():
@@ -65,7 +66,9 @@ def test_an_archetype_without_users_borrows_everybodys_habits():
     codes["when"] = np.where(
         np.arange(user.size) % 50 == 0, 5, 0
     )  # nobody's most common label is the second
-    model = fitting.fit(Table.from_codes(schema, codes, user=user, public=True), options)
+    model = fitting.fit(
+        PublicTable(Table.from_codes(schema, codes, user=user, public=True)), options
+    )
     empty = np.flatnonzero(model.members == 0)
     assert empty.size
     assert np.isfinite(model.mean_rows).all()
@@ -89,17 +92,19 @@ def test_the_number_is_chosen_by_users_held_out():
 def test_refusals():
     codes, user, _ = people()
     schema = fastdp.Schema.from_domain(SIZES, user="user")
-    with pytest.raises(UsageError, match="public data only"):
-        fitting.fit(Table.from_codes(schema, codes, user=user), OPTIONS)
+    with pytest.raises(UsageError, match="read as private"):
+        fitting.fit(PublicTable(Table.from_codes(schema, codes, user=user)), OPTIONS)
     with pytest.raises(DataError, match="user column"):
-        fitting.fit(Table.from_codes(SIZES, codes, public=True), OPTIONS)
+        fitting.fit(PublicTable(Table.from_codes(SIZES, codes, public=True)), OPTIONS)
     none = {name: column[:0] for name, column in codes.items()}
     with pytest.raises(DataError, match="no row that fits"):
-        fitting.fit(Table.from_codes(schema, none, user=user[:0], public=True), OPTIONS)
+        fitting.fit(
+            PublicTable(Table.from_codes(schema, none, user=user[:0], public=True)), OPTIONS
+        )
     table = Table.from_codes(schema, codes, user=user, public=True)
     del table.codes["pay"]
     with pytest.raises(DataError, match="'pay'"):
-        fitting.fit(table, OPTIONS)
+        fitting.fit(PublicTable(table), OPTIONS)
 
 
 def test_the_prior_is_the_public_distribution_where_there_is_enough_of_it():
@@ -151,7 +156,9 @@ def public() -> PublicModel:
     codes = {"where": np.where(user % 2 == 0, 0, 5), "firm": trait}
     schema = fastdp.Schema.from_domain({"where": 6, "firm": 4}, user="user")
     options = Options(features=("where",), trait="firm", archetypes=2, habits=("where",))
-    return fitting.fit(Table.from_codes(schema, codes, user=user, public=True), options, threads=1)
+    return fitting.fit(
+        PublicTable(Table.from_codes(schema, codes, user=user, public=True)), options
+    )
 
 
 def times(habits) -> np.ndarray:

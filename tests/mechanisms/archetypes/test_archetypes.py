@@ -5,6 +5,7 @@ import json
 import logging
 import math
 import re
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +16,12 @@ import fastdp
 from fastdp.engines.user_histograms import histogram
 from fastdp.measurement import Measurement
 from fastdp.mechanisms import recipe as recipes
-from fastdp.mechanisms.archetypes import Archetypes
+from fastdp.mechanisms.archetypes import Archetypes, fit as fitting
+from fastdp.mechanisms.archetypes.archetype_users import CastRows, cast
 from fastdp.mechanisms.base import Job
 from fastdp.model import array_file as model_store
 from fastdp.privacy.calibrate import mu_of_method
-from fastdp.public.archetypes import fit as fitting
-from fastdp.public.archetypes.archetype_users import CastRows, cast
+from fastdp.public.data import PublicTable
 from fastdp.userkeys import MostCommon
 from tests.reference import archetypes as twin
 
@@ -60,7 +61,7 @@ def table(schema, trips):
 @pytest.fixture(scope="module")
 def model(public):
     config = recipes.load(recipe()).config(1.0)
-    return fitting.fit(public, config.options())
+    return config.learnt(PublicTable(public))
 
 
 class Session:
@@ -75,19 +76,12 @@ class Session:
         return Measurement(("users",), np.asarray(self._answers.pop(0), float), 1 / mu, label=label)
 
 
-class Public:
-    def __init__(self, model):
-        self.model = model
-
-    def archetypes(self, wanted):
-        return self.model
-
-
 def outcome(model, schema, users, companies, *, rows=None, config=None, **options):
     config = config or Archetypes(features=model.options.features)
     session = Session(schema, [users, companies], **options)
-    job = Job(schema=schema, epsilon=2.0, fit=None, rows=rows, public=Public(model), seed=5)
-    return config.run(session, job), session
+    job = Job(schema=schema, epsilon=2.0, fit=None, rows=rows, public=object(), seed=5)
+    with patch.object(fitting, "fit", lambda public, options: model):
+        return config.run(session, job), session
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 10.0])

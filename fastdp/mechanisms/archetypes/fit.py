@@ -1,13 +1,10 @@
-"""Fits a `PublicModel` to a public table. It counts rows without noise, so it accepts only tables
-that were read with `public=True`."""
+"""Fits a `PublicModel` to public rows. It counts them without noise: what it is handed is public."""
 
 import numpy as np
 
-from ...engines.truth import marginals
-from ...errors import DataError, UsageError
-from ...tables.table import Table
-from ..choice import choose_outer
-from ..ids import Habits, cell_numbers
+from ...errors import DataError
+from ...public.ids import Habits, cell_numbers
+from ..base import Public
 from . import mixture as mixtures
 from .conditional import Groups, Link
 from .model import PublicModel
@@ -20,31 +17,29 @@ BLOCK = 1 << 18
 """Points whose densities are in memory at once."""
 
 
-def fit(table: Table, options: Options, *, threads: int | None = None) -> PublicModel:
-    """Archetypes of the users of a public table.
+def fit(public: Public, options: Options) -> PublicModel:
+    """Archetypes of the users of public rows.
 
-    UsageError if the options do not fit the schema, DataError if the table has no rows or no users.
+    UsageError if the options do not fit the schema, DataError if there are no rows or no users.
     """
-    if not table.public:
-        raise UsageError(
-            "archetypes are fitted on public data only; read the table with public=True"
-        )
-    if table.user is None:
+    codes = public.codes
+    if public.user is None:
         raise DataError(
             "archetypes describe users, so the schema of the public data needs a user column"
         )
-    if not table.rows:
+    rows = len(public.user)
+    if not rows:
         raise DataError("public=: the public data has no row that fits the schema")
-    domain = table.domain
+    domain = public.schema.domain
     resolved = options.resolve(domain)
     for name in domain:
-        if name not in table.codes:
+        if name not in codes:
             raise DataError(
                 f"public=: the chain needs column {name!r}, which the public data does not have"
             )
     shape = domain.shape(resolved.features)
-    cell = cell_numbers(table.codes, resolved.features, shape, table.rows)
-    user, users = _dense(table.user)
+    cell = cell_numbers(codes, resolved.features, shape, rows)
+    user, users = _dense(public.user)
 
     counts = np.bincount(cell, minlength=domain.cells(resolved.features))
     points = np.stack(np.unravel_index(np.arange(counts.size), shape), axis=1)
@@ -61,19 +56,19 @@ def fit(table: Table, options: Options, *, threads: int | None = None) -> Public
     row_archetype = archetype[user]
     trait = None
     if resolved.trait is not None:
-        trait = most_common(user, table.codes[resolved.trait], domain[resolved.trait], users, rng)
+        trait = most_common(user, codes[resolved.trait], domain[resolved.trait], users, rng)
     return PublicModel(
         options=options,
-        schema_digest=table.schema.digest(),
+        schema_digest=public.schema.digest(),
         domain=domain,
         mixture=mixture,
         labels=labels,
         archetype=archetype,
         trait=trait,
-        habits=Habits.from_rows(resolved.habits, domain.shape(resolved.habits), user, table.codes),
+        habits=Habits.from_rows(resolved.habits, domain.shape(resolved.habits), user, codes),
         places=_places(row_archetype, cell, mixture.size, counts),
-        links=_links(table, resolved.links, threads),
-        prior=_prior(table, resolved.prior, threads),
+        links=_links(public, resolved.links),
+        prior=_prior(public, resolved.prior),
         evidence=tuple(evidence),
     )
 
@@ -139,6 +134,7 @@ def _dense(user: np.ndarray) -> tuple[np.ndarray, int]:
 
 
 def _places(archetype, cell, size: int, counts: np.ndarray) -> Groups:
+    """Cells of the features by archetype; one that no user has gets the cells of all."""
     key, times = np.unique(archetype * counts.size + cell, return_counts=True)
     missing = np.setdiff1d(np.arange(size), archetype)
     seen = np.flatnonzero(counts)
@@ -148,25 +144,25 @@ def _places(archetype, cell, size: int, counts: np.ndarray) -> Groups:
     return Groups.of(key[order], times[order], counts.size)
 
 
-def _links(table: Table, links, threads) -> tuple[Link, ...]:
-
-    domain = table.domain
+def _links(public: Public, links) -> tuple[Link, ...]:
+    """The chain: counts of each target given each of its levels of conditions."""
+    domain = public.schema.domain
     wanted = list(dict.fromkeys((*level, target) for target, levels in links for level in levels))
-    counts = marginals(table, wanted, sparse=True, threads=threads)
+    counts = public.sparse_marginals(wanted)
     out = []
     for target, levels in links:
         tables = []
         for level in levels:
-            counted = counts[(*level, target)]
-            tables.append(Groups.of(counted.keys, counted.sums, domain[target]))
+            keys, sums = counts[(*level, target)]
+            tables.append(Groups.of(keys, sums, domain[target]))
         out.append(Link(target, levels, tuple(domain.shape(x) for x in levels), tuple(tables)))
     return tuple(out)
 
 
-def _prior(table: Table, cliques, threads) -> dict:
-
+def _prior(public: Public, cliques) -> dict:
+    """Cells and counts of the public marginals that `refine` starts from."""
     if cliques is None:
-        cliques = choose_outer(table)
-    counted = tree_cliques(table.domain, cliques)
-    counts = marginals(table, counted, sparse=True, threads=threads)
-    return {c: (counts[c].keys.astype(np.int64), counts[c].sums) for c in counted}
+        cliques = public.choose_outer()
+    counted = tree_cliques(public.schema.domain, cliques)
+    counts = public.sparse_marginals(counted)
+    return {c: (counts[c][0].astype(np.int64), counts[c][1]) for c in counted}

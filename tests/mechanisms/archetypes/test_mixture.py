@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from fastdp._core import draw as core
-from fastdp.public.archetypes import conditional, mixture
-from fastdp.public.archetypes.conditional import Groups, Link
+from fastdp.mechanisms.archetypes import conditional, mixture
+from fastdp.mechanisms.archetypes.conditional import Groups, Link
 from tests.reference import archetypes as twin
 
 

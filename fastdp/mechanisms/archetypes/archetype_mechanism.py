@@ -18,22 +18,22 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from ..domain import Cliques, Domain, downward_closure
-from ..errors import UsageError
-from ..measurement import Measurement
-from ..model.table_ops import onto_simplex
-from ..privacy.calibrate import CLASSIC_EPSILON_MAX, mu_of_method
-from ..public.archetypes.model import PublicModel
-from ..public.archetypes.options import DEFAULT_ARCHETYPES, Options, Step
-from ..release.gateway import Session
-from ..schema import Schema
-from ..userkeys import MostCommon
-from .base import Config, Job, Outcome, Public, Rows
-from .limits.model_size import LargestModel, tree_size
-from .plans import Outline, Planned, PlannedStep
-from .registry import mechanism
-from .shared.model_rows import ModelRows
-from .shared.one_ways import estimate_total, measure_planned, part_mu
+from ...domain import Cliques, Domain, downward_closure
+from ...errors import DataError, UsageError
+from ...measurement import Measurement
+from ...model.table_ops import onto_simplex
+from ...privacy.calibrate import CLASSIC_EPSILON_MAX, mu_of_method
+from ...release.gateway import Session
+from ...schema import Schema
+from ...userkeys import MostCommon
+from ..base import Config, Job, Outcome, Public, Rows
+from ..limits.model_size import LargestModel, tree_size
+from ..plans import Outline, Planned, PlannedStep
+from ..registry import mechanism
+from ..shared.model_rows import ModelRows
+from ..shared.one_ways import estimate_total, measure_planned, part_mu
+from .model import PublicModel
+from .options import DEFAULT_ARCHETYPES, Options, Step
 
 SLACK = 2.0
 """The fit stops where the misfit exceeds what noise alone explains by at most this many standard
@@ -68,7 +68,7 @@ class Refine(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 )
 class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`features`, `trait`, `archetypes`, `chain`, `habits`, `prior`: see
-    `archetypes.options.Options`; a field that is not set is taken from the saved model. `share`:
+    `options.Options`; a field that is not set is taken from the saved model. `share`:
     the part of the user counts' budget for users per archetype (the rest: users per trait).
     `trips`: the number of rows of a synthetic user is drawn from the public users of its archetype,
     or is their "mean" as published. `max_rows`: the most rows made where the run does not ask for a
@@ -102,7 +102,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def run(self, session: Session, job: Job) -> Outcome:
         if job.public is None:
             raise UsageError(NEEDS_PUBLIC)
-        public = job.public.archetypes(self.options())
+        public = self.learnt(job.public)
         answers = self.count_users(session, public)
         users = self.users(answers, public)
         limit = self.max_rows if job.rows is None else job.rows
@@ -110,7 +110,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         details["public_model_sha256"] = public.digest()
         if self.refine is not None:
             return self.refined(self.refine, session, job, public, users, answers, limit, details)
-        from ..public.archetypes.archetype_users import CastRows, cast
+        from .archetype_users import CastRows, cast
 
         bound = job.schema.max_rows_per_user
         people = cast(public, users, limit, bound, self.trips == "mean", job.seed)
@@ -121,8 +121,8 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def refined(
         self, how: Refine, session, job, public, users, answers, limit: int, details
     ) -> Outcome:
-        from ..public.archetypes.archetype_users import DealtRows
-        from ..public.archetypes.prior import prior_model
+        from .archetype_users import DealtRows
+        from .prior import prior_model
 
         step = refine_step(session.domain, how, tuple(public.prior))
         ways = measure_planned(session, Outline((step,)), REFINE)
@@ -176,7 +176,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def users(self, answers: Sequence[Measurement], public: PublicModel) -> np.ndarray:
         """Users by archetype and trait: the public table raked to the two noisy margins, whose
         negative entries are set to 0."""
-        from ..public.archetypes.archetype_users import cross_table
+        from .archetype_users import cross_table
 
         total = estimate_total(answers)
         margins = [onto_simplex(m.values, total) for m in answers]
@@ -191,7 +191,15 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             raise UsageError(
                 "the archetypes were fitted with another schema; fit them again with this one"
             )
-        public.check_archetypes(self.options())
+        if public.user is None:
+            raise DataError("archetypes describe users, so the schema needs a user column")
+        self.options().resolve(schema.domain)
+
+    def learnt(self, public: Public) -> PublicModel:
+        """The archetypes of the public users; it costs no budget."""
+        from .fit import fit
+
+        return fit(public, self.options())
 
     def options(self) -> Options:
         """What to fit on public data; UsageError if the recipe does not say."""

@@ -12,8 +12,8 @@ import numpy as np
 from msgspec import Struct
 
 from ...model.table_ops import rake, ratio
-from .. import ids
-from ..ids import Habits
+from ...public import ids
+from ...public.ids import Habits
 from .model import PublicModel
 
 Codes = dict[str, np.ndarray]
