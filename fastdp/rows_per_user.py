@@ -19,7 +19,7 @@ there for sure: alone or together with bins before it they stand out of the nois
 index has the weights that the histogram gives; without it, all of INDICES would have the same. The
 weighted median of its rows is the estimate. The upper end of an interval is the point UPPER of
 them, and two standard deviations of who happens to be there. A tail that ends as the histogram does
-has a steep index and no rows; nothing can show users who are few and far beyond the others.
+has a steep index and no rows. Nothing can show users who are few and far beyond the others.
 
 Everything is post-processing of released numbers, without randomness but in `draw`. It uses sums,
 products, quotients and roots, and no step jumps where a sum of floats ends in other last bits, so

@@ -45,7 +45,7 @@ class _Names:
 
 
 def croissant(run: Described, about: About, base: str = "") -> dict[str, Any]:
-    """The document: files with their hashes, a record set for each table, one for each list of
+    """The document: files with their hashes, a record set for each table and for each list of
     values, and the guarantee in the vocabulary of responsible AI. `base`: what precedes the names
     of files, empty or ending in "/"."""
     record_sets: list[dict[str, Any]] = []

@@ -88,7 +88,7 @@ def say(text: Any) -> None:
 
 
 def printable(text: str) -> str:
-    """The text with control characters as escape sequences, except line feeds and tabs: names and
+    """The text with control characters as escape sequences, except line feeds and tabs. Names and
     notes come from files of others, and must not move the cursor of a terminal."""
     shown = (
         c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text

@@ -2,10 +2,10 @@
 is in.
 
 Python runs signal handlers in the main thread between two instructions, so a long call into
-compiled code can delay them. Therefore a second thread is notified of the signal too: it gives the
+compiled code can delay them. Therefore a second thread is notified of the signal too. It gives the
 main thread `GRACE` seconds to unwind, then cleans up itself and ends the process. This is safe at
-any point, because charges and answers are on disk before they are used, as they must be for a
-process that can be killed.
+any point. Charges and answers are on disk before they are used, as they must be for a process that
+can be killed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Commands made of functions: a function's parameters are its arguments and options, its docstring
 says what it does, and help.toml what the parameters mean.
 
-argparse parses them, and only those of the command that is called: a command line is started anew
+argparse parses them, and only those of the command that is called. A command line is started anew
 for every call, and a library for it may take as long as a small run.
 """
 

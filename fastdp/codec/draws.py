@@ -51,8 +51,8 @@ def numbers_in_bins(
 def _raw_numbers(
     column: BinColumn, bins: Bins, codes: np.ndarray, key: int, row: int
 ) -> np.ndarray:
-    """Numbers drawn in their bins as Arrow stores them; decimals in units of their last digit, and
-    as two words each where 64 bits may not hold them."""
+    """Numbers drawn in their bins as Arrow stores them. Decimals are in units of their last digit,
+    and as two words each where 64 bits may not hold them."""
     family = dtypes.family(column.dtype)
     more = 10 ** (dtypes.decimal_scale(column.dtype) - digits(column)) if family == "decimal" else 1
     if bins.base is not None and bins.near is not None:

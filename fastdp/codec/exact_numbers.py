@@ -1,8 +1,8 @@
 """Source values as whole numbers of a public step (`schema.amounts`).
 
-No value raises. Numbers are rounded to the step, a half to the even neighbour, by the decimal that a
-float is written as; they are cut off at LARGEST steps. What is null, NaN or no number is MISSING. A
-value depends on itself alone, so engines and batches agree to the bit.
+No value raises. Numbers are rounded to the step, a half to the even neighbour, by the decimal that
+a float is written as. They are cut off at LARGEST steps. What is null, NaN or no number is MISSING.
+A value depends on itself alone, so engines and batches agree to the bit.
 """
 
 from __future__ import annotations

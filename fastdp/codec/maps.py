@@ -1,5 +1,5 @@
-"""What the encoder prepares per column and source type: which forms of values can be read as which
-kind of column, and the kernel's map from values to codes."""
+"""What the encoder prepares per column and source type. It says which forms of values can be read
+as which kind of column, and makes the kernel's map from values to codes."""
 
 from __future__ import annotations
 
@@ -189,8 +189,8 @@ def local_seconds(array: pa.Array, tz: str | None) -> tuple[np.ndarray, np.ndarr
 
 
 def _on_clock(seconds: np.ndarray, kind: pa.DataType, tz: str | None) -> np.ndarray:
-    """Seconds since 1970 of a type on another clock: from a zone to its local clock (`tz` None), or
-    from a local clock to the zone `tz`."""
+    """Seconds since 1970 of a type on another clock. They go from a zone to its local clock (`tz`
+    None), or from a local clock to the zone `tz`."""
 
     times = of_numpy(seconds).view(kind)
     if tz is None:
@@ -200,7 +200,7 @@ def _on_clock(seconds: np.ndarray, kind: pa.DataType, tz: str | None) -> np.ndar
 
 
 def _times(array: pa.Array, own: pa.DataType) -> pa.Array:
-    """Dates and times as int64 in the unit and zone of the column's own type, rounded down; times
+    """Dates and times as int64 in the unit and zone of the column's own type, rounded down. Times
     beyond it become the nearest end of int64. Times without a zone are taken as local times of the
     zone."""
 
@@ -221,8 +221,8 @@ def _times(array: pa.Array, own: pa.DataType) -> pa.Array:
 
 
 def wide(array: pa.Array, x: np.ndarray) -> np.ndarray:
-    """The rows of a decimal array whose numbers are not 64-bit multiples of its last digit; x: as
-    `plain` has them, with the nearest end of int64 there."""
+    """The rows of a decimal array whose numbers are not 64-bit multiples of its last digit. `x` is
+    as `plain` has them, with the nearest end of int64 there."""
     rows = np.flatnonzero((x == _I64.min) | (x == _I64.max))
     return rows[~np.asarray(array.is_null())[rows]] if rows.size else rows
 

@@ -264,8 +264,8 @@ def _code(target: Column, value: np.generic) -> int:
 
 
 def _never_written(column: Column) -> list[Mask]:
-    """A mask that rules out the code of values outside the domain, where it would be written as a
-    value of the domain drawn at random; none elsewhere."""
+    """A mask that rules out the code of values outside the domain, if it would be written as a
+    value of the domain drawn at random. Otherwise there is none."""
     overflow = drawn_overflow(column)
     return [] if overflow is None else [Mask((column.name,), np.arange(column.size) == overflow)]
 

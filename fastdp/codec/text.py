@@ -140,8 +140,8 @@ def _number_rule(column: Column, coding: Range | Bins) -> Callable[[bytes], int]
 
 
 def _time_rule(column: Column, coding: Bins) -> Callable[[bytes], int]:
-    """The function from a text that spells a date or time to its bin's code; a fraction of a
-    second counts as the second it lies in."""
+    """The function from a text that spells a date or time to its bin's code. A fraction of a second
+    counts as the second it lies in."""
     low, high = ends(column)
     other = other_code(column)
     null = null_code(column)

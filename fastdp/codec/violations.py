@@ -110,9 +110,9 @@ def _breaking(schema: Schema, codes: Columns) -> dict[int, np.ndarray]:
 def _other_number(
     schema: Schema, name: str, expression: Expression, codes: Columns, batch
 ) -> np.ndarray:
-    """bool per row: whether a number differs from the one that it is computed as by more than half
-    a unit of its last digit (of floats, a relative 1e-9). Nulls and values outside a domain never
-    do."""
+    """bool per row: whether a number differs from the one that it is computed as. The tolerance is
+    half a unit of its last digit (of floats, a relative 1e-9). Nulls and values outside a domain
+    never do."""
     own = schema.fields[name]
     columns = (*ordered_columns(schema, name), *expression.columns)
     inside = [codes[c] < schema.columns[c].base for c in columns]

@@ -48,7 +48,7 @@ class Counter(Protocol):
         ...
 
     def user_histogram(self, key: UserKey, cap: int) -> np.ndarray:
-        """int64 [key.size]: number of users per key, in units of 1/key.units users; each user adds
+        """int64 [key.size]: number of users per key, in units of 1/key.units users. Each user adds
         at most 1 to each of at most `cap` keys (for `Agreement`: to each of `key.numbers`)."""
         ...
 

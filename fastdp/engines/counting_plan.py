@@ -43,7 +43,7 @@ class Plan(Struct, frozen=True):
 def fuse(domain: Domain, cliques: Iterable[Clique]) -> Plan:
     """The plan for cliques none of which contains another, each in its own order of columns.
 
-    Cliques share the pass and the row weights, but each computes its own cell numbers: one column
+    Cliques share the pass and the row weights, but each computes its own cell numbers. One column
     of a cell number costs a tenth of an addition to a table, and so any thread can count any
     clique.
     """
@@ -104,8 +104,8 @@ class Projections:
 
     def run(self) -> None:
         """Fill all tables that `project` returned so far. Within a level the largest come first, so
-        that threads end at about the same time, and those that read the same table follow each
-        other."""
+        that threads end at about the same time. Those that read the same table follow each other.
+        """
         levels = [
             sorted(level.values(), key=lambda steps: -steps[0][0].size) for level in self._levels
         ]

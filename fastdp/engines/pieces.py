@@ -1,7 +1,7 @@
 """Encoded rows on their way between processes: small pieces, each for one partition, and whole
 tables as streams of bytes.
 
-Nothing here depends on the order of rows, which may differ when a task is repeated: a row's
+Nothing here depends on the order of rows, which may differ when a task is repeated. A row's
 partition is given by the hash of its user's id, or, where it has no id, by the hash of its codes.
 """
 

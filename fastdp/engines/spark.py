@@ -9,7 +9,7 @@ Spark reads, shuffles and keeps; fastdp's own code encodes, deals, counts and ad
 Where the rows are those of mounted Parquet files, tasks read the files themselves (`sparkfiles`).
 Rows are encoded before they are shuffled: only codes, and ids as words or keyed hashes, are moved,
 in pieces of 64 kB. The driver receives sums over all partitions, and for each partition the numbers
-of rows and users and a fingerprint; it receives no row and no id. If an executor loses a partition,
+of rows and users and a fingerprint. It receives no row and no id. If an executor loses a partition,
 Spark makes it again from the source, which must give the same rows: fingerprints that differ are an
 error. Rows may come in any order.
 """
@@ -52,7 +52,7 @@ class SparkPartitions:
     answers of all partitions, so the engine sees one partition. The caller closes it.
 
     schemas: of the frames. links: what linked frames become in each partition, which has all rows
-    of its keys; their tables are kept together and `of_table` gives the partitions of each.
+    of its keys. Their tables are kept together and `of_table` gives the partitions of each.
     partitions: None means two per task that Spark runs at once. rows, users, dropped: PRIVATE
     numbers of what was read, for the data's owner.
     """

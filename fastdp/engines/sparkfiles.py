@@ -1,13 +1,13 @@
 """Parquet files behind a Spark DataFrame that executors read themselves.
 
 Spark decodes Parquet into rows and hands them to Python value by value, which costs several times
-what reading the file costs. Where a DataFrame is the plain content of Parquet files that are
-mounted (`file:`), tasks read the files by the local engine's reader instead, and Spark moves only
-what they encode.
+what reading the file costs. A DataFrame may be the plain content of Parquet files that are mounted
+(`file:`). Tasks then read the files by the local engine's reader instead, and Spark moves only what
+they encode.
 
 Law: a frame is read so only if its rows are those that the local engine reads from its files. Spark
-says itself that the frame is such a scan (`sameSemantics`), and every file's footer must show each
-needed column once, under its exact name and in a type whose values are those of Spark's type; in
+says itself that the frame is such a scan (`sameSemantics`). Every file's footer must show each
+needed column once, under its exact name and in a type whose values are those of Spark's type. In
 every other case rows are taken from Spark.
 """
 

@@ -24,8 +24,8 @@ def marginals(
     """Exact marginals of a table the caller hands over as the truth: NOT private, never to be
     released as such.
 
-    Returns {clique: int64 array of shape domain.shape(clique)} in units of 2^-20 rows, where each
-    row of a user with R rows weighs min(1, clip/R) rounded down; with clip=None, plain counts. A
+    Returns {clique: int64 array of shape domain.shape(clique)} in units of 2^-20 rows. Each row of
+    a user with R rows weighs min(1, clip/R) rounded down; with clip=None, these are plain counts. A
     clique of more than 2^27 cells comes as a `SparseMarginal` (sparse=True: all do; sparse=False:
     none, at your memory's risk). recode: count rows whose code c of the named column became
     `recode[name][c]`.

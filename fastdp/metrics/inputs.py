@@ -206,7 +206,7 @@ def coded(source: Any, schema: Schema, what: str, *, users: bool = False) -> Tab
     """A table of codes unchanged; any other source read as public rows, with the schema's columns
     that it has. `users`: also its users, where it has their ids, which are taken as they are:
     synthetic ones may be wider. Of the truth, rows of the schema's one period take part and its
-    users are pairs of a user and a period; synthetic rows have such users already."""
+    users are pairs of a user and a period. Synthetic rows have such users already."""
     if hasattr(source, "codes"):
         return source
     source = as_arrow(source, what)

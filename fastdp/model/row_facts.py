@@ -19,7 +19,7 @@ from ..errors import DataError
 
 class DrawnColumn(Struct, frozen=True, eq=False):
     """A column that is drawn given the codes of `source`: codes[start[s]:start[s + 1]] by the
-    differences of `ends`; where there are none, any code by the differences of `rest`."""
+    differences of `ends`. Where there are none, any code by the differences of `rest`."""
 
     column: str
     source: str

@@ -1,11 +1,11 @@
 """Trends that a run's rows have beyond its model, in rows that are drawn given evidence.
 
-A run steers its rows by exchanges: two rows that agree in the neighbours of a column exchange their
-codes of it, with a probability by what the trends gain (`mechanisms.shared.steering`). Here each row
-gets a partner of its own, drawn from the model given these neighbours, and takes over the partner's
-code with that probability. All other columns keep their distribution, and the column gets the one
-that it has after exchanges, given all others. Where the column itself is given, the other column of
-a trend is exchanged in its place, by the same factor.
+A run steers its rows by exchanges. Two rows that agree in the neighbours of a column exchange their
+codes of it. How likely they do so depends on what the trends gain (`mechanisms.shared.steering`).
+Here each row gets a partner of its own, drawn from the model given these neighbours, and takes over
+the partner's code with that probability. All other columns keep their distribution, and the column
+gets the one that it has after exchanges, given all others. Where the column itself is given, the
+other column of a trend is exchanged in its place, by the same factor.
 """
 
 from __future__ import annotations

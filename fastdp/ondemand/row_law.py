@@ -1,9 +1,9 @@
 """The distribution of a run's synthetic rows given evidence about some of their columns.
 
-Between a model and the rows of a run lie values that share a code, columns that are drawn given
+A run's rows have more than its model: values that share a code, columns that are drawn given
 another one, and groups of users in released proportions (`model.row_facts`). Evidence about a row
-is translated into evidence about the model's codes, exactly: a value that shares a code gives that
-code; a column drawn given another one gives a likelihood of its source; groups are tried one by
+is translated into evidence about the model's codes, exactly. A value that shares a code gives that
+code. A column drawn given another one gives a likelihood of its source. Groups are tried one by
 one, each with its own probability of the evidence. Then rows are drawn and translated back.
 """
 

@@ -2,7 +2,7 @@
 
 Such a run's distribution is that of its synthetic rows. Given what is known of a row, one of those
 that agree with it is chosen at random. Where none agrees, columns are given up one after the other,
-those that tell least first, until one does; what the caller gave stays as it is.
+those that tell least first, until one does. What the caller gave stays as it is.
 """
 
 from __future__ import annotations

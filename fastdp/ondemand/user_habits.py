@@ -1,10 +1,10 @@
 """Partial rows of users: rows of one user have the same constants, and repeat values as users do.
 
-What users share comes from the run's statement: columns that are constant for a user, and for
-repeated columns how often two rows of a user agree. A user's first row is the one of which most is
-known; it decides the constants of the others. Row r of a user takes its value of a repeated column
-from an earlier row with probability r / (r + alpha) (Polya's urn), and everything else from the
-model given that.
+What the rows of a user share comes from the run's statement. It names columns that are constant for
+a user, and for repeated columns how often two rows of a user agree. A user's first row is the one
+of which most is known; it decides the constants of the others. Row r of a user takes its value of a
+repeated column from an earlier row with probability r / (r + alpha) (Polya's urn). Everything else
+comes from the model given that.
 """
 
 from __future__ import annotations

@@ -184,9 +184,9 @@ def _units(
 
 
 def _rounds(columns: int) -> list[tuple[int, ...]]:
-    """For each round, the positions of the columns in which row and user must agree: all columns,
-    then without the first, without the first two, ...; then each of the last two columns alone;
-    then none.
+    """For each round, the positions of the columns in which row and user must agree. First these
+    are all columns, then without the first, without the first two, and so on. Then come each of the
+    last two columns alone, then none.
 
     With (company, pickup, shift): all three; (pickup, shift); pickup; shift; none.
     """

@@ -202,7 +202,7 @@ def keys_delta(costs: DomainCosts, columns: int) -> float:
 def expected_keys(schema: Schema, costs: DomainCosts) -> tuple[float, float]:
     """(share of mu^2, delta) on which a plan bases its forecast of what can be found. They are
     those of the second round if all columns of values take an equal part in it and no column needs
-    a fourth partition; otherwise those of the first round."""
+    a fourth partition. Otherwise they are those of the first round."""
     unit = _unit(schema)
     keyed = sum(c.keyed for c in schema.pending.values())
     kinds = KINDS * sum(c.wanted == ANY for c in schema.pending.values())

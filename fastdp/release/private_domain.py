@@ -5,7 +5,7 @@ Unit: the run's. Adjacency: one user (or row) more or less. The following is rel
 is a step of the run's one reservation and is entered in the ledger before anything is counted:
 
 * For every column whose bounds are to be found: noisy numbers of rows in the cells of a partition,
-  three times; each partition refines the one before where rows are (`cells`). It is
+  three times. Each partition refines the one before where rows are (`cells`). It is
   `Session.measure` of a 1-way over a provisional schema: a user's rows weigh at most `clip` in all,
   so the L2 sensitivity is the clip, and the answers are mu-GDP at Gaussian noise of clip / mu. The
   next partition, bounds and edges are post-processing.

@@ -142,8 +142,8 @@ def reserve(
     schemas
         For linked tables: the schema of each part, whose rows are those of the same users.
     period, late
-        Of a series: the period that is released, whose rows alone the schema reads; and whether it is
-        a further release of it, charged on its own.
+        Of a series: the period that is released, whose rows alone the schema reads. Also whether it
+        is a further release of it, charged on its own.
     check
         Called before each step is charged; raises Cancelled to stop the run.
     """

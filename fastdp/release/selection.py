@@ -99,7 +99,7 @@ def plan_selection(
     """Scores and sensitivity of one selection, or UsageError if an argument has the wrong form.
 
     One user changes an L1 distance by at most clip * SCALE units, so a score by that times its
-    weight; the sensitivity is of the largest weight among the allowed.
+    weight. The sensitivity is of the largest weight among the allowed.
     """
     cliques = [domain.check(c) for c in cliques]
     allowed = list(range(len(cliques))) if allowed is None else [int(i) for i in allowed]

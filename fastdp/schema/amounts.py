@@ -1,7 +1,7 @@
 """Exact numbers of a field: how values of a source column are read as whole numbers of a public step.
 
-Codes of a numeric column are bins. Sums need the numbers themselves: an amount is a whole number of
-steps (0.01 for a column with two digits), a date is a number of days, a time is a number of seconds
+Codes of a numeric column are bins. Sums need the numbers themselves. An amount is a whole number of
+steps (0.01 for a column with two digits). A date is a number of days, a time is a number of seconds
 on the local clock. The step follows from the schema alone.
 """
 

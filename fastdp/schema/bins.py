@@ -89,7 +89,7 @@ class Bins(Struct, frozen=True):
 class GridBins(Struct, frozen=True):
     """The part of each bin that lies on the numbers `at` + k * `step` (in units of the last digit):
     `bins` draws k. `below`: by code, the sum of the parts of this grid and those before it, of rows
-    drawn on grids; a bin without a number on the grid adds nothing."""
+    drawn on grids. A bin without a number on the grid adds nothing."""
 
     bins: Bins
     step: int
@@ -186,8 +186,8 @@ def tilt(mean: float, width: float, whole: bool) -> float:
     (below its upper end, if `mean` is negative and the width infinite). Of whole numbers, draws are
     rounded down.
 
-    Cut off after `width`, an exponential draw of rate t has mean 1 / t - width / (e^(t width) - 1);
-    rounded down it is geometric, of mean 1 / (e^t - 1) - width / (e^(t width) - 1). Both fall as t
+    Cut off after `width`, an exponential draw of rate t has mean 1 / t - width / (e^(t width) - 1).
+    Rounded down it is geometric, of mean 1 / (e^t - 1) - width / (e^(t width) - 1). Both fall as t
     grows.
     """
     if math.isinf(width) or width > 1 << 40:

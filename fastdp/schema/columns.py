@@ -59,10 +59,10 @@ class SourceColumn:
 
     Class variables: `kind`, the name in schema documents; `options`, the keys of the kind's own in
     its table there; `calendar`, whether values are points in time that parts of the calendar stand
-    for. Those of a private domain: `finds`, what a run looks for ("values", "edges"; empty: the
-    kind has no private domain), `kept_options` and `private_options`, the keys that such a table
-    may have (of the finished column, and of the search), `private_type`, the type where none is
-    stated, and `finds_means`, whether the means of its bins are looked for too.
+    for. Those of a private domain: `finds` is what a run looks for ("values", "edges"; empty: the
+    kind has no private domain). `kept_options` and `private_options` are the keys that such a table
+    may have, of the finished column and of the search. `private_type` is the type where none is
+    stated. `finds_means` says whether the means of its bins are looked for too.
     """
 
     kind: ClassVar[str] = ""

@@ -296,10 +296,10 @@ def not_modelled(schema: Described) -> tuple[str, ...]:
     """The columns that are not part of the model, but computed from others when rows are written.
 
     A column that follows from others is modelled if a constraint of another kind names it, so that
-    the zeros of that constraint are exact, or if its own constraint says so (`model`). Where
-    `model` is None, two limits decide. The column has at most half as many codes as the columns it
-    follows from have cells: then measuring it is a cheap way to learn about them. Both together
-    have at most `FOLLOW_CELLS` cells.
+    the zeros of that constraint are exact. It is also modelled if its own constraint says so
+    (`model`). Where `model` is None, two limits decide. The column has at most half as many codes
+    as the columns it follows from have cells: then measuring it is a cheap way to learn about them.
+    Both together have at most `FOLLOW_CELLS` cells.
     """
     named = {c for k in schema.constraints if k.column is None for c in columns_of(schema, k)}
     out: list[str] = []

@@ -58,8 +58,8 @@ class Derived(SourceColumn):
 
     @property
     def clock_steps(self) -> tuple[int, ...]:
-        """Seconds of the grids of the day, coarsest first, if the code is that of the first one that a
-        time lies on; empty if the codes say something else."""
+        """Seconds of the grids of the day, coarsest first, if the code is that of the first one
+        that a time lies on. It is empty if the codes say something else."""
         return ()
 
     @property
@@ -102,8 +102,8 @@ def shifts_per_day(codes: int) -> int | None:
 def shift_parts(
     shift: np.ndarray, part: str, u: np.ndarray | None = None, per_day: int = SHIFTS_PER_DAY
 ) -> np.ndarray:
-    """Day of the week (0..6) or hour of the day (0..23, drawn uniformly within the shift by `u`) of
-    shifts numbered through the week, `per_day` of them per day."""
+    """Day of the week (0..6) or hour of the day (0..23, drawn uniformly within the shift by `u`).
+    Shifts are numbered through the week, `per_day` of them per day."""
     if part == "day_of_week":
         return shift // per_day
     if u is None:

@@ -128,8 +128,8 @@ class Expression:
         return tuple(dict.fromkeys(name for name, _ in self._places.values()))
 
     def values(self) -> Any:
-        """The value of the expression for all combinations of values: an array with one axis per
-        column of `columns`, indexed by its codes without the null and overflow codes."""
+        """The value of the expression for all combinations of values. It is an array with one axis
+        per column of `columns`, indexed by its codes without the null and overflow codes."""
         sizes = tuple(self._schema.columns[c].base for c in self.columns)
         try:
             with np.errstate(all="raise"):

@@ -70,7 +70,7 @@ class LinkedSchema:
     def levels(self, child: str) -> tuple[str, ...]:
         """The ordered columns of a child table in whose level parents differ: those that the schema
         declares, else the first MOST_LEVELS of LEAST_CODES codes or more. Columns by which rows are
-        ordered, or that are compared with the parent's, have none of themselves; nor have tables
+        ordered, or that are compared with the parent's, have none of themselves. Nor have tables
         whose parents have few rows each."""
         if child in self.declared_levels:
             return self.declared_levels[child]

@@ -121,7 +121,7 @@ class Pending(Column):
     @property
     def clock(self) -> Derived:
         """The grids (`transforms.CLOCK_STEPS`) that the column's times lie on, or the hours of its
-        numbers read as clock times (HHMM), as codes; numbers that are not clock times have a code
+        numbers read as clock times (HHMM), as codes. Numbers that are not clock times have a code
         of their own. It is only counted."""
         own: dict[str, Any] = {"name": self.name, "source": self.source, "dtype": self.dtype}
         return Transform(

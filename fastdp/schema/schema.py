@@ -411,7 +411,7 @@ class Schema:
 
         table: the name of the table, if the metadata has several. user: the column of ids of the
         people to protect; default: the metadata's sequence key. columns: documents of columns about
-        which more is public than the metadata says; the values and bounds of other columns are left
+        which more is public than the metadata says. The values and bounds of other columns are left
         to the run (`domain = "private"`).
         """
         return cls.from_dict(sdv.from_sdv(metadata, table=table, user=user, columns=columns or {}))

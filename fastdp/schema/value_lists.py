@@ -1,9 +1,9 @@
 """Public lists of values for columns whose domain a run would otherwise find.
 
 A list comes from a code book or a register, and never from the private rows. A column with a list
-costs no budget, and loses no value. A file has one value per line; a CSV file has a header, and the
-values in the column of the same name, or else in its first column; a JSON file is a list. Other texts than
-those listed are written as `(other)`, unless the schema states what becomes of them.
+costs no budget, and loses no value. A file has one value per line. A CSV file has a header, and the
+values in the column of the same name, or else in its first column. A JSON file is a list. Other
+texts than those listed are written as `(other)`, unless the schema states what becomes of them.
 """
 
 from __future__ import annotations

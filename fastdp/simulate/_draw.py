@@ -20,9 +20,8 @@ CHUNK = 1 << 17  # rows of one chunk; the output depends on this number, so it m
 def lookup(weights: ArrayLike) -> np.ndarray:
     """Tables that turn 15 random bits into a draw: [groups, 2**15] from weights [groups, n].
 
-    dtype uint8, or uint16 if n > 256. Each value fills a part of its table row that is its
-    probability rounded to a multiple of 2**-15, so values of smaller probability may never be
-    drawn.
+    dtype uint8, or uint16 if n > 256. Each value fills a part of its table row: its probability
+    rounded to a multiple of 2**-15. So values of smaller probability may never be drawn.
     """
     weights = np.atleast_2d(np.asarray(weights, dtype=np.float64))
     cumulative = np.cumsum(weights, axis=1)

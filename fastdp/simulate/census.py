@@ -54,8 +54,8 @@ def census_cities() -> dict[int, str]:
 
 
 class _Rule(Struct, frozen=True, eq=False):
-    """One rule: codes to choose from, and for each combination of stretches of the parents' lists a
-    table of draws (None: the column is a function of its parent)."""
+    """One rule: codes to choose from, and a table of draws for each combination of stretches of the
+    parents' lists. None: the column is a function of its parent."""
 
     column: str
     parents: tuple[str, ...]

@@ -14,8 +14,8 @@ function of the rows of its own key, whatever the data holds:
   all null;
 - rows without a key are left out, or each is a key of its own.
 
-So a data set with one key more has one more row in the parents' table, and in each child's table
-the rows of one more user. No other row changes. Proof of the guarantee:
+So a data set with one key more has one more row in the parents' table. Each child's table has the
+rows of one more user. No other row changes. Proof of the guarantee:
 docs/explain/linked-releases.md.
 """
 

@@ -5,7 +5,7 @@ decimals are compared by a 128-bit keyed hash (csrc/bound_ids.c says why that is
 also has a public hash of the *value* of the id. Every random choice among the rows of one user is
 keyed by this hash, so that no choice depends on other users in the table. It is the first 8 bytes
 of the SHA-256 of a text, or of the digits of a number, so that databases can compute it
-(docs/explain/ties.md); it is computed once for each user.
+(docs/explain/ties.md). It is computed once for each user.
 """
 
 from __future__ import annotations

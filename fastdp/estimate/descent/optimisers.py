@@ -157,7 +157,7 @@ class DescentState:
         return self.loss
 
     def restart(self) -> float:
-        """Takes back an `accept` that was not followed by an attempt, and goes on from z = x, whose
+        """Take back an `accept` that was not followed by an attempt, and go on from z = x. Its
         residual is computed again from its tables. Returns the loss there."""
         self._pending = 0.0
         np.copyto(self._z.cells, self._x)

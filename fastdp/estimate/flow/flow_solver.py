@@ -13,11 +13,11 @@ its dual has one multiplier per functional (see `functionals`), is smooth and st
     g(l) = y - f(theta - B' l) + (s2 / h) (l - c p) = 0,        Hessian  B Cov B' + diag(s2 / h),
 
 and one call of the oracle gives its gradient. It is solved by L-BFGS with the approximate inverse
-of csrc/ancestors.h as its first guess of the inverse Hessian; as Cov changes slowly, pairs of one
+of csrc/ancestors.h as its first guess of the inverse Hessian. As Cov changes slowly, pairs of one
 stride serve the next. c and the factor of h are those of the backward difference formula of second
-order (BDF2), so that few strides follow the flow closely: an early stop then leaves what was
-measured badly where plain mirror descent leaves it, which first-order strides (iterated KL
-penalties) do not.
+order (BDF2), so that few strides follow the flow closely. An early stop then leaves what was
+measured badly where plain mirror descent leaves it. First-order strides (iterated KL penalties) do
+not.
 
 Time is counted in units of the noise of a cell: a count of x standard deviations has relaxed by
 about exp(- x t).
@@ -222,10 +222,10 @@ class Flow:
         self.f, self.loss = f, loss
 
     def _iterate(self, at, f, slope, soft, pull):
-        """One step of L-BFGS from the multipliers `at` with functionals f: the new ones, the loss
-        there, the slope with the sum of its squares over the variance; the state in `_at`. A pair
-        is a change of multipliers and that of -f; the rest of the Hessian is the diagonal `soft`,
-        which changes with the stride."""
+        """One step of L-BFGS from the multipliers `at` with functionals f. Returns the new ones,
+        the loss there, and the slope with the sum of its squares over the variance; the state is in
+        `_at`. A pair is a change of multipliers and that of -f; the rest of the Hessian is the
+        diagonal `soft`, which changes with the stride."""
         way, descent = self._inverse.direction(self._pairs, slope, soft)
         if not descent < 0:  # the pairs are inaccurate from rounding, so they are dropped
             self._pairs.clear()

@@ -2,7 +2,7 @@
 
 After `lower` the measured rows are cells of plain marginals and remainders: a cell t of a set T
 without the fine cells above it of a set S. Both count the rows that lie in some set of
-combinations. A remainder with no fine cell above it is the cell itself, so the two are fused; one
+combinations. A remainder with no fine cell above it is the cell itself, so the two are fused. One
 with all fine cells above it is empty, and its answer is noise alone. What is left are distinct
 functionals f = B m of the vector m of marginals, with targets y and variances s2, and
 
@@ -159,9 +159,9 @@ class Functionals:
 def _parts(
     plan: Plan, steps: Mapping[frozenset[str], Mapping[str, int]], spot: Place, cells: np.ndarray
 ) -> np.ndarray:
-    """Where in the vector the projections of a place's cells lie: column b - 1 is the one onto the
-    axes whose bits are set in b, the last the cell itself. Just that one where a projection is not
-    in the vector, or there are too many of them."""
+    """Where in the vector the projections of a place's cells lie. Column b - 1 is the one onto the
+    axes whose bits are set in b; the last is the cell itself. Just that one where a projection is
+    not in the vector, or there are too many of them."""
     own = (spot.at + cells)[:, None]
     if 1 << len(spot.axes) > MOST:
         return own

@@ -2,11 +2,11 @@
 
 Public data says which kinds of users there are (archetypes), what rows each kind has, and how the
 columns depend on each other. Two histograms of the private users are measured, and one user changes
-each by 1: how many users are of each archetype (by the most common label of their rows), and how
-many have each value of the trait (a taxi's company). Synthetic users are made first, then their
-rows, then the remaining columns one after another from public conditional distributions.
+each by 1. The first counts users of each archetype, by the most common label of their rows. The
+second counts users by value of the trait (a taxi's company). Synthetic users are made first, then
+their rows, then the remaining columns one after another from public conditional distributions.
 
-With `refine`, small private marginals correct the public distribution: it is the prior of a
+With `refine`, small private marginals correct the public distribution. It is the prior of a
 graphical model, which is fitted to the answers until noise explains the remaining misfit. Rows of
 the model are then dealt to users of the measured kinds whose habits suit them.
 """

@@ -30,7 +30,7 @@ def cross_table(start: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.
     """The table nearest to `start` in relative entropy with row sums `rows` and column sums
     `columns` (both have the same total).
 
-    Before, a table of independent rows and columns with total 1 is added to `start`, so that
+    Before, a table of independent rows and columns with total 1 is added to `start`. So
     combinations which do not occur in the public data remain possible.
     """
     total = float(rows.sum())
@@ -180,7 +180,7 @@ class DealtRows:
 
 def models(public: PublicModel, users: np.ndarray, rng: np.random.Generator) -> list[Habits]:
     """For each value of the trait, the habits of the public users that synthetic users are modelled
-    on; a public user is repeated in proportion to `users` [archetype, trait] of its kind. If no
+    on. A public user is repeated in proportion to `users` [archetype, trait] of its kind. If no
     public user has the trait, all public users are taken, in proportion to `users` of their
     archetype."""
     out = []

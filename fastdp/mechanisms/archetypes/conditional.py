@@ -19,7 +19,7 @@ cell), for others by binary search."""
 @dataclass(frozen=True, eq=False)
 class Groups:
     """Counts of values by group, one group per condition that occurs. `keys` (int64, ascending) are
-    the cell numbers of the conditions; the entries of group g are start[g]:start[g + 1] of `values`
+    the cell numbers of the conditions. The entries of group g are start[g]:start[g + 1] of `values`
     (uint32) and `counts` (int64, > 0)."""
 
     keys: np.ndarray
@@ -64,7 +64,7 @@ class Groups:
 @dataclass(frozen=True, eq=False)
 class Link:
     """One column of the chain. `levels` are the sets of columns that it is conditioned on, tried in
-    order, and `tables` the counts for each; the last level is (), no condition."""
+    order, and `tables` the counts for each. The last level is (), no condition."""
 
     target: str
     levels: tuple[Clique, ...]

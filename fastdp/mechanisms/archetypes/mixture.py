@@ -1,7 +1,7 @@
 """A Gaussian mixture on weighted points, fitted by expectation maximisation over the distinct cells
 of public data.
 
-The log density of a cell under a component is linear in (1, x, x x'), so each of the two steps of
+The log density of a cell under a component is linear in (1, x, x x'). So each of the two steps of
 an iteration is one matrix product over the distinct cells, whatever the number of rows. The mixture
 includes the standardisation of features, so that callers always pass unscaled points.
 """
@@ -65,9 +65,9 @@ def fit(
     """A mixture of `size` components that locally maximises the likelihood of `points` [n, d],
     where point i occurs `counts[i]` times.
 
-    Runs a few iterations from each of `starts` k-means solutions (k-means++ seeds), and continues
-    the best of them until the mean log likelihood increases by less than `tol`. `floor` is added to
-    the variances of the standardised features (None: the variance of rounding to whole codes).
+    Run a few iterations from each of `starts` k-means solutions (k-means++ seeds). The best of them
+    is continued until the mean log likelihood increases by less than `tol`. `floor` is added to the
+    variances of the standardised features (None: the variance of rounding to whole codes).
     Components to which no point belongs are kept with weight 0.
     """
     points, counts = np.asarray(points, np.float64), np.asarray(counts, np.float64)

@@ -2,9 +2,9 @@
 
 Each node of a junction tree over the public cliques is p(residual | separator) from public counts,
 with Witten-Bell smoothing. If a condition occurs n times with t different outcomes, weight t / (n +
-t) goes to the distribution with one condition column less: the one that is least informative about
-the outcome. So every combination of the domain has positive probability, and counts of rare
-conditions have little weight.
+t) goes to the distribution with one condition column less. The column that is least informative
+about the outcome is left out. So every combination of the domain has positive probability, and
+counts of rare conditions have little weight.
 """
 
 from collections.abc import Mapping, Sequence

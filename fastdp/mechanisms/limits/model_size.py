@@ -45,11 +45,11 @@ def largest_forest(domain: Domain, max_pair: int, fixed: Cliques = ()) -> Larges
     are chosen, together with the cliques that are `fixed`. A pair either joins two columns that
     neither fixed cliques nor other pairs connect, or lies within a fixed clique and costs nothing.
 
-    A forest of pairs is its own junction tree, so its model has the sum of the pairs' cells (and of
-    the attributes no pair names). Forests are the independent sets of the graphic matroid, where
-    Kruskal's greedy choice of the largest pair first gives a basis of the largest sum; with fixed
-    cliques contracted it is a graphic matroid again, and each pair is a bridge, so that nothing is
-    filled in.
+    A forest of pairs is its own junction tree. So its model has the sum of the pairs' cells, and of
+    the attributes that no pair names. Forests are the independent sets of the graphic matroid,
+    where Kruskal's greedy choice of the largest pair first gives a basis of the largest sum. With
+    fixed cliques contracted it is a graphic matroid again, and each pair is a bridge, so that
+    nothing is filled in.
     """
     groups = DisjointSets(domain)
     pairs = [p for p in combinations(domain, 2) if domain.cells(p) <= max_pair]

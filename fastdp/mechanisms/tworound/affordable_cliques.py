@@ -17,10 +17,10 @@ def affordable(
 ) -> tuple[list[Clique], dict[Clique, str]]:
     """(cliques that stay, why each of the others goes).
 
-    Cliques of more than `max_marginal` cells are dropped first. Then, while the junction tree of
-    the rest (and of `fixed`, which always stays) has more than `max_cells` cells, the clique whose
-    removal saves the most cells per squared weight is dropped. Only cliques that share two
-    attributes or more with the tree's largest clique can shrink the tree.
+    Cliques of more than `max_marginal` cells are dropped first. Then cliques are dropped while the
+    junction tree of the rest (and of `fixed`, which always stays) has more than `max_cells` cells.
+    The clique whose removal saves the most cells per squared weight goes first. Only cliques that
+    share two attributes or more with the tree's largest clique can shrink the tree.
     """
     large = {c: cells for c in cliques if (cells := domain.cells(c)) > max_marginal}
     dropped = {c: f"{cells:,} cells, more than {max_marginal:,}" for c, cells in large.items()}

@@ -2,7 +2,7 @@
 occur.
 
 Round 1 measures every 1-way marginal. A value whose noisy count is under `threshold` standard
-errors is merged with the other such values of its column, so that round 2 measures its 2- and 3-way
+errors is merged with the other such values of its column. So round 2 measures its 2- and 3-way
 marginals over the few codes that occur. Within a round the weights are normalised: a marginal of
 weight w has a share w^2 / (sum of the round's w^2) of the round's mu^2. Marginals too large, or
 that would make the model's junction tree too large, are left out, and the run's notes say so. The

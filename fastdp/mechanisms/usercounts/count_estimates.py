@@ -24,8 +24,8 @@ SWEEPS = 4
 
 class Noise(Struct, frozen=True):
     """The distribution of a histogram's noise. `pure`: discrete Laplace of scale cap / (share *
-    whole), `whole` being epsilon; else Gaussian of standard deviation sqrt(cap) / (sqrt(share) *
-    whole), `whole` being mu."""
+    whole), `whole` being epsilon. Otherwise it is Gaussian of standard deviation sqrt(cap) /
+    (sqrt(share) * whole), `whole` being mu."""
 
     pure: bool
     cap: int
@@ -55,8 +55,8 @@ def shrink(
     """Bayes linear estimate of counts whose noisy answers have this variance, given their prior
     means.
 
-    A count varies around its prior mean p with variance `poisson` p + rho p^2; rho >= 0 is the same
-    for all and taken from the answers by moments. Never negative.
+    A count varies around its prior mean p with variance `poisson` p + rho p^2. The ratio rho >= 0
+    is the same for all and taken from the answers by moments. Never negative.
     """
     square = prior * prior
     noise = 1 / np.square(np.maximum(variance + poisson * prior, 1e-9))
@@ -122,8 +122,8 @@ def hierarchy(
     consistent.
 
     Each level is shrunk toward independence of its columns and made to agree with the levels before
-    it; the product of the levels (raking from uniform) is the prior of the groups, toward which
-    their answers are shrunk; last, the groups are raked to the levels, so that places and months
+    it. The product of the levels (raking from uniform) is the prior of the groups, toward which
+    their answers are shrunk. Last, the groups are raked to the levels, so that places and months
     add up to the levels' estimates. With people per group in `public` data (not all 0), both priors
     are raked from the counts that these let one expect, instead of from uniform.
     """
@@ -173,7 +173,7 @@ def hold_back(
     counts: np.ndarray, variance: np.ndarray, block: np.ndarray, share: float, rate: float
 ) -> np.ndarray:
     """Counts that are at least `share` of their block stay only if the true count is that large
-    with probability at least 1 - rate; else they are set just below that share. By a normal
+    with probability at least 1 - rate. Otherwise they are set just below that share. By a normal
     approximation whose variance is the one passed in plus that of a Poisson count."""
     total = np.bincount(block, weights=counts)[block]
     from scipy.special import ndtr

@@ -2,7 +2,7 @@
 whole public grid.
 
 Groups are flat cell numbers over the columns in C order, as `userkeys.Groups` numbers them, always
-sorted; cells are group * t_max + T - 1. Nothing here is private, and nothing is as large as the
+sorted. Cells are group * t_max + T - 1. Nothing here is private, and nothing is as large as the
 grid unless the grid is asked for.
 """
 

@@ -70,9 +70,9 @@ class EventRows(_Rows):
 
 
 def wide(schema: Schema, histogram: Histogram, epsilon: float) -> pa.Table | None:
-    """epsilon, the columns but the last, then one column per value of the last: one row for every
-    combination of the others, also where nothing is counted. None if that would be more than
-    `MAX_WIDE` numbers."""
+    """epsilon, the columns but the last, then one column per value of the last. There is one row
+    for every combination of the others, also where nothing is counted. None if that would be more
+    than `MAX_WIDE` numbers."""
 
     *others, kind = histogram.columns
     blocks, kinds = math.prod(histogram.shape[:-1]), histogram.shape[-1]

@@ -1,11 +1,11 @@
 """User counts (SynCity, DeID2 sprint 1): how many people, by place, month and kind; sparse
 histograms of events.
 
-The query for a cell (group, T) is the number of users with exactly T rows in the group; a group is
+The query for a cell (group, T) is the number of users with exactly T rows in the group. A group is
 one cell of the columns. Its answer plus noise, times T, summed over T, is the histogram. The text
 this comes from adds Laplace noise of scale 1/epsilon, which protects one user's rows of *one*
-group. Here a user counts in at most `cap` groups (which of them, a keyed hash of the user's id
-decides) and the noise covers all of them; the other is offered as unit = "event".
+group. Here a user counts in at most `cap` groups, chosen by a keyed hash of the user's id, and the
+noise covers all of them. The other is offered as unit = "event".
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 k-marginal: a group is a combination (pickup, shift) that occurs in either table. In each group, the
 L1 distance between the normalised counts of both tables is taken for every pair of the other eight
-columns (it is 2 where one table has no row in the group). The distances are averaged over pairs,
+columns. It is 2 where one table has no row in the group. The distances are averaged over pairs,
 then over groups, and the score is (2 - mean) / 2. Pickup-dropoff: the same for the counts of the
 pair (pickup, dropoff), without groups. Higher-order conjunction: see `conjunction`. The overall
 score is 1000 times the mean of the three.

@@ -52,8 +52,8 @@ def score(
 
 
 def conjunctions(pair: Pair, *, seed: int = 0) -> float:
-    """max(0, 1 - rms(ln q - ln p) / ln 1000) over random conditions, where p is the share of rows
-    of the truth that meet the condition and q the same share of the synthetic table.
+    """max(0, 1 - rms(ln q - ln p) / ln 1000) over random conditions. p is the share of rows of the
+    truth that meet the condition, and q the same share of the synthetic table.
 
     A condition is about a random set of columns: each column is in it with probability 0.1, and the
     set has at least one. For each of these columns, a row must have one of a random set (of random
@@ -92,7 +92,7 @@ def _allowed(pair: Pair, name: str, occurring: dict, rng: np.random.Generator) -
 
 def _share(codes: dict[str, np.ndarray], conditions: dict[str, np.ndarray], rows: int) -> float:
     """Share of rows that meet every condition. The condition that allows the smallest part of its
-    codes comes first; each later one is tested only on the rows that met those before it."""
+    codes comes first. Each later one is tested only on the rows that met those before it."""
     order = sorted(conditions, key=lambda n: conditions[n].mean())
     left = np.flatnonzero(conditions[order[0]][codes[order[0]]])
     for name in order[1:]:

@@ -1,7 +1,8 @@
 """CSV on the Web (W3C): metadata of one table, or of a group of tables.
 
-The standard has no lists of values. Offices state them in two ways, and both are read: a `format`
-of alternatives (`A|B|C`, `Y|N`), and a foreign key to a code list, a CSV file next to the metadata.
+The standard has no lists of values. Offices state them in two ways, and both are read. One is a
+`format` of alternatives (`A|B|C`, `Y|N`). The other is a foreign key to a code list, a CSV file
+next to the metadata.
 """
 
 from __future__ import annotations

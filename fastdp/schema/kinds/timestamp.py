@@ -40,7 +40,7 @@ class Timestamp(Derived):
     `shift` is the 8-hour shift of the week, 3 * day_of_week + hour // 8, in 0..20. `minute`, which
     needs `hour`, is the minute of the hour, on the grid of `step` where that is minutes. Days count
     from Monday, or from Sunday with `week_start = "sunday"`. `min` and `max` (dates, inclusive) are
-    the public span that decoded times are drawn from; times outside it overflow where `year` or
+    the public span that decoded times are drawn from. Times outside it overflow where `year` or
     `date` is a part.
     """
 
@@ -178,8 +178,8 @@ class Timestamp(Derived):
 
     @cached_property
     def _years_of_months(self) -> tuple[np.ndarray, np.ndarray]:
-        """For parts with a month but no year: days of the span in each month (of a weekday, if the
-        parts have one) of each year, and the sums of all that come before it; keys x years, flat.
+        """For parts with a month but no year: days of the span in each month of each year, of a
+        weekday if the parts have one. Also the sums of all that come before it; keys x years, flat.
         """
         year = np.arange(self.years[1] - self.years[0] + 1)[:, None, None]
         weekday = np.arange(7) if {"shift", "day_of_week"} & set(self.names) else None

@@ -35,7 +35,7 @@ class PandasFrame(Source):
 
 def of_pandas(frame: Any, where: str) -> Part:
     """The part of a pandas frame or series. A column of Python objects is text, as from a database
-    driver, since its Arrow type would depend on all values; so is one of categories of several
+    driver, since its Arrow type would depend on all values. So is one of categories of several
     types."""
 
     if not hasattr(frame, "columns"):
