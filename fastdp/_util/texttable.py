@@ -29,3 +29,12 @@ def table(rows: Sequence[Sequence[str]], left: int = 1) -> list[str]:
 def plural(number: int, what: str) -> str:
     """The number with its noun: 1 column, 2 columns."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def size(count: float) -> str:
+    """A number of bytes for people."""
+    for unit in ("B", "kB", "MB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}"
+        count /= 1000
+    return f"{count:.1f} GB"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import datetime
 import os
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -48,20 +50,30 @@ class About(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 )
 
 
-def read_about(path: str | os.PathLike[str] | None) -> About:
-    """Read a TOML file with the fields of `About`; without a path, nothing is known."""
-    if path is None:
+def read_about(about: About | Mapping[str, Any] | str | os.PathLike[str] | None) -> About:
+    """What the publisher says: a TOML file with the fields of `About`, a mapping, or an `About`
+    unchanged. None: nothing is known."""
+    if isinstance(about, About):
+        return about
+    if about is None:
         return About()
+    if isinstance(about, Mapping):
+        return _converted(dict(about), "about")
+    path = about
     try:
         plain = tomllib.loads(Path(path).read_text("utf-8"))
     except OSError as error:
         raise UsageError(f"about: file {path}: {error.strerror}") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"about: file {path}: not valid TOML ({error})") from None
-    if isinstance(plain.get("date"), datetime.date):  # TOML has dates of its own
+    return _converted(plain, f"about: file {path}")
+
+
+def _converted(plain: dict[str, Any], where: str) -> About:
+    if isinstance(plain.get("date"), datetime.date):  # TOML and Python have dates of their own
         plain["date"] = plain["date"].isoformat()[:10]
     try:
         return msgspec.convert(plain, About)
     except msgspec.ValidationError as error:
         known = ", ".join(field.name for field in msgspec.structs.fields(About))
-        raise UsageError(f"about: file {path}: {error}. It may have the keys {known}") from None
+        raise UsageError(f"{where}: {error}. It may have the keys {known}") from None

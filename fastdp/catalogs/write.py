@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ def export(
     form: str,
     out: str | os.PathLike[str] | None = None,
     *,
-    about: About | str | os.PathLike[str] | None = None,
+    about: About | Mapping[str, Any] | str | os.PathLike[str] | None = None,
     base: str | None = None,
     time: str | None = None,
     namespace: str = "fastdp",
@@ -39,7 +40,7 @@ def export(
     out : path, optional
         The file to write. Default: `RUN.FORM.json` next to the run folder. It may not lie inside
         the folder, which holds only what the statement names.
-    about : About or path of a TOML file, optional
+    about : About, mapping or path of a TOML file, optional
         What only the publisher knows: title, description, license, url, creator, contact, date,
         version, keywords, base.
     base : str, optional
@@ -58,7 +59,7 @@ def export(
     if form not in FORMS:
         raise UsageError(f"form= must be one of {', '.join(FORMS)}, got {form!r}")
     folder = as_path(getattr(run, "out", run), "a run folder").resolve()
-    publisher = about if isinstance(about, About) else read_about(about)
+    publisher = read_about(about)
     target = Path(out) if out is not None else folder.with_name(f"{folder.name}.{form}.json")
     if target.resolve().is_relative_to(folder):
         raise UsageError(

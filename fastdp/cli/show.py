@@ -117,7 +117,7 @@ def run_summary(out: Path, private: Path, runs: Sequence[Run], report: bool) -> 
         )
     print(f"Check it with: fastdp verify {shlex.quote(str(out))}")
     if report:
-        name = "report.html" if len(runs) == 1 else "report-*.html"
+        name = "report.html" if (private / "report.html").exists() else "report-*.html"
         print(printable(f"Look at {private}/{name} (it uses the private data: do not release)."))
 
 

@@ -27,6 +27,7 @@ def evaluate(
     metric: list[str] | None = None,
     out: Path | None = None,
     without_truth: bool = False,
+    about: Path | None = None,
     as_json: bool = False,
 ) -> None:
     """Score synthetic data against the truth. It uses the private data: do not release scores or
@@ -36,7 +37,7 @@ def evaluate(
 
         if out is None:
             raise UsageError("--without-truth writes a page; name its file with --out")
-        write_public(out, synthetic or truth)
+        write_public(out, synthetic or truth, about)
         made = f"{out}: a page without the truth, from released numbers alone; it may be published"
         emit({"out": str(out)}) if as_json else say(made)
         return
@@ -47,8 +48,11 @@ def evaluate(
     from ..report.evaluate import evaluate as score
     from .show import linked_table, scores_table
 
+    if about is not None and out is None:
+        raise UsageError("--about is for the page; name its file with --out")
     page = None if out is None else str(out)
-    scores = score(tables or truth, synthetic, schema=schema, metrics=metric, report=page)
+    rows = tables or truth
+    scores = score(rows, synthetic, schema=schema, metrics=metric, report=page, about=about)
     if as_json:
         emit(scores)
     elif tables is not None:

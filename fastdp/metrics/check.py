@@ -27,7 +27,7 @@ from ..mechanisms import recipe as recipes
 from ..mechanisms.limits.structural_zeros import check_possible
 from ..schema import Schema, dtypes
 from ..schema.coding import Listed
-from ..schema.columns import OWN_CODE, Column
+from ..schema.columns import Column
 from ..schema.derived import Derived
 from ..schema.dialect import Dialect
 from ..schema.pending import Pending
@@ -37,6 +37,7 @@ from ..tables.sources.source import source_of
 from ..tables.textlines import damaged_lines
 from ..tables.userids import UserIndex
 from ..tables.whole_table import other_encoding
+from .causes import with_own_codes
 
 LINES_NAMED = 20
 WORDS_KEPT = 1000
@@ -203,7 +204,7 @@ def check(
     parts = source.parts(schema.dialect)
     wanted = ingest.checked_columns(parts, schema)
     counts = _Counts(schema)
-    bare = _with_codes(schema)
+    bare = with_own_codes(schema)
     types = ingest.source_types(schema)
     check_batch = partial(_check_batch, schema=schema, bare=bare, types=types, users=counts.users)
     for piece in ingest.of_batches(parts, schema, wanted, check_batch, _threads.resolve(threads)):
@@ -230,15 +231,6 @@ class _Piece:
     fields: dict[str, tuple[int, int, dict[str, int], Counter]]
     ids: Any = None
     without: int = 0
-
-
-def _with_codes(schema: Schema) -> Schema:
-    """The schema with one code for nulls and one for overflow in every column, so that both can be
-    distinguished from other values."""
-    plain = schema.to_plain()
-    for entry in plain["columns"].values():
-        entry["null"] = entry["overflow"] = OWN_CODE.to_plain()
-    return Schema.from_dict(plain)
 
 
 def _check_batch(

@@ -29,6 +29,8 @@ class Comparison:
     target: str | None
     seed: int
     threads: int | None
+    released: Any = None
+    """What the run released (`causes.Released`), for the parts of its error."""
 
     def __post_init__(self) -> None:
         self._made: dict[str, Any] = {}

@@ -83,8 +83,7 @@ def score(
     items; `columns`: total variation of each column. None if the tables have no rows to compare."""
     if not truth.num_rows or not synthetic.num_rows:
         return None
-    plain = [_with_numeric_times(t) for t in _aligned(truth, synthetic)]
-    pair = by_values(plain[0][0], plain[1][0], user)
+    plain, pair = in_cells(truth, synthetic, user)
     sides = [_side(t, times, user) for t, times in plain]
     step = sides[0].step
     rows = step * rows_of_sample(-(-truth.num_rows // step), SAMPLE, seed)
@@ -111,33 +110,44 @@ def score(
     return {"worst": shown, "kinds": kinds, "columns": dict(zip(pair.names, columns.tolist()))}
 
 
+def in_cells(
+    truth: pa.Table, synthetic: pa.Table, user: str | None
+) -> tuple[list[tuple[pa.Table, tuple[str, ...]]], Pair]:
+    """Both tables with times as numbers, each with the names of these columns; and both in codes of
+    the original values."""
+    plain = [_with_numeric_times(t) for t in _aligned(truth, synthetic)]
+    return plain, by_values(plain[0][0], plain[1][0], user)
+
+
 def _items(
     pair: Pair, truth: _Side, other: _Side, chosen: list[str], threads: int | None
 ) -> dict[str, list[dict[str, Any]]]:
     """Everything that is compared, by kind."""
     out: dict[str, list[dict[str, Any]]] = {}
-    for kind, what, wrong in (
+    for kind, what, wrong, *names in (
         *_marginals(pair, chosen, threads),
         *_correlations(truth, other),
         *_means(pair, truth, other),
         *_gaps(truth, other),
         *_identities(truth, other),
     ):
-        out.setdefault(kind, []).append({"what": what, "wrong": float(f"{min(1.0, wrong):.4g}")})
+        item: dict[str, Any] = {"what": what, "wrong": float(f"{min(1.0, wrong):.4g}")}
+        out.setdefault(kind, []).append(item | ({"columns": names} if names else {}))
     return out
 
 
-Item = tuple[str, str, float]
+Item = tuple[Any, ...]
+"""(kind, what, how wrong), and for columns and pairs their names."""
 
 
 def _marginals(pair: Pair, chosen: list[str], threads: int | None) -> Iterator[Item]:
     for name, tv in zip(
         pair.names, total_variation(pair, [(n,) for n in pair.names], threads), strict=True
     ):
-        yield "column", f"{name}: {tv:.1%} of the rows have a wrong value", tv
+        yield "column", f"{name}: {tv:.1%} of the rows have a wrong value", tv, name
     for (x, y), a, b in counted(pair, list(combinations(chosen, 2)), threads):
         tv = between(a, b, pair.rows)
-        yield "pair", f"{x} with {y}: {tv:.1%} of the rows are in a wrong cell", tv
+        yield "pair", f"{x} with {y}: {tv:.1%} of the rows are in a wrong cell", tv, x, y
         if pair.encoding[x] == pair.encoding[y] == "values":
             true_cells = cells_of(a)
             synthetic_cells = cells_of(b)
@@ -388,11 +398,25 @@ def _in_values(comparison: Comparison) -> bool:
 
 
 @metric("original", applies=_in_values, default="yes", rank=0)
-def of_tables(comparison: Comparison) -> dict[str, Any] | None:
+def found_in(comparison: Comparison) -> dict[str, Any] | None:
     if not comparison.in_values:
         return None
-    schema, truth = comparison.schema, comparison.truth
+    both = (comparison.truth, comparison.synthetic)
+    seed, threads = comparison.seed, comparison.threads
+    return comparison.once("original", lambda: score(*both, _user(comparison), seed, threads))
+
+
+def values_of(comparison: Comparison) -> Pair | None:
+    """Both tables in codes of their original values; None if one of them has codes only."""
+    if not comparison.in_values or not all(comparison.rows.values()):
+        return None
+    both = (comparison.truth, comparison.synthetic)
+    return comparison.once("original values", lambda: in_cells(*both, _user(comparison))[1])
+
+
+def _user(comparison: Comparison) -> str | None:
+    """The user column, if both tables have it."""
+    schema = comparison.schema
     own = comparison.user or (None if schema is None else schema.user)
-    both = (truth, comparison.synthetic)
-    user = own if all(own in table.column_names for table in both) else None
-    return score(truth, comparison.synthetic, user, comparison.seed, comparison.threads)
+    both = (comparison.truth, comparison.synthetic)
+    return own if all(own in table.column_names for table in both) else None

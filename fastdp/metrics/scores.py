@@ -9,6 +9,7 @@ import numpy as np
 from ..errors import UsageError
 from ..schema import Schema
 from . import baselines
+from .causes import Released
 from .compare import Comparison
 from .inputs import Pair
 from .metric import METRICS, ranked
@@ -27,8 +28,9 @@ def score(
     reporting: bool,
     fractions: Sequence[float],
     options: dict[str, Any],
+    released: Released | None = None,
 ) -> dict[str, Any]:
-    comparison = Comparison(truth, synthetic, schema, **options)
+    comparison = Comparison(truth, synthetic, schema, **options, released=released)
     wanted = _wanted(metrics, comparison, reporting)
     out: dict[str, Any] = {"private": False, "rows": comparison.rows}
     seconds: dict[str, float] = {}

@@ -75,14 +75,18 @@ def table_html(
 
 
 def folded_table(
-    heads: Sequence[str], rows: Sequence[Sequence[str]], shown: int, kind: str = "worst"
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    shown: int,
+    kind: str = "worst",
+    classes: Sequence[str] = (),
 ) -> str:
     """A table of which only the first rows are shown until the reader opens the rest."""
-    if rows[shown:]:
-        rest = details(f"{len(rows) - shown} more", table_html(heads, rows[shown:], kind))
-    else:
-        rest = ""
-    return table_html(heads, rows[:shown], kind) + rest
+    first = table_html(heads, rows[:shown], kind, classes)
+    if not rows[shown:]:
+        return first
+    rest = table_html(heads, rows[shown:], kind, classes)
+    return first + details(f"{len(rows) - shown} more", rest)
 
 
 def details(summary: str, body: str) -> str:

@@ -188,7 +188,7 @@ def users(
     hists = [_in_bins(c[c > 0], edges) for _, c in per_user]
     out: dict[str, Any] = {
         "unit": unit,
-        "rows": _split("Rows per user", _bin_names(edges), hists, truth),
+        "rows": _split("Rows per user", bin_names(edges), hists, truth),
     }
     out["mean"] = [float(c[c > 0].mean()) if c.any() else 0.0 for _, c in per_user]
     out["habits"] = []
@@ -207,7 +207,7 @@ def users(
             _split(f"Share of rows in the favourite {name}", tenths, favourite, truth)
         )
         out["habits"].append(
-            _split(f"Different values of {name}", _bin_names(spread), variety, truth)
+            _split(f"Different values of {name}", bin_names(spread), variety, truth)
         )
     out["order"] = [] if order is None else _follows(every, truth, order)
     return out
@@ -246,7 +246,8 @@ def _in_bins(values: np.ndarray, edges: Sequence[int]) -> list[float]:
     return _round(shares(np.searchsorted(edges, values, side="right") - 1, len(edges)))
 
 
-def _bin_names(edges: Sequence[int]) -> list[str]:
+def bin_names(edges: Sequence[int]) -> list[str]:
+    """The whole numbers of each bin in words, by the first number of each."""
     names = [f"{a}" if a == b - 1 else f"{a} to {b - 1}" for a, b in pairwise(edges)]
     return [*names, f"{edges[-1]} and more"]
 

@@ -4,19 +4,25 @@ NOT private."""
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from .._util.files import as_path, local_path, synthetic_path
+from ..catalogs.about import About, read_about
 from ..errors import UsageError
 from ..metrics.baselines import FRACTIONS
+from ..metrics.causes import Released
+from ..metrics.inputs import TRUTH, as_arrow
 from ..metrics.linked_scores import linked_scores
 from ..metrics.scores import Asked, score, several
 from ..schema import Schema
 from ..schema.dialect import Dialect
 from ..schema.linked_schema import LinkedSchema, is_linked
+from ..tables.row_periods import of_one_period
+from ..tables.sources.source import Source
 from ..tables.whole_table import read_whole
-from . import runs
+from . import linked_page, quotes, runs
 from .page import collect, write
+from .release_facts import release_facts
 
 
 def evaluate(
@@ -35,6 +41,7 @@ def evaluate(
     threads: int | None = None,
     run: Any = None,
     title: str | None = None,
+    about: Any = None,
 ) -> dict[str, Any]:
     """Compare a synthetic table with the truth; returns plain data that JSON can hold. NOT
     private: the result must not be released.
@@ -59,7 +66,9 @@ def evaluate(
         sprint1 where their columns are there; with a report also tv1, tv2, coverage, and users where both
         tables have them.
     report : path, optional
-        Where the HTML page is written, with `run` (its facts) and `title`.
+        Where the HTML page is written, with `run` (its facts) and `title`. Linked tables have one page.
+    about : About, mapping or path of a TOML file, optional
+        What the page's head says: title, license, contact, date and more, as in `fastdp.export`.
     user : str, optional
         The id column to leave out (with a schema: its own).
     k, marginals, seed : int
@@ -84,6 +93,8 @@ def evaluate(
         original    worst (kind, what, wrong: the worst of all below), kinds (column, pair, correlation,
                     mean, gap, identity, dependency: what, wrong, mean, sample, items), columns (total
                     variation); in the original values, so what the schema lost counts; wrong is 0 to 1
+        causes      columns, pairs, mean: the part of the domain, bins, clip, noise and model in wrong, which
+                    they add up to (None: not told from the next); with a report, a schema and values
         deid2       k_marginal_score, pickup_dropoff_score, higher_order_conjunction (0..1),
                     overall (0..1000), areas, shifts, by_area, by_shift, grid [area][shift]
                     (k-marginal score of the group, None: no rows)
@@ -110,33 +121,82 @@ def evaluate(
     report = None if report is None else as_path(report, "report=")
     options = dict(user=user, k=k, marginals=marginals, target=target, seed=seed, threads=threads)
     fractions = FRACTIONS if baselines is None else tuple(baselines)
+    head = _Head(title, read_about(about))
     own = getattr(synthetic, "schema", None)
     if is_linked(schema) or isinstance(own, LinkedSchema) or _linked_folder(synthetic):
-        return _linked(truth, synthetic, schema, metrics, report, fractions, options)
+        return _linked(truth, synthetic, schema, metrics, report, fractions, options, head)
     many = several(synthetic)
     opened = {
-        str(n): _opened(t) for n, t in (synthetic if many else {"synthetic": synthetic}).items()
+        str(name): _opened(rows)
+        for name, rows in (synthetic if many else {"synthetic": synthetic}).items()
     }
-    tables = {name: table for name, (table, _, _) in opened.items()}
     if schema is None:
-        schema = next((own for _, own, _ in opened.values() if own is not None), None)
+        schema = next((one.schema for one in opened.values() if one.schema is not None), None)
     schema = None if schema is None else Schema.of(schema)
-    truth = _in_dialect(truth, schema)
-    out: dict[str, Any] = {
-        name: score(truth, table, schema, metrics, report is not None, fractions, options)
-        for name, table in tables.items()
-    }
+    truth = _read_once(truth, schema, TRUTH)
+    tables = {name: _read_once(one.rows, None, name) for name, one in opened.items()}
+    facts = {name: one.facts if run is None or many else run for name, one in opened.items()}
+    out: dict[str, Any] = {}
+    for name, table in tables.items():
+        released = _released(facts[name], schema)
+        found = score(
+            truth, table, schema, metrics, report is not None, fractions, options, released
+        )
+        out[name] = found
     if report is not None:
-        own_run = None if many else opened["synthetic"][2]
-        run = own_run if run is None else run
-        write(report, collect(truth, tables, schema, list(out.values()), run, title=title))
+        page_run = list(facts.values()) if many and run is None else run or facts.get("synthetic")
+        scores = list(out.values())
+        place = None if many else opened["synthetic"].place
+        write(report, collect(truth, tables, schema, scores, page_run, **head.words(place)))
     return out if many else out["synthetic"]
+
+
+class _Head(NamedTuple):
+    """What the head of the page says beside its figures."""
+
+    title: str | None
+    about: About
+
+    def words(self, place: Path | None) -> dict[str, Any]:
+        return {
+            "title": self.title or self.about.title,
+            "about": release_facts(self.about, place),
+        }
+
+
+class _Opened(NamedTuple):
+    """Synthetic rows, and of a run or its folder also the schema, what it released, and where."""
+
+    rows: Any
+    schema: Schema | None = None
+    facts: Any = None
+    place: Path | None = None
+
+
+def _released(run: Any, schema: Schema | None) -> Released:
+    """What the parts of the error are computed from."""
+    statement = runs.statement_of(run)
+    clip = None if statement is None else runs.promise(statement)["bound"]
+    return Released(quotes.facts_of(run, schema), clip)
+
+
+def _read_once(source: Any, schema: Schema | None, what: str) -> Any:
+    """A table of codes unchanged, anything else as values in memory: metrics and page both use
+    it."""
+    source = _in_dialect(source, schema)
+    if hasattr(source, "codes"):
+        return source
+    if isinstance(source, Source) and source.encoded is not None:
+        return source.encoded
+    table = as_arrow(source, what)
+    period = None if schema is None else schema.period
+    return table if period is None else of_one_period(table, period)
 
 
 def _in_dialect(truth: Any, schema: Schema | None) -> Any:
     """The truth, read in the schema's dialect where that is not the usual one and the truth is
     files."""
-    files = isinstance(truth, str | os.PathLike | list | tuple)
+    files = isinstance(truth, str | os.PathLike | list | tuple | Source)
     if schema is None or schema.dialect == Dialect() or not files:
         return truth
     return read_whole(truth, schema.dialect)
@@ -160,15 +220,22 @@ def _linked(
     report: Any,
     fractions: Any,
     options: dict,
+    head: _Head,
 ) -> dict[str, Any]:
-    """Scores of each table by itself, and of how the tables are linked."""
+    """Scores of each table by itself, and of how the tables are linked; one page for all."""
+    place = None
+    facts: Mapping[str, Any] = {}
     if _linked_folder(synthetic):
         place = _local(synthetic)
         schema = place / "tables.json" if schema is None else schema
         linked = LinkedSchema.of(schema)
-        synthetic = {name: synthetic_path(place / f"table-{name}") for name in linked.tables}
+        folders = {name: place / f"table-{name}" for name in linked.tables}
+        synthetic = {name: synthetic_path(folder) for name, folder in folders.items()}
+        facts = {name: runs.folder(folder) for name, folder in folders.items()}
+        place = next(iter(folders.values()))
     else:
         linked = LinkedSchema.of(synthetic.schema if schema is None else schema)
+        facts = getattr(synthetic, "runs", facts)
         synthetic = getattr(synthetic, "data", synthetic)
     for what, tables in (("truth", truth), ("synthetic", synthetic)):
         if not isinstance(tables, Mapping) or set(tables) != set(linked.tables):
@@ -176,27 +243,28 @@ def _linked(
                 f"{what}: give the tables {', '.join(linked.tables)} as {{NAME: source, ...}}"
             )
     out: dict[str, Any] = {"private": False, "tables": {}}
+    true = {name: _read_once(truth[name], own, TRUTH) for name, own in linked.tables.items()}
+    made = {name: _read_once(synthetic[name], None, name) for name in linked.tables}
     for name, own in linked.tables.items():
-        page = None if report is None else Path(report).with_stem(f"{Path(report).stem}-{name}")
-        real = _in_dialect(truth[name], own)
-        scores = score(real, synthetic[name], own, metrics, page is not None, fractions, options)
-        out["tables"][name] = scores
-        if page is not None:
-            facts = collect(real, synthetic[name], own, scores, None, title=f"Table {name}")
-            write(page, facts)
-    return out | {"links": linked_scores(truth, synthetic, linked, options["threads"])}
+        released = _released(facts.get(name), own)
+        out["tables"][name] = score(
+            true[name], made[name], own, metrics, report is not None, fractions, options, released
+        )
+    out["links"] = linked_scores(true, made, linked, options["threads"])
+    if report is not None:
+        words = head.words(place)
+        write(report, linked_page.collect(linked, true, made, out, facts, **words))
+    return out
 
 
-def _opened(synthetic: Any) -> tuple[Any, Schema | None, Any]:
-    """(rows, schema, facts of the run) of a run or run folder; (synthetic, None, None) of anything
-    else."""
+def _opened(synthetic: Any) -> _Opened:
+    """The rows of anything that may be compared."""
     if hasattr(synthetic, "privacy"):  # a fastdp.Run
-        if synthetic.out is None:
-            rows = synthetic.reader().read_all()
-        else:
-            rows = synthetic_path(synthetic.out)
-        return rows, synthetic.schema, synthetic
+        inside = synthetic.out is None
+        rows = synthetic.reader().read_all() if inside else synthetic_path(synthetic.out)
+        return _Opened(rows, synthetic.schema, synthetic, synthetic.out)
     if isinstance(synthetic, str | os.PathLike) and (_local(synthetic) / "privacy.json").is_file():
         place = _local(synthetic)
-        return synthetic_path(place), Schema.load(place / "schema.json"), runs.folder(place)
-    return synthetic, None, None
+        found = runs.folder(place)
+        return _Opened(synthetic_path(place), found["schema"], found, place)
+    return _Opened(synthetic)

@@ -6,126 +6,38 @@ which holds released facts only and may be published.
 """
 
 import os
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from functools import partial
 from string import Template
 from typing import Any
 
 from .. import __version__
 from .._util.files import as_path, synthetic_path, write_atomic
-from ..errors import UsageError
-from ..metrics.inputs import KNOWN_USERS, as_arrow, coded
-from ..metrics.scores import several
-from ..tables.drafting import draft
-from . import (
-    collect as collecting,
-    people_section,
-    quotes,
-    runs as running,
-    sections,
-    words,
-    workload,
-)
-from .blocks import page_file, sections_said
-from .score_list import normalise
-from .svg import big, text
-
-ReportData = dict[str, Any]
-"""Plain data of a page, which `json.dumps` accepts; see `collect` for its keys."""
-
-
-def collect(
-    truth: Any,
-    synthetic: Any,
-    schema: Any = None,
-    scores: Mapping | Sequence[Mapping] | None = None,
-    run: Any = None,
-    *,
-    title: str | None = None,
-) -> ReportData:
-    """Aggregate the tables into the data of one page.
-
-    truth: a table or source handed over as the truth, or None for the page without it. synthetic:
-    one table or source, or a mapping from name to table: several are compared on one page. scores:
-    results of `fastdp.evaluate`, one dict or one per table. run: one or one per table, each a run
-    or a dict of its facts (`privacy`, `measurements`, `model`, all optional).
-
-    Keys: `title, with_truth, truth, tables, scores, columns, pairs, worst, users, people, verdict,
-    limits, quotes, numbers, original, of_users, runs, workload`. Lists named `tables`, `runs` and
-    `workload` follow the order of the synthetic tables. Without the truth no key holds anything
-    that depends on it. Seconds are never shown: they depend on the data.
-    """
-    # The tables in codes, and the columns that all of them have.
-    named = _named(synthetic)
-    schema = _schema(schema, truth, *named.values())
-    labels = {name: _labels(column) for name, column in schema.columns.items()}
-    tables = [coded(source, schema, name, users=True) for name, source in named.items()]
-    real = None if truth is None else coded(truth, schema, "truth", users=True)
-    present = [t.codes.keys() for t in [real, *tables] if t is not None]
-    labels = {n: label for n, label in labels.items() if all(n in codes for codes in present)}
-    if not labels:
-        raise UsageError(
-            "report: the tables have no common column in the schema; check the column names"
-        )
-
-    # What each run released. With the truth there are scores and pairs, without it intervals.
-    runs = _aligned(run, len(tables), "run")
-    sizes = {n: len(names) for n, (names, _) in labels.items()}
-    scores = _aligned(None if real is None else scores, len(tables), "scores")
-    found = [quotes.facts_of(r, schema) for r in runs]
-    known = [None if real is not None else facts for facts in found]
-    spans = [quotes.Intervals(k) for k in known] if real is None else []
-    habits = _habits(runs) if spans else None
-    pairs, worst = collecting.pairs(real, tables, labels) if real is not None else (None, [])
-    return {
-        "title": title or _title(schema, real is not None),
-        "with_truth": real is not None,
-        "truth": None if real is None else collecting.size(real),
-        "tables": [{"name": n, **collecting.size(t)} for n, t in zip(named, tables, strict=True)],
-        "scores": normalise(scores),
-        "columns": collecting.columns(real, tables, labels, spans),
-        "pairs": pairs,
-        "worst": worst,
-        "users": collecting.users(
-            real, tables, labels, schema.user, habits, _roles(runs)[0].get("order")
-        ),
-        "people": people_section.collect(real, tables, schema, runs),
-        "verdict": [quotes.verdict_of(r, k).to_dict() for r, k in zip(runs, found)],
-        "limits": [quotes.limits(r, k, schema.user) if spans else [] for r, k in zip(runs, known)],
-        "quotes": [quotes.quotes(k, labels) for k in known],
-        "numbers": [_numbers(r) for r in runs],
-        "original": [(s or {}).get("original") for s in scores],
-        "of_users": [(s or {}).get("users", {}).get("columns", {}) for s in scores],
-        "runs": [running.facts(r, sizes) for r in runs],
-        "workload": [
-            workload.collect(real, t, running.statement_of(r), sizes) for t, r in zip(tables, runs)
-        ],
-    }
+from ..catalogs.about import About, read_about
+from . import linked_page, runs, words
+from .blocks import page_file
+from .body import body
+from .page_data import ReportData, collect
+from .release_facts import release_facts, release_html
+from .svg import text
 
 
 def render(data: ReportData) -> str:
-    """The page as one HTML text."""
-    drawn = {"noise": running.noise_section, "workload": workload.sets}
-    drawn["people"] = people_section.draw
-    names = ("summary", *sections_said())
-    main = "\n".join(drawn[k](data) if k in drawn else getattr(sections, k)(data) for k in names)
-    shown = {k: v["nav"] for k, v in sections_said().items() if f'<section id="{k}"' in main}
-    nav = "".join(f'<a href="#{k}">{v}</a>' for k, v in shown.items())
+    """The page as one HTML text, of one table or of linked ones (`linked_page`)."""
+    drawn = linked_page.body(data) if "pages" in data else body(data)
     kind = "private" if data["with_truth"] else "public"
     banner, end = words.SAID[kind]
     fields = {
         "title": text(data["title"]),
-        "subtitle": _subtitle(data),
+        "release": release_html(data["about"]),
         "kind": kind,
         "banner": banner,
-        "nav": f'<nav aria-label="Sections">{nav}</nav>',
-        "picker": _picker(data),
         "footer": (
             f"Made by fastdp {text(__version__)}. {end} Arrow keys walk through a focused chart."
         ),
         "css": page_file("report.css"),
         "js": page_file("report.js"),
-        "main": main,
+        **drawn._asdict(),
     }
     return Template(page_file("report.html")).substitute(fields)
 
@@ -136,105 +48,22 @@ def write(path: str | os.PathLike[str], data: ReportData) -> ReportData:
     return data
 
 
-def write_public(path: str | os.PathLike[str], folder: str | os.PathLike[str]) -> ReportData:
+def write_public(
+    path: str | os.PathLike[str],
+    run: Any,
+    about: About | Mapping[str, Any] | str | os.PathLike[str] | None = None,
+) -> ReportData:
     """Write the page that may be published, from a finished run folder alone; the true rows are not
-    read."""
-    path = as_path(path, "the page")
-    place = as_path(folder, "a run folder")
-    facts = running.folder(place)
-    return write(path, collect(None, synthetic_path(place), facts["schema"], None, facts))
-
-
-def _numbers(run: Any) -> list[dict] | None:
-    """The numbers that a run was asked for, a row each; None if it was asked for none."""
-    found = (running.get(run, "tables") or {}).get("numbers") if run is not None else None
-    return None if found is None else found.to_pylist()
-
-
-def _roles(runs: Sequence[Any]) -> list[Mapping[str, Any]]:
-    """What the statement of each run says of users."""
-    mechanisms = [(running.statement_of(r) or {}).get("mechanism") for r in runs]
-    return [m.get("users") or {} if isinstance(m, Mapping) else {} for m in mechanisms]
-
-
-def _habits(runs: Sequence[Any]) -> list[str]:
-    """The columns in which synthetic users of all runs behave as true ones, as far as was
-    released."""
-    kept = [(*r.get("constant", ()), *r.get("repeated", ())) for r in _roles(runs)]
-    return [name for name in kept[0] if all(name in names for names in kept)]
-
-
-def _named(synthetic: Any) -> dict[str, Any]:
-    """The synthetic tables by name. A mapping from names to columns is one table, as everywhere in
-    `evaluate`."""
-    if isinstance(synthetic, Mapping) and not synthetic:
-        raise UsageError("report: give at least one synthetic table")
-    if several(synthetic):
-        return {str(k): v for k, v in synthetic.items()}
-    return {"synthetic": synthetic}
-
-
-def _schema(schema: Any, *sources: Any) -> Any:
-    """`schema` if given, else the schema of a `fastdp.Table` among the sources, else one drafted
-    from the first source (its values, not its bounds)."""
-    own = [s.schema for s in sources if hasattr(s, "codes") and hasattr(s, "schema")]
-    if schema is not None or own:
-        return own[0] if schema is None else schema
-    first = as_arrow(next(s for s in sources if s is not None), "report")
-    user = next((name for name in KNOWN_USERS if name in first.column_names), None)
-    return draft(first, user=user).schema.with_constraints(())
-
-
-def _aligned(value: Any, n: int, what: str) -> list[Any]:
-    """A list of n entries, one per table, from None, a single entry, or a list of n entries."""
-    if value is None:
-        return [None] * n
-    given = list(value) if isinstance(value, Sequence) else [value]
-    if len(given) != n:
-        raise UsageError(f"report: expected {n} {what}, one per synthetic table, got {len(given)}")
-    return given
-
-
-def _labels(column: Any) -> tuple[list[str], bool]:
-    """A text per code, and whether the codes have an order that a reader expects to see."""
-    names = [_interval(str(n)) for n in column.labels()]
-    return names, column.ordered or collecting.tells_time(column.name)
-
-
-def _interval(label: str) -> str:
-    """The label of a half-open interval in words; any other label unchanged."""
-    edges = re.fullmatch(r"[\[(](\S+), (\S+)\)", label)
-    if edges is None:
-        return label
-    low, high = edges.groups()
-    if low == "-inf":
-        return f"under {high}"
-    if high == "inf":
-        return f"{low} and up"
-    return f"{low} to {high}"
-
-
-def _title(schema: Any, with_truth: bool) -> str:
-    name = getattr(schema, "name", None)
-    what = "synthetic data against the truth" if with_truth else "about this synthetic table"
-    return f"{name}: {what}" if name else what.capitalize()
-
-
-def _subtitle(data: ReportData) -> str:
-    def size(t: dict) -> str:
-        return f"{big(t['rows'])} rows" + (f" of {big(t['users'])} users" if t.get("users") else "")
-
-    tables = [*([{"name": "truth", **data["truth"]}] if data["truth"] else []), *data["tables"]]
-    return text(" · ".join(f"{t['name']}: {size(t)}" for t in tables))
-
-
-def _picker(data: ReportData) -> str:
-    if len(data["tables"]) < 2:
-        return ""
-    buttons = "".join(
-        f'<button type="button" data-pick="{i}"'
-        f' aria-pressed="{"false" if i else "true"}">{t}</button>'
-        for i, t in enumerate(text(t["name"]) for t in data["tables"])
-    )
-    shown = f"<div><span>Showing</span>{buttons}</div>"
-    return f'<div class="picker" role="group" aria-label="Synthetic table shown">{shown}</div>'
+    read. `run`: the folder, of one table or of linked ones, or a run that was written to one.
+    `about`: what the publisher says, as in `catalogs.about`."""
+    target = as_path(path, "the page")
+    folder = as_path(getattr(run, "out", run), "a run folder")
+    publisher = read_about(about)
+    released = partial(release_facts, publisher, page=target)
+    if (folder / "tables.json").is_file():
+        return write(target, linked_page.collect_public(folder, publisher.title, released))
+    facts = runs.folder(folder)
+    rows = synthetic_path(folder)
+    head = released(folder=folder)
+    schema, title = facts["schema"], publisher.title
+    return write(target, collect(None, rows, schema, None, facts, title=title, about=head))

@@ -1,5 +1,6 @@
 """The section about people: who comes back, when they began, how long they stay, and how much the
-largest users hold. Of the tables themselves, and, without the truth, of the released numbers."""
+largest users hold. Of the tables themselves and of the released numbers; the true figures stand
+beside them on the owner's page alone."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def collect(
     if lead is not None and (schema.columns[lead].size > MOST_COHORTS or _lacks(every, lead)):
         lead = None
     amounts = [name for name in schema.user_amounts if not _lacks(every, name)]
-    released = [None if truth is not None else _released(run, schema, lead) for run in runs]
+    released = [_released(run, schema, lead) for run in runs]
     return {
         "tables": [_figures(t, schema, lead, amounts) for t in every],
         "released": released,
@@ -153,9 +154,8 @@ def draw(data: dict) -> str:
     def one(i: int) -> str:
         tables, released = found["tables"], found["released"][i]
         columns = [tables[0], tables[1 + i]] if data["with_truth"] else [tables[i]]
-        known = "truth, 95 %" if released is not None else None
-        heads = ("truth", "synthetic") if data["with_truth"] else ("synthetic", known)
-        shown = [head for head in heads if head is not None]
+        shown = ["truth", "synthetic"] if data["with_truth"] else ["synthetic"]
+        shown += [] if released is None else ["released, 95 %"]
         cards = [("Users in all", _whole(columns, released, shown))]
         if found["cohorts"] is not None:
             of = nice(found["cohorts"]["of"])
@@ -178,8 +178,12 @@ def _interval(spans: Sequence[Span] | Span, at: int | None = None) -> str:
 
 def _whole(columns: Sequence[dict], released: dict | None, heads: Sequence[str]) -> str:
     known = released or {}
-    lines = [["two rows or more", *(_cell(c["repeat"]) for c in columns)]]
-    spans = [_interval(known.get("repeat"))]
+    lines = [
+        ["one row", *(_cell(1 - c["repeat"]) for c in columns)],
+        ["two rows or more", *(_cell(c["repeat"]) for c in columns)],
+    ]
+    back = known.get("repeat")
+    spans = [_interval(None if back is None else (1 - back[1], 1 - back[0])), _interval(back)]
     for k, least in enumerate(SPANS if "active" in columns[0] else ()):
         lines.append([f"rows in {least}+ periods", *(_cell(c["active"][k]) for c in columns)])
         spans.append(_interval(known.get("active"), k))

@@ -6,15 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from .._util.lazy import pa, pc
 from ..answers.answer import answer
 from ..answers.clipping import Z95
 from ..answers.facts import Facts
 from ..answers.losses import kept_of_users, losses
-from ..answers.precision import released
+from ..answers.precision import CLEAR, released
 from ..answers.verdict import NONE, Verdict, judge
 from ..errors import UsageError
 from ..measurement import Measurement
 from ..mechanisms.registry import names_where
+from ..tables.table import Table
 from .runs import get, promise, statement_of
 
 MOST_CODES = 5000
@@ -27,6 +29,15 @@ PAIR_CELLS = 2000
 """The most cells of a pair that may be shown."""
 CELLS = 6
 """Cells of each pair that are shown."""
+MOST_TOTALS = 60
+"""Columns whose means and totals are looked at."""
+FEW_VALUES = 20
+"""Whole numbers with at most so many values are taken for codes: nobody adds them up."""
+PERIODS = 2
+"""Columns of time that are shown."""
+MOST_PERIODS = 60
+"""Values that a column of periods has at most."""
+PERIOD_WORDS = ("date", "day", "month", "quarter", "week", "year")
 ENDS = ("estimate", "low", "high")
 
 
@@ -88,23 +99,136 @@ def rounded(values: np.ndarray, digits: int = 5) -> list[float | None]:
     return [float(f"{v:.{digits}g}") if np.isfinite(v) else None for v in values]
 
 
-def quotes(facts: Facts | None, labels: Mapping[str, tuple[list[str], bool]]) -> dict | None:
-    """The number of true rows, and the largest cells of the pairs that were measured first."""
+class Truth:
+    """True numbers for the owner's page: of the true rows in codes, and in values where they are
+    there."""
+
+    def __init__(self, table: Table, values: pa.Table | None):
+        self.table, self.values = table, values
+
+    def total(self, of: str, name: str) -> float | None:
+        """ "mean" or "sum" of a column of numbers."""
+        values = self.values
+        if values is None or name not in values.column_names:
+            return None
+        column = values[name]
+        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+            return None
+        found = (pc.mean(column) if of == "mean" else pc.sum(column)).as_py()
+        return None if found is None else float(found)
+
+    def counts(self, names: Sequence[str], sizes: Sequence[int]) -> np.ndarray:
+        """Rows in the cells of these columns, flattened."""
+        flat = np.zeros(self.table.rows, np.int64)
+        for name, size in zip(names, sizes):
+            flat = flat * size + self.table.codes[name]
+        return np.bincount(flat, minlength=int(np.prod(sizes)))
+
+
+Labels = Mapping[str, tuple[list[str], bool]]
+"""A text per code of each column, and whether the codes have an order."""
+
+
+def quotes(
+    facts: Facts | None, labels: Labels, asked: Sequence[Mapping] = (), truth: Truth | None = None
+) -> dict | None:
+    """Numbers that may be quoted: the number of true rows, means and totals, rows by period, and
+    the largest cells of the pairs that were measured first. `asked`: numbers that were asked for
+    before the run, which are not given twice. `truth`: the true number stands beside each, as
+    `true`."""
     if facts is None:
         return None
     (whole,) = answer(facts, "count").to_pylist()
     measured = dict.fromkeys(m.axes for m in facts.marginals if len(m.axes) == 2)
     named = [p for p in measured if all(len(labels.get(a, ((),))[0]) > 1 for a in p)]
     small = [p for p in named if len(labels[p[0]][0]) * len(labels[p[1]][0]) <= PAIR_CELLS]
-    pairs = [_pair(facts, p, labels) for p in small[:LOOKED_AT]]
+    pairs = [_pair(facts, p, labels, truth) for p in small[:LOOKED_AT]]
     pairs.sort(key=lambda p: -p["clear"] / p["of"])
     rows = {k: whole[k] for k in (*ENDS, "note")}
-    return {"rows": rows, "pairs": [p for p in pairs if p["clear"]][:PAIRS]}
+    rows["true"] = None if truth is None else truth.table.rows
+    totals, wide = _totals(facts, {str(line["number"]) for line in asked}, truth)
+    periods = [_period(facts, name, labels, truth) for name in _periods(facts, labels)]
+    return {
+        "rows": rows,
+        "totals": totals,
+        "wide": wide,
+        "periods": [one for one in periods if one is not None][:PERIODS],
+        "pairs": [p for p in pairs if p["clear"]][:PAIRS],
+    }
 
 
-def _pair(
-    facts: Facts, names: tuple[str, ...], labels: Mapping[str, tuple[list[str], bool]]
-) -> dict:
+def _totals(
+    facts: Facts, asked: set[str], truth: Truth | None
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """(means and totals of columns of numbers, names of those that are too wide to print)."""
+    out: list[dict[str, Any]] = []
+    wide: list[str] = []
+    for name in list(facts.schema.modelled)[:MOST_TOTALS]:
+        column = facts.schema.columns[name]
+        if column.overflow.action == "clamp" or not _is_amount(column):
+            continue
+        for of in ("mean", "sum"):
+            number = f"{of}({name})"
+            if number in asked:
+                continue
+            found = _answered(facts, number)
+            half = None if found is None else (found["high"] - found["low"]) / 2
+            if found is None or half is None or not half <= CLEAR * abs(found["estimate"]):
+                wide.append(number)
+                continue
+            true = None if truth is None else truth.total(of, name)
+            out.append({"what": number, **{k: found[k] for k in ENDS}, "true": true})
+    return out, wide
+
+
+def _is_amount(column: Any) -> bool:
+    """Whether a mean says something: not of codes of a few groups, nor of periods."""
+    few = column.kind != "numeric" and column.size <= FEW_VALUES
+    return column.quantity and not few and not _is_period(column)
+
+
+def _answered(facts: Facts, of: str) -> dict[str, Any] | None:
+    """The one line of an answer that has an interval."""
+    try:
+        (found,) = answer(facts, of).to_pylist()
+    except UsageError:
+        return None
+    return None if any(found[k] is None for k in ENDS) else found
+
+
+def _periods(facts: Facts, labels: Labels) -> list[str]:
+    """Columns whose values are periods of time: months first, then the fewest values."""
+    fit = [
+        name
+        for name in facts.schema.modelled
+        if name in labels
+        and 1 < len(labels[name][0]) <= MOST_PERIODS
+        and _is_period(facts.schema.columns[name])
+    ]
+    return sorted(fit, key=lambda n: ("month" not in n.lower(), len(labels[n][0])))
+
+
+def _is_period(column: Any) -> bool:
+    """Whether a column's codes are spans of time, by its type or its name."""
+    words = set(f"{column.name} {getattr(column, 'part', '')}".lower().replace("_", " ").split())
+    return column.timely or not words.isdisjoint(PERIOD_WORDS)
+
+
+def _period(facts: Facts, name: str, labels: Labels, truth: Truth | None) -> dict | None:
+    """Rows of the true table in each period; None without intervals."""
+    try:
+        found = answer(facts, "count", (name,)).to_pylist()
+    except UsageError:
+        return None
+    names = labels[name][0]
+    if len(found) != len(names) or not any((line["low"] or 0.0) > 0 for line in found):
+        return None
+    true = [None] * len(names) if truth is None else truth.counts((name,), (len(names),)).tolist()
+    lines = [[label, *(f[k] for k in ENDS), t] for label, f, t in zip(names, found, true)]
+    return {"column": name, "lines": [line for line in lines if line[1] or line[4]]}
+
+
+def _pair(facts: Facts, names: tuple[str, ...], labels: Labels, truth: Truth | None) -> dict:
     """The largest cells of one pair, and how many of its cells stand clear of 0."""
     found = answer(facts, "count", names).to_pylist()
     shape = [len(labels[a][0]) for a in names]
@@ -113,7 +237,11 @@ def _pair(
     )
     order = order[::-1][:CELLS]
     named = [[labels[a][0][c] for a, c in zip(names, np.unravel_index(i, shape))] for i in order]
-    cells = [[*name, *(found[i][k] for k in ENDS)] for name, i in zip(named, order)]
+    true = None if truth is None else truth.counts(names, shape)
+    cells = [
+        [*name, *(found[i][k] for k in ENDS), None if true is None else int(true[i])]
+        for name, i in zip(named, order)
+    ]
     clear = sum((r["low"] or 0.0) > 0 for r in found)
     return {"columns": list(names), "cells": cells, "clear": clear, "of": len(found)}
 

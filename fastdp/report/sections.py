@@ -1,9 +1,13 @@
 """Sections of the page, in reading order. Each function returns HTML, or an empty string if the
 data it needs is absent."""
 
+import math
+from collections.abc import Callable
+from typing import Any
+
 from .._util.texttable import plural
 from ..answers.clipping import HISTOGRAM
-from ..numbers.number_words import NOTE, table_rows
+from ..numbers.number_words import NOTE, figure, group_columns, shown
 from . import blocks, words
 from .blocks import KEY, listed, nice, per_table, section, table_html
 from .charts import distribution, heat
@@ -11,14 +15,21 @@ from .svg import Html, big, percent, points, text, within
 
 NUMBERS_SHOWN = 40
 """Lines of numbers that are shown before the reader opens the rest."""
+PERIODS_SHOWN = 12
+"""Periods that are shown before the reader opens the rest."""
+WIDE_SHOWN = 6
+"""Numbers that are named as too wide to quote."""
 
 
 def summary(data: dict) -> str:
+    """The verdict first, then how far off the table is, or what is in it, beside the promise."""
     left = "How far off is it?" if data["with_truth"] else "What is in it?"
     found = per_table(data, lambda i: (_trust if data["with_truth"] else _table_facts)(data, i))
     promise = per_table(data, lambda i: _promise(data, i))
+    verdict = per_table(data, lambda i: _verdict(data, i))
     return (
         '<section id="summary" class="hero" aria-label="Summary">'
+        f'<div class="card wide"><h2>What is it good for?</h2>{verdict}</div>'
         f'<div class="card"><h2>{left}</h2>{found}</div>'
         f'<div class="card"><h2>What was promised?</h2>{promise}</div></section>'
     )
@@ -36,8 +47,7 @@ def _trust(data: dict, i: int) -> str:
     else:
         rows = ""
     rows += ("few." if made < true else "many.") if rows else ""
-    about = f'<p class="verdict">{text(headline)}</p><p>{text(why)}</p><p>{text(rows)}</p>{more}'
-    return about + _verdict(data, i)
+    return f'<p class="verdict">{text(headline)}</p><p>{text(why)}</p><p>{text(rows)}</p>{more}'
 
 
 def _verdict(data: dict, i: int) -> str:
@@ -45,12 +55,14 @@ def _verdict(data: dict, i: int) -> str:
     found = data["verdict"][i]
     if not found["headline"]:
         return "<p>Read with care: nothing says how far its numbers are from the truth.</p>"
-    alarm = ' class="alarm"' if found["warn"] else ""
-    out = f"<p{alarm}><b>{text(found['headline'])}</b></p>"
-    for title, key in (("Good for", "good_for"), ("Not for", "not_for")):
-        if found[key]:
-            out += f"<h3>{title}</h3>{listed(found[key])}"
-    return out
+    word, _, rest = found["headline"].partition(": ")
+    alarm = " alarm" if found["warn"] else ""
+    out = f'<p class="headline{alarm}"><b>{text(word)}: </b>{text(rest)}</p>'
+    sides = (("Good for", "good_for"), ("Not for", "not_for"))
+    lists = [
+        f"<div><h3>{title}</h3>{listed(found[key])}</div>" for title, key in sides if found[key]
+    ]
+    return f'{out}<div class="sides-of">{"".join(lists)}</div>'
 
 
 def _table_facts(data: dict, i: int) -> str:
@@ -61,7 +73,7 @@ def _table_facts(data: dict, i: int) -> str:
         out += (
             f'<p class="figure"><b>{big(table["users"])}</b> synthetic users, none of them real</p>'
         )
-    return f'{out}{_verdict(data, i)}<p class="note">{text(words.QUOTE)}</p>{words.MADE}'
+    return f'{out}{words.MADE}<p class="note">{text(words.QUOTE)}</p>'
 
 
 def _promise(data: dict, i: int) -> str:
@@ -92,19 +104,6 @@ def _promise(data: dict, i: int) -> str:
     return out
 
 
-def numbers(data: dict) -> str:
-    """The numbers that were asked for, first of all: they may be printed."""
-
-    def draw(i: int) -> str:
-        lines = table_rows(data["numbers"][i] or [])
-        if not lines:
-            return ""
-        table = blocks.folded_table(lines[0], lines[1:], NUMBERS_SHOWN, "quotes")
-        return f'<div class="card">{table}<p class="note">{text(NOTE)}</p></div>'
-
-    return section("numbers", per_table(data, draw))
-
-
 def limits(data: dict) -> str:
     """What the table keeps and what it does not."""
 
@@ -118,33 +117,107 @@ def limits(data: dict) -> str:
 
 
 def quotes(data: dict) -> str:
-    """Numbers that may be quoted."""
-
-    def rows(number: float) -> str:
-        return big(round(number))
-
-    def span(low: float | None, high: float | None, unknown: str) -> str:
-        return unknown if low is None or high is None else f"{rows(low)} to {rows(high)}"
+    """Numbers that may be quoted: those that were asked for first, then what follows from the
+    released marginals. On the owner's page the true number stands beside each."""
+    beside = data["with_truth"]
 
     def draw(i: int) -> str:
         found = data["quotes"][i]
-        if not found:
-            return ""
-        cards = []
-        for pair in found["pairs"]:
-            heads = (*(n.replace("_", " ") for n in pair["columns"]), "rows", "95 % interval")
-            cells = [
-                (a, b, rows(x), span(low, high, "no interval"))
-                for a, b, x, low, high in pair["cells"]
-            ]
-            note = f"{pair['clear']} of {pair['of']} cells stand clear of 0; the largest are shown."
-            cards.append(("", f'{table_html(heads, cells, "quotes")}<p class="note">{note}</p>'))
-        whole = found["rows"]
-        total = span(whole["low"], whole["high"], "not known")
-        note = text(f"; {whole['note']}" if whole["note"] else "")
-        return f'<p class="note">True rows: <b>{total}</b> (95 %){note}.</p>{blocks.halves(cards)}'
+        cards = _asked_cards(data["numbers"][i] or [])
+        cards += _quote_cards(found, beside) if found else []
+        return blocks.halves(cards)
 
-    return section("quotes", per_table(data, draw))
+    lead = None if any(data["quotes"]) else blocks.sections_said()["quotes"]["asked"]
+    return section("quotes", per_table(data, draw), lead)
+
+
+def _asked_cards(rows: list[dict]) -> list[tuple[str, str]]:
+    """(title, table) of the numbers that were asked for: those of the whole table together, then
+    each one that has groups."""
+    if not rows:
+        return []
+    groups = group_columns(list(rows[0]))
+    single = [row for row in rows if all(row[name] is None for name in groups)]
+    cards = []
+    if single:
+        cards.append(
+            ("Asked for before the run", _asked(single, lambda row: [row["number"]], [""]))
+        )
+    rest = [row for row in rows if row not in single]
+    for number in dict.fromkeys(row["number"] for row in rest):
+        own = [row for row in rest if row["number"] == number]
+        by = [name for name in groups if any(row[name] is not None for row in own)]
+        heads = [name.replace("_", " ") for name in by]
+        table = _asked(own, lambda row, by=by: [str(row[name]) for name in by], heads)
+        cards.append((text(number), table))
+    title, last = cards[-1]
+    return [*cards[:-1], (title, f'{last}<p class="note">{text(NOTE)}</p>')]
+
+
+def _asked(rows: list[dict], names: Callable[..., list[str]], heads: list[str]) -> str:
+    """Numbers with their intervals; of sums also that with each user counted up to the cap."""
+    capped = any(row["capped"] is not None for row in rows)
+    caps = {row["cap"] for row in rows if row["capped"] is not None}
+    lines = []
+    notes = [f"Capped: each user counts up to {caps.pop():,.10g}."] if len(caps) == 1 else []
+    for row in rows:
+        told = shown(row)
+        ends = told["interval"]
+        if told["estimate"] == "-" and row.get("note"):
+            ends = "withheld"
+            notes.append(f"Withheld: {str(row['note']).removeprefix('withheld: ')}.")
+        one_cap = notes and notes[0].startswith("Capped")
+        sum_up_to = told["capped"].partition(" (")[0] if one_cap else told["capped"]
+        lines.append([*names(row), told["estimate"], ends, *([sum_up_to] if capped else [])])
+    heads = [*heads, "estimate", "95 % interval", *(["capped"] if capped else [])]
+    table = blocks.folded_table(heads, lines, NUMBERS_SHOWN, "quotes numbers")
+    said = " ".join(dict.fromkeys(notes))
+    return table + (f'<p class="note">{text(said)}</p>' if said else "")
+
+
+def _quote_cards(found: dict, beside: bool) -> list[tuple[str, str]]:
+    """(title, table) of the number of rows, means and totals, periods and pairs."""
+
+    def line(names: list[str], low: Any, high: Any, estimate: Any, true: Any) -> list[str]:
+        half = 0.0 if low is None or high is None else (high - low) / 2
+        ends = "no interval"
+        if low is not None and high is not None:
+            ends = f"{figure(low, half, how=math.floor)} to {figure(high, half, how=math.ceil)}"
+        own = [*names, "–" if estimate is None else figure(estimate, half), ends]
+        return [*own, "–" if true is None else figure(true, half)] if beside else own
+
+    heads = ["estimate", "95 % interval", *(["truth"] if beside else [])]
+    whole = found["rows"]
+    totals = [line(["rows"], whole["low"], whole["high"], whole["estimate"], whole["true"])]
+    totals += [
+        line([_in_words(t["what"])], t["low"], t["high"], t["estimate"], t["true"])
+        for t in found["totals"]
+    ]
+    note = f"{whole['note'][0].upper()}{whole['note'][1:]}. " if whole["note"] else ""
+    if found["wide"]:
+        wide = ", ".join(_in_words(number) for number in found["wide"][:WIDE_SHOWN])
+        more = len(found["wide"]) - WIDE_SHOWN
+        wide += f" and {more} more" if more > 0 else ""
+        note += f"Too wide to quote: {wide}. Ask for them before the run (numbers)."
+    body = table_html(["", *heads], totals, "quotes numbers")
+    cards = [("Totals and means", body + (f'<p class="note">{text(note)}</p>' if note else ""))]
+    for one in found["periods"]:
+        lines = [line([name], low, high, x, true) for name, x, low, high, true in one["lines"]]
+        table = blocks.folded_table(["rows in", *heads], lines, PERIODS_SHOWN, "quotes numbers")
+        cards.append((f"By {nice(one['column'])}", table))
+    for pair in found["pairs"]:
+        names = [name.replace("_", " ") for name in pair["columns"]]
+        lines = [line([a, b], low, high, x, true) for a, b, x, low, high, true in pair["cells"]]
+        body = table_html([*names, "rows", *heads[1:]], lines, "quotes")
+        said = f"{pair['clear']} of {pair['of']} cells stand clear of 0; the largest are shown."
+        cards.append((" × ".join(map(nice, pair["columns"])), f'{body}<p class="note">{said}</p>'))
+    return cards
+
+
+def _in_words(number: str) -> str:
+    """`mean(fare)` for readers."""
+    of, _, name = number.removesuffix(")").partition("(")
+    return f"{'mean of' if of == 'mean' else 'total of'} {name.replace('_', ' ')}"
 
 
 def kinds(data: dict) -> str:

@@ -190,9 +190,10 @@ def _measure_and_write(
         changed = check_unchanged(source, was_charged(reserved))
         outcomes, outputs = _measure(spec, reserved.sessions(counter.counter), prior, sample_seed)
         if options.report and counter.table is not None:
-            truth = counter.table.as_truth()  # shares the table's columns
+            values = source.again and source.encoded is None
+            truth = source if values else counter.table.as_truth()  # shares the table's columns
     finally:
-        if truth is None:
+        if truth is None or truth is source:
             counter.close()
     outcomes = [with_source_facts(outcome, source, changed) for outcome in outcomes]
     runs = [
@@ -201,7 +202,9 @@ def _measure_and_write(
     ]
     if truth is None:
         return runs, []
-    return runs, [Comparison(spec, i, truth, run) for i, run in enumerate(runs)]
+    labels = [spec.label(i) if spec.several else "" for i in range(len(runs))]
+    places = [run.out for run in runs]
+    return runs, [Comparison(truth, p, label) for p, label in zip(places, labels) if p is not None]
 
 
 def _measure(

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from msgspec.structs import replace
 
-from ..codec.possible import compiled_constraints
 from ..errors import UsageError
 from ..mechanisms.base import Outcome
 from ..mechanisms.shared.model_rows import ModelRows
@@ -21,7 +20,6 @@ from ..model.sampler import rows_of_shard
 from ..release.reserve import Reserved
 from ..schema.linked_schema import LinkedSchema
 from ..tables.linked_tables import Links
-from ..tables.table import Table
 from .counter import open_linked
 from .execute import completed, job_of, was_charged
 from .finalize import finalize, write_json
@@ -110,15 +108,12 @@ def measure_linked(
     if folder is not None:
         links.linked.save(folder.staging() / "tables.json")
     runs: list[Run] = []
-    compared: list[Comparison] = []
     for i, (outcome, (codes, owner)) in enumerate(zip(outcomes, drawn)):
         output = _output(spec, i, codes, owner, seeds[i])
-        one, table = spec.table(i), opened[i].table
-        runs.append(finalize(one, i, outcome, reserved, output, folder))
-        if options.report and table is not None:
-            synthetic = _table(links, i, codes, owner)
-            compared.append(Comparison(one, i, table.as_truth(), runs[i], synthetic))
-    return runs, compared
+        runs.append(finalize(spec.table(i), i, outcome, reserved, output, folder))
+    if not options.report or folder is None or opened[0].table is None:
+        return runs, []
+    return runs, [Comparison(source, folder.out)]
 
 
 def _output(spec: LinkedSpec, i: int, codes: Codes, owner: np.ndarray, seed: int) -> Output:
@@ -131,13 +126,6 @@ def _output(spec: LinkedSpec, i: int, codes: Codes, owner: np.ndarray, seed: int
     return Output(
         schema, written, None, seed, spec.options.threads, spec.configs[i].outputs, private
     )
-
-
-def _table(links: Links, i: int, codes: Codes, owner: np.ndarray) -> Table:
-    """The synthetic rows of one table in the codes that were counted, for the report."""
-    schema = links.schemas[i]
-    whole = compiled_constraints(schema).complete(codes) if schema.constraints else codes
-    return Table.from_codes(schema, whole, user=owner.astype(np.int64), public=True)
 
 
 def draw(links: Links, outcomes: list[Outcome], seeds: list[int]) -> list[tuple[Codes, np.ndarray]]:

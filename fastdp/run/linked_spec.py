@@ -100,6 +100,11 @@ class LinkedSpec(RunSpec):
                 raise UsageError(
                     f"table {name!r}: give a file, frame, stream or query, not a fastdp.Table"
                 )
+            if self.options.report and not one.again:
+                raise UsageError(
+                    f"table {name!r}: report=True reads the rows again, and a {one.kind} can be read"
+                    " only once; write it to a file, or give a frame or table"
+                )
             check_source(one, schema)
             if one.opens_freely:  # keys of all tables must be of one kind
                 index.column = str(schema.user)

@@ -10,23 +10,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .._util.files import synthetic_path, write_atomic
+from .._util.files import write_atomic
 from ..errors import FastdpError, ReportError
-from ..tables.table import Table
 from .folder import RunFolder
-from .result import Run
 from .spec import RunSpec
 from .status import RunStatus
 
 
 class Comparison(NamedTuple):
-    """What the page of run `i` compares: the true rows, and the run's own rows or `synthetic`."""
+    """What a page compares: the true rows, by table for linked ones, and the folder of the run.
+    `label`: of the run, where there are several."""
 
-    spec: RunSpec
-    i: int
-    truth: Table
-    run: Run
-    synthetic: Table | None = None
+    truth: Any
+    place: Path
+    label: str = ""
 
 
 class Failed(NamedTuple):
@@ -72,21 +69,15 @@ def _call(one: Failed) -> str:
 
 
 def _report(one: Comparison, folder: RunFolder) -> Failed | None:
-    """Write the page of one run; returns what failed."""
+    """Write the page of one run; returns what failed. It is the page that `fastdp.evaluate` makes of
+    the same rows and the finished folder."""
     from ..report.evaluate import evaluate
 
-    spec, place = one.spec, one.run.out
-    name = f"report-{spec.label(one.i)}.html" if spec.several else "report.html"
-    page = folder.private / name
-    if place is None:  # only runs with a folder have reports
-        return None
-    made = synthetic_path(place) if one.synthetic is None else one.synthetic
+    page = folder.private / (f"report-{one.label}.html" if one.label else "report.html")
     try:
-        evaluate(one.truth, made, schema=spec.schema, report=page, run=one.run)
+        evaluate(one.truth, one.place, report=page)
     except Exception as error:
-        if one.synthetic is None:
-            return Failed("report", _why(error), place, page)
-        return Failed("report", _why(error), folder.out, folder.private / "report.html")
+        return Failed("report", _why(error), one.place, page)
     page.chmod(0o600)  # the folder is for its owner alone already
     return None
 

@@ -412,6 +412,20 @@ class Run:
             return spark.read.parquet(str(synthetic_path(self.out).absolute()))
         return frame(spark, self._made)
 
+    def page(self, path: str | os.PathLike[str], about: Any = None) -> None:
+        """Write the page that may be published, from the run's folder alone.
+
+        Parameters
+        ----------
+        path : path
+            Where the HTML page is written; it loads nothing from the network. Next to the run folder
+            it links the rows.
+        about : About, mapping or path of a TOML file, optional
+            What the head of the page says: title, description, license, contact, creator, date, url,
+            version, and `base`, the address where the folder is published.
+        """
+        write_page(self, path, about)
+
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the synthetic rows to one file, whole or not at all: .parquet, .csv, .arrow or
         .feather."""
@@ -516,6 +530,10 @@ class LinkedRun:
         with reading_folder(self.out):
             return complete_linked(self.runs, self.schema, frames, seed, nulls, threads)
 
+    def page(self, path: str | os.PathLike[str], about: Any = None) -> None:
+        """Write one page about all tables that may be published, as `Run.page` does of one."""
+        write_page(self, path, about)
+
     def answer(self, *_: Any, **__: Any) -> None:
         """Answers come from one table: `runs[NAME].answer(...)`."""
         one = "runs[NAME].answer(...)" if self.out is None else f"{self.out / 'table-NAME'}"
@@ -536,6 +554,16 @@ def _makers_of_users() -> tuple[str, ...]:
     from ..mechanisms.registry import names_where
 
     return tuple(names_where(lambda traits: traits.makes_users))
+
+
+def write_page(run: Run | LinkedRun, path: str | os.PathLike[str], about: Any) -> None:
+    """The page of a run that was written to a folder."""
+    from ..report.page import write_public
+
+    if run.out is None:
+        raise RunError("this run was not written to a folder (out=), from which its page is made")
+    with reading_folder(run.out):
+        write_public(path, run.out, about)
 
 
 def write_rows(reader: pa.RecordBatchReader, path: str | os.PathLike[str]) -> None:

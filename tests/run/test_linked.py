@@ -288,7 +288,7 @@ def test_plan_and_command_line(tmp_path):
         "--report",
     )
     assert (tmp_path / "run" / "table-persons" / "synthetic.parquet").is_file()
-    assert (tmp_path / "run.private" / "report-table-persons.html").is_file()
+    assert (tmp_path / "run.private" / "report.html").is_file()
     call("verify", tmp_path / "run")
     assert "integrity" in call("evaluate", ",".join(files), tmp_path / "run", "--metric", "tv1")
 
