@@ -5,11 +5,13 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+import msgspec
 import numpy as np
 from scipy import sparse
 
 from ..rows_per_user import last_bin
 from .best_linear import Table
+from .bin_means import bin_means
 from .clipping import Z95
 from .facts import Facts
 from .inside_bins import Bins, sum_errors
@@ -138,7 +140,29 @@ class Layout:
         low, high = np.where(some, low, 0.0), np.where(some, high, 0.0)
         # A single number is not moved by the last bit of a quotient: its group would count as a
         # bin.
-        return low, np.clip(middle / np.where(total > 0, total, 1.0), low, high), high, part
+        middle = np.clip(middle / np.where(total > 0, total, 1.0), low, high)
+        if self._places_by_neighbours(low, high, part):
+            middle = bin_means(low, high, np.where(some, every, 0.0), self._noise_of_bins())
+        return low, middle, high, part
+
+    def _places_by_neighbours(self, low: np.ndarray, high: np.ndarray, part: np.ndarray) -> bool:
+        """Whether rows count where neighbouring bins say that they lie."""
+        closed = bool(np.isfinite(high - low).all())
+        return closed and not self.released_means and self.assumes(low, high, part)
+
+    def assumes(self, low: np.ndarray, high: np.ndarray, part: np.ndarray) -> bool:
+        """Whether places inside bins are assumed. Bounds are used where they are asked for, and
+        where means of all rows were released. They are also used where `where` cuts bins, or rows
+        without a number share a bin with others."""
+        mixed = bool(((part > 0) & (part < 1)).any())
+        whole = self.released_means and len(self.table.axes) == 1
+        return not (self.bounds or whole or mixed or not self.exact or np.array_equal(low, high))
+
+    def _noise_of_bins(self) -> float:
+        """Standard error of the rows of one bin in all groups."""
+        assert self.asked.value is not None
+        one = self.facts.table((self.asked.value.name,))
+        return float(np.sqrt(np.median((one or self.table).cell_variances())))
 
     def standing_out(self, numbers: np.ndarray, part: np.ndarray) -> np.ndarray:
         """1 for positions of the value's axis up to the largest number that stands out of the
@@ -182,22 +206,18 @@ class Layout:
     def inside(
         self, low: np.ndarray, middle: np.ndarray, high: np.ndarray, part: np.ndarray
     ) -> np.ndarray | None:
-        """Standard error of the sum of each group from places inside bins; None where bounds are to
-        be used: where they are asked for, and where means of all rows were released. Bounds are
-        also used where `where` cuts bins, or rows without a number share a bin with others. The
-        interval is never wider than by the bound."""
-        mixed = bool(((part > 0) & (part < 1)).any())
-        whole = self.released_means and len(self.table.axes) == 1
-        if self.bounds or whole or mixed or not self.exact or np.array_equal(low, high):
+        """Standard error of the sum of each group from places inside bins; None where nothing is
+        assumed of them. The interval is never wider than by the bound."""
+        if not self.assumes(low, high, part):
             return None
         assert self.asked.value is not None
         name = self.asked.value.name
         axis = self.table.axes.index(name)
-        bins = Bins(low, middle, high, self._outer(axis))
+        every = np.bincount(self.table.maps[axis], self.facts.weight(name), len(low))
+        bins = Bins(low, middle, high, self._outer(axis), every)
         if self.released_means:
-            every = np.bincount(self.table.maps[axis], self.facts.weight(name), len(low))
-            error = self._mean_noise(bins.width, bins.outer) / np.maximum(every, 1.0)
-            bins = Bins(low, middle, high, bins.outer, every, error)
+            error = self._mean_noise(high - low, bins.outer) / np.maximum(every, 1.0)
+            bins = msgspec.structs.replace(bins, error=error)
         clip = self.facts.clipping
         rows = self._rows_by_bin(axis)
         noise = float(np.sqrt(np.median(self.table.cell_variances())))

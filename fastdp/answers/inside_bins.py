@@ -1,18 +1,23 @@
 """Where the rows of a group lie inside bins: a standard error of sums over the group.
 
 Counts say how many rows of a group a bin holds, not where in the bin they are. Rows count at the
-bin's mean: that of all rows where the run released it, else the middle. What is assumed beyond that
-makes the interval approximate:
+bin's mean: that of all rows where the run released it, else the one that neighbouring bins show
+(`bin_means`). What is assumed beyond that makes the interval approximate. Let w be the width of the
+bin, or twice the distance of its mean from the nearer edge if that is less: rows of a steep tail lie
+at the edge of a wide bin.
 
 - Released means. Inside a bin, the rows of the group and the other rows lie along straight densities
-  of any slope. The mean of such a density has the standard deviation w / (6 sqrt(3)) over slopes, w
-  being the width. The two differ by sqrt(2) of that, and the group is off from the mean of all rows
-  by 1 - q of the difference, q being its part of the bin.
-- No released mean, and the outer bins: the mean of the bin lies anywhere in it, w / sqrt(12).
-- Neighbouring bins show a slope that goes on through bins: a group of larger numbers lies higher in
-  all of its bins. A density exp(s x) shifts the mean of a bin by (w / 2) L(s w / 2), where L(z) =
-  coth(z) - 1 / z. These shifts add up with their signs, and are uncertain by as much as they are.
-- Rows of a group are few: each lies somewhere in the bin, and rows of one user lie together.
+  of any slope. The mean of such a density has the standard deviation w / (6 sqrt(3)) over slopes.
+  The two differ by sqrt(2) of that, and the group is off from the mean of all rows by 1 - q of the
+  difference, q being its part of the bin.
+- No released mean, and the outer bins: the mean lies anywhere, w / sqrt(12).
+- Neighbouring bins show a slope that goes on through bins: a group of larger numbers than all rows
+  lies higher in all of its bins. A density exp(s x) shifts the mean of a bin by (w / 2) L(s w / 2),
+  where L(z) = coth(z) - 1 / z. These shifts add up with their signs, and are uncertain by as much
+  as they are.
+- Rows of a group are few: each lies somewhere in the bin, and rows of one user lie together. Rows
+  between two edges with the mean m have a variance of at most (m - low) (high - m), a third of
+  which is that of even rows.
 """
 
 import numpy as np
@@ -26,19 +31,25 @@ ANYWHERE = 12**-0.5
 
 class Bins(Struct, frozen=True, eq=False):
     """Bins of a column by position: the least and largest mean of their rows, the number at which
-    rows count, whether the bin is an outer one, and, where the run released means of bins, rows of
-    all groups and the error of each mean."""
+    rows count, whether the bin is an outer one, rows of all groups, and, where the run released
+    means of bins, the error of each mean."""
 
     low: np.ndarray
     middle: np.ndarray
     high: np.ndarray
     outer: np.ndarray
-    every: np.ndarray | None = None
+    every: np.ndarray
     error: np.ndarray | None = None
 
     @property
     def width(self) -> np.ndarray:
-        return np.maximum(self.high - self.low, 0.0)
+        """The width, or twice the distance of the mean from the nearer edge."""
+        return 2 * np.maximum(np.minimum(self.high - self.middle, self.middle - self.low), 0.0)
+
+    @property
+    def scatter(self) -> np.ndarray:
+        """Variance of the numbers of single rows."""
+        return np.maximum(self.high - self.middle, 0) * np.maximum(self.middle - self.low, 0) / 3
 
 
 def sum_errors(rows: np.ndarray, bins: Bins, noise: float, alike: float) -> np.ndarray:
@@ -46,12 +57,12 @@ def sum_errors(rows: np.ndarray, bins: Bins, noise: float, alike: float) -> np.n
     noise: standard error of a number of rows; alike: rows of one user, on average over rows."""
     rows = np.maximum(rows, 0.0)
     w = bins.width
-    if bins.every is None:
+    if bins.error is None:
         own = np.broadcast_to(ANYWHERE * w, rows.shape)
     else:
         rest = 1 - np.clip(rows / np.maximum(bins.every, 1.0), 0.0, 1.0)
         own = rest * w * np.where(bins.outer, ANYWHERE, STRAIGHT)
-    variance = (np.square(rows * own) + alike * rows * np.square(ANYWHERE * w)).sum(1)
+    variance = (np.square(rows * own) + alike * rows * bins.scatter).sum(1)
     if bins.error is not None:
         variance = variance + np.square(rows * bins.error).sum(1)
     shift = (rows * _shifts(rows, bins, max(noise, 1.0))).sum(1)
@@ -67,7 +78,7 @@ def _shifts(rows: np.ndarray, bins: Bins, least: float) -> np.ndarray:
     order = order[w[order] > 0]
     if len(order) < 2:
         return shifts
-    base = w if bins.every is None else np.maximum(bins.every, least)
+    base = np.maximum(bins.every, least)
     height = np.log(np.maximum(rows, least)[:, order] / base[order])
     places = bins.middle[order]
     apart = np.maximum(np.diff(places), 1e-300)

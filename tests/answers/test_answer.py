@@ -141,7 +141,8 @@ def test_means_hold_the_bound_of_their_bins(run):
     ):
         assert line["basis"] == "bound" and line["bins"] > 2
         assert line["low"] <= means[line["size"]] <= line["high"]
-        assert near["basis"] == "approximate" and near["estimate"] == line["estimate"]
+        assert near["basis"] == "approximate"
+        assert line["low"] <= near["estimate"] <= line["high"]
         assert near["low"] <= means[line["size"]] <= near["high"]
         assert near["high"] - near["low"] < line["high"] - line["low"] + 1e-9, "one bin has 90 %"
         assert 'basis="bound"' in near["note"]
