@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from statistics import NormalDist
 from typing import Any
 
@@ -17,6 +18,7 @@ from ..numbers.asked_people import FEW_GROUPS
 from ..numbers.measure_numbers import check_numbers
 from ..numbers.typed import TypedNumber, check
 from ..schema import Schema
+from ..schema.columns import Column
 
 LEVEL = 0.95
 """The level of the intervals of numbers."""
@@ -27,6 +29,8 @@ ASKED = "asked for before the run"
 
 PERIODS = {"active": "distinct"}
 """Facts about users that numbers call otherwise."""
+WHOLE = ("rows", "active(", "distinct(")
+"""How the names of facts begin that are whole numbers."""
 FACT = re.compile(r"(\w+)\((.+)\)", re.S)
 
 
@@ -92,30 +96,96 @@ def _condition(name: str, value: Any) -> str | None:
         return repr(one) if plain else "'" + str(one).replace("'", "''") + "'"
 
     if isinstance(value, tuple) and len(value) == 2:
-        if any(end is None for end in value):
-            return None
-        return f"{name} >= {constant(value[0])} and {name} < {constant(value[1])}"
+        low, high = value
+        ends = [] if low is None else [f"{name} >= {constant(low)}"]
+        ends += [] if high is None else [f"{name} < {constant(high)}"]
+        return " and ".join(ends) or None
     if isinstance(value, Sequence) and not isinstance(value, str):
         listed = ", ".join(constant(one) for one in value)
         return f"{name} in ({listed})" if listed else None
     return None if value is None else f"{name} = {constant(value)}"
 
 
-def with_numbers(answer: pa.Table, numbers: pa.Table | None, question: str | None) -> pa.Table:
+def line_questions(
+    of: str,
+    by: Sequence[str] | str,
+    where: Mapping[str, Any] | None,
+    facts: Schema,
+    answer: pa.Table,
+) -> list[str | None] | None:
+    """The question of each line of an answer about users by a number, such as `rows`. Numbers have
+    no such groups, so the line's bin becomes a condition. None if `by` names no number. facts: the
+    table about users, by whose bins it is grouped."""
+    names = [by] if isinstance(by, str) else list(by)
+    numbers = [name for name in names if name in facts.columns and facts.columns[name].binned]
+    if not numbers:
+        return None
+    rest = [name for name in names if name not in numbers]
+    bins = {name: bins_by_label(facts.columns[name]) for name in numbers}
+    out = []
+    for row in answer.to_pylist():
+        found = {name: bins[name].get(row[name]) for name in numbers}
+        known = all(one is not None for one in found.values())
+        also = dict(where or {}) | found
+        out.append(advised_question(of, rest, also, True) if known else None)
+    return out
+
+
+def example_question(
+    of: str, by: Sequence[str] | str, where: Mapping[str, Any] | None
+) -> str | None:
+    """A question for one line of an answer about users by whole numbers, where the run has no bins
+    of these."""
+    names = [by] if isinstance(by, str) else list(by)
+    whole = [name for name in names if name.startswith(WHOLE)]
+    rest = [name for name in names if name not in whole]
+    return advised_question(of, rest, dict(where or {}) | dict.fromkeys(whole, 1), True)
+
+
+def bins_by_label(column: Column) -> dict[str, Any]:
+    """The condition of each bin of a fact, by its label: a number, or a range (low, high). The last
+    bin of a fact has no upper end."""
+    assert column.in_bins is not None
+    edges = column.in_bins.edges
+    last = len(edges) - 2
+    found: dict[str, Any] = {}
+    for i, (label, (low, high)) in enumerate(zip(column.labels(), pairwise(edges))):
+        single = column.dtype == "int64" and high == low + 1
+        found[label] = (_plain(low), None if i == last else _plain(high))
+        if single and i < last:
+            found[label] = _plain(low)
+    return found
+
+
+def _plain(number: float) -> float | int:
+    return int(number) if number == int(number) else float(number)
+
+
+Questions = str | None | Sequence[str | None]
+"""The question of an answer in the language of numbers, or of each of its lines."""
+
+
+def _by_line(questions: Questions, lines: int) -> list[str | None]:
+    if questions is None or isinstance(questions, str):
+        return [questions] * lines
+    return list(questions)
+
+
+def with_numbers(answer: pa.Table, numbers: pa.Table | None, questions: Questions) -> pa.Table:
     """The answer with the figures of numbers that ask the same, where they were given."""
-    if numbers is None or question is None:
+    asked = _by_line(questions, answer.num_rows)
+    if numbers is None or not any(asked):
         return answer
-    found = [row for row in numbers.to_pylist() if _asks(row["number"]) == question]
-    if not found or any(name not in answer.column_names for name in ("estimate", "note")):
+    if any(name not in answer.column_names for name in ("estimate", "note")):
         return answer
-    asked = language.parse(question)
-    by_group = {tuple(row[name] for name in asked.by): row for row in found}
-    by = [f"{pick}({name})" if pick else name for name, pick in zip(asked.by, asked.pick)]
-    if any(name not in answer.column_names for name in by):
-        return answer
+    known = {question: _figures(numbers, question) for question in set(asked) if question}
     rows = answer.to_pylist()
+    replaced = False
     z = NormalDist().inv_cdf((1 + LEVEL) / 2)
-    for row in rows:
+    for row, question in zip(rows, asked, strict=True):
+        by, by_group = known.get(question, ([], {}))
+        if any(name not in row for name in by):
+            continue
         key = tuple("(null)" if row[name] is None else str(row[name]) for name in by)
         number = by_group.get(key)
         if number is None or number["estimate"] is None:
@@ -126,7 +196,16 @@ def with_numbers(answer: pa.Table, numbers: pa.Table | None, question: str | Non
         note = f"{ASKED}; {number['note']}" if number["note"] else ASKED
         own |= {"error": error, "noise": error, "basis": "measured", "note": note}
         row |= {name: value for name, value in (parts | own).items() if name in row}
-    return pa.Table.from_pylist(rows, answer.schema)
+        replaced = True
+    return pa.Table.from_pylist(rows, answer.schema) if replaced else answer
+
+
+def _figures(numbers: pa.Table, question: str) -> tuple[list[str], dict[tuple, dict[str, Any]]]:
+    """(columns of an answer that name the groups of a question, its rows of numbers by group)."""
+    asked = language.parse(question)
+    found = [row for row in numbers.to_pylist() if _asks(row["number"]) == question]
+    by = [f"{pick}({name})" if pick else name for name, pick in zip(asked.by, asked.pick)]
+    return by, {tuple(row[name] for name in asked.by): row for row in found}
 
 
 def _asks(text: str) -> str | None:
@@ -136,10 +215,12 @@ def _asks(text: str) -> str | None:
         return None
 
 
-def hint_of(question: str | None, numbers: pa.Table | None, schema: Schema) -> str:
+def hint_of(questions: Sequence[str | None], numbers: pa.Table | None, schema: Schema) -> str:
     """What to add to the error of an answer that the run has no facts for: where it is, or which
-    number to ask for. Empty if numbers cannot say it either."""
-    if question is None or not _can_be_asked(question, schema):
+    number to ask for, the first of these that can be asked. Empty if none can."""
+    there = (text for text in questions if text is not None and _can_be_asked(text, schema))
+    question = next(there, None)
+    if question is None:
         return ""
     if numbers is not None and question in map(_asks, numbers["number"].to_pylist()):
         return f"; run.numbers has {question!r}"
@@ -157,25 +238,27 @@ def _can_be_asked(question: str, schema: Schema) -> bool:
 def with_advice(
     answer: pa.Table,
     numbers: pa.Table | None,
-    question: str | None,
+    questions: Questions,
     schema: Schema,
     mu: float | None = None,
 ) -> pa.Table:
     """The answer, with a note on rows that are too wide to use: which number to ask for next time.
     mu: of the run. A count by groups is advised only where it would be narrower than the answer."""
-    if question is None:
-        return answer
-    if numbers is not None and question in map(_asks, numbers["number"].to_pylist()):
-        return answer
-    if not _can_be_asked(question, schema):
-        return answer
-    would = _count_width(check(question, schema), mu)
+    asked = _by_line(questions, answer.num_rows)
+    there = set() if numbers is None else set(map(_asks, numbers["number"].to_pylist()))
+    would = {
+        question: _count_width(check(question, schema), mu)
+        for question in set(asked) - there - {None}
+        if question is not None and _can_be_asked(question, schema)
+    }
     rows = answer.to_pylist()
     advised = False
-    for row in rows:
+    for row, question in zip(rows, asked, strict=True):
+        if question not in would:
+            continue
         low, high, middle = row["low"], row["high"], row["estimate"]
         known = low is not None and high is not None and middle is not None
-        if known and (high - low) / 2 <= max(WIDE * abs(middle), would):
+        if known and (high - low) / 2 <= max(WIDE * abs(middle), would[question]):
             continue
         advice = f"too wide to print: add {question!r} to numbers= before the next run"
         row["note"] = f"{row['note']}; {advice}" if row.get("note") else advice

@@ -22,7 +22,16 @@ from ..model.graphical_model import Model
 from ..privacy.statement import part_folders
 from ..schema import Schema
 from ..schema.linked_schema import LinkedSchema
-from .answer_numbers import LEVEL, advised_question, hint_of, question_of, with_advice, with_numbers
+from .answer_numbers import (
+    LEVEL,
+    advised_question,
+    example_question,
+    hint_of,
+    line_questions,
+    question_of,
+    with_advice,
+    with_numbers,
+)
 from .folder import whole_file
 from .matching_rows import stored_rows
 from .output import Output
@@ -234,14 +243,17 @@ class Run:
             except UsageError as error:
                 if not users:
                     raise
-                hint = hint_of(advised_question(of, by, where, users), self.numbers, self.schema)
+                advised = advised_question(of, by, where, users)
+                example = example_question(of, by, where)
+                hint = hint_of((advised, example), self.numbers, self.schema)
                 raise UsageError(f"{error}{hint}") from None
             if minus or over or population or simultaneous or level != LEVEL:
                 return Answer(found, names)
-            found = with_numbers(found, self.numbers, question_of(of, by, where, users))
-            advised = advised_question(of, by, where, users)
+            lines = line_questions(of, by, where, facts.schema, found) if users else None
+            found = with_numbers(found, self.numbers, lines or question_of(of, by, where, users))
+            to_ask = lines or advised_question(of, by, where, users)
             mu = self._mu if of == "count" else None
-            return Answer(with_advice(found, self.numbers, advised, self.schema, mu), names)
+            return Answer(with_advice(found, self.numbers, to_ask, self.schema, mu), names)
 
     @property
     def _mu(self) -> float | None:

@@ -17,10 +17,17 @@ from fastdp.numbers.measure_numbers import measure_numbers
 from fastdp.numbers.typed import check
 from fastdp.privacy.statement import file_hash
 from fastdp.release.gateway import Session
-from fastdp.run.answer_numbers import advised_question, question_of, with_advice
+from fastdp.run.answer_numbers import (
+    advised_question,
+    line_questions,
+    question_of,
+    with_advice,
+    with_numbers,
+)
 from fastdp.run.number_options import number_options
 from fastdp.run.number_table import Replayed, number_table
 from fastdp.run.verify import verify
+from fastdp.schema import Schema
 
 from ..builders import open_ledger
 from ..cli.test_app import fastdp_cli
@@ -209,6 +216,58 @@ def test_a_question_about_users_that_the_run_has_no_facts_for_says_what_to_ask(m
         run.answer("count of users", by="country")
     with pytest.raises(UsageError, match=r"add 'count of users by first\(month\)' to numbers="):
         run.answer("count of users", by="first(month)")
+
+
+def test_answers_by_a_number_of_users_name_a_question_for_each_line(made):
+    """Numbers have no groups by rows: the bin of a line becomes its condition. A number that asks
+    for one line takes its place."""
+    facts = Schema.from_dict(
+        {
+            "columns": {
+                "rows": {"kind": "numeric", "dtype": "int64", "edges": [1, 2, 4, 9]},
+                "sum(amount)": {"kind": "numeric", "edges": [0, 12.5, 100]},
+            }
+        }
+    )
+    labels = facts.columns["rows"].labels()
+    lines = len(labels)
+    answer = pa.table(
+        {
+            "rows": labels,
+            "estimate": [50.0] * lines,
+            "low": [0.0] * lines,
+            "high": [100.0] * lines,
+            "basis": ["measured"] * lines,
+            "note": [""] * lines,
+        }
+    )
+    asked = line_questions("count", "rows", {"country": "UK"}, facts, answer)
+    assert asked[:3] == [
+        "count of users where (country = 'UK') and (rows = 1)",
+        "count of users where (country = 'UK') and (rows >= 2) and (rows < 4)",
+        "count of users where (country = 'UK') and (rows >= 4)",
+    ]
+    assert line_questions("count", "country", None, facts, answer) is None
+    shares = line_questions("share", "rows", None, facts, answer)
+    assert shares[0] == "share of users where rows = 1"
+    sums = line_questions(
+        "count",
+        ["sum(amount)", "country"],
+        None,
+        facts,
+        pa.table({"sum(amount)": facts.columns["sum(amount)"].labels()[:1], "country": ["UK"]}),
+    )
+    assert sums == ["count of users where (sum(amount) >= 0) and (sum(amount) < 12.5) by country"]
+    notes = with_advice(answer, None, shares, SCHEMA, None)["note"].to_pylist()
+    assert "add 'share of users where rows = 1' to numbers=" in notes[0]
+    number = {"number": "share of users where rows=1", "estimate": 0.5, "low": 0.4, "high": 0.6}
+    table = pa.Table.from_pylist([number | {"note": ""}])
+    first, second = with_numbers(answer, table, shares).to_pylist()[:2]
+    assert (first["low"], first["high"], second["high"]) == (0.4, 0.6, 100.0)
+    run, _ = made
+    with pytest.raises(UsageError, match=r"add 'count of users where distinct\(month\) = 1' to"):
+        run.answer("count of users", by="distinct(month)")
+    assert "rows" in run.answer("count of users", by="rows").column_names
 
 
 def _rewrite(place, name, change):
