@@ -63,7 +63,7 @@ NEEDS = {
     "lakehouses.md": "deltalake",
     "press-numbers.md": "statsmodels",
 }
-"""A package of `make test-all` that a page uses."""
+"""A package that a page uses; without it, the page is skipped."""
 AFTER = {"own-table.md": tutorial, "users.md": retention, "press-numbers.md": press}
 """What must hold after a page, in its folder and of the names of its code."""
 
