@@ -17,16 +17,22 @@ Of = Literal["value", "weight", "residual"]
 class Reading(UserEncoding, frozen=True, kw_only=True):
     """An encoding of one number per entry: its value, its weight, or the residual value * 2^shift -
     rough * weight. `rough` and `shift` are public: they follow from released numbers. Unsigned:
-    what lies below zero counts as zero."""
+    what lies below zero counts as zero. Of residuals: `largest`, the declared maximum to which a
+    value is cut before its residual is taken (by group: of the L2 norm of a user's values), and
+    `refunds`, whether values below zero count as such or as zero."""
 
     of: Of = "value"
     signed: bool = False
     rough: int = 0
     shift: int = 0
+    largest: int = LARGEST
+    refunds: bool = True
 
     def __post_init__(self):
         if not 0 <= self.shift <= LARGEST_SHIFT or abs(self.rough) > LARGEST:
             raise UsageError("residual: expected a shift of 0 to 10 and a rough mean below 2^50")
+        if not 0 < self.largest <= LARGEST:
+            raise UsageError("residual: expected a largest value of 1 to 2^50")
 
     def read(self, values: UserValues, chosen: Any = slice(None)) -> np.ndarray:
         """int64 of each (chosen) entry, saturated at LARGEST."""
@@ -36,7 +42,8 @@ class Reading(UserEncoding, frozen=True, kw_only=True):
         if self.of == "value":
             return np.clip(values.value[chosen], low, LARGEST)
         most = min(MOST_WEIGHT, (1 << 61) // max(1, abs(self.rough)))
-        value = np.clip(values.value[chosen], -LARGEST, LARGEST) << self.shift
+        below = -self.largest if self.refunds else 0
+        value = np.clip(values.value[chosen], below, self.largest) << self.shift
         return np.clip(value - self.rough * np.clip(values.weight[chosen], 0, most), low, LARGEST)
 
 
@@ -124,10 +131,25 @@ class Grouped(Reading, frozen=True, kw_only=True):
         if not 1 <= self.groups <= MOST_GROUPS:
             raise UsageError(f"groups: expected 1 to {MOST_GROUPS}")
 
+    def _within(self, values: UserValues) -> UserValues:
+        """The values with each user's vector cut to the declared length, before residuals. An entry
+        is one number of one user in any case, so no norm depends on it."""
+        if self.of != "residual" or self.largest == LARGEST:
+            return values
+        value = np.clip(values.value, -LARGEST if self.refunds else 0, LARGEST)
+        plain = msgspec.structs.replace(values, value=value)
+        aimed = Grouped(groups=self.groups, signed=True).aim(plain)
+        filled = np.flatnonzero(value)
+        long = np.repeat(aimed.norm > self.largest, aimed.entries)
+        spare = max(0, self.largest.bit_length() - UNIT_BITS)
+        cut = aimed.direction[long] * (self.largest >> spare) >> UNIT_BITS - spare
+        value[filled[long]] = np.sign(value[filled[long]]) * cut
+        return msgspec.structs.replace(values, value=value)
+
     def aim(self, values: UserValues) -> Aimed:
         """Norms and directions; entries of 0 are left out, and users without others."""
         grid.check_groups(values, self.groups)
-        y = self.read(values)
+        y = self.read(self._within(values))
         filled = np.flatnonzero(y)
         y = y[filled]
         owner = np.repeat(np.arange(len(values.offsets) - 1), np.diff(values.offsets))[filled]

@@ -14,7 +14,7 @@ from .amount_encodings import CappedGroups, CappedSum, DirectionHats, Hats
 from .asked_sums import HATS, better, with_cap
 from .asking import Ask, Asking, Line, PartOf, top_of
 from .declared import Declared
-from .encoding_grid import LARGEST, LARGEST_SHIFT, MOST_WEIGHT, octaves
+from .encoding_grid import LARGEST, LARGEST_SHIFT, MOST_WEIGHT, octaves, rounded_cap
 from .sum_estimates import Interval
 from .typed import TypedNumber
 
@@ -31,8 +31,8 @@ def mean(ask: Asking, facts: Declared) -> Line:
     rows, look_rows = _rows(ask, ask.number)
     rough, shift = _rough(ask, facts, rows)
     rest = 1 - ROUGH - ROWS
-    corners = octaves(min(LARGEST, top_of(facts) << (shift + 1)))
-    reading: dict[str, Any] = {"of": "residual", "signed": True, "rough": rough, "shift": shift}
+    corners = _corners(facts, rough, shift, look_rows)
+    reading = _residual(facts, rough, shift)
     values, s = ask(Hats(corners=corners, **reading), rest * HATS, "hats of residuals")
     seen = with_cap(sums.look(values, s, np.array(corners), True, s * math.sqrt(HATS)), facts)
     cut = CappedSum(cap=seen.cap, **reading)
@@ -49,6 +49,21 @@ def mean(ask: Asking, facts: Declared) -> Line:
     side = look_rows.above
     least = _without_tail(side.c, side.measured, look_rows.corners, look_rows.s, len(n), ask.rng)
     return None, _ratio(rough, d, (n, least), shift), None, ""
+
+
+def _corners(facts: Declared, rough: int, shift: int, rows: sums.Look) -> tuple[int, ...]:
+    """Corners of residuals: up to twice the declared maximum, and as far as the rough mean times the
+    rows of the busiest visible users. With a maximum, these have amounts that were cut."""
+    busiest = int(rows.corners[rows.above.measured])
+    top = max(top_of(facts) << (shift + 1), rounded_cap(abs(rough) * busiest))
+    return octaves(min(LARGEST, top))
+
+
+def _residual(facts: Declared, rough: int, shift: int) -> dict[str, Any]:
+    """How residuals are read: of amounts that are cut off as those of sums are."""
+    reading = {"of": "residual", "signed": True, "rough": rough, "shift": shift}
+    largest = LARGEST if facts.maximum is None else top_of(facts)
+    return reading | {"largest": largest, "refunds": facts.signed}
 
 
 def _without_tail(
@@ -83,7 +98,7 @@ def _ratio(rough: int, d: np.ndarray, rows: Sequence[np.ndarray], shift: int) ->
 def mean_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Line]:
     """As `mean` with one rough mean for all groups, and direction hats over groups."""
     size = number.groups
-    rows, _ = _rows(PartOf(ask, 0.5), number)
+    rows, look_rows = _rows(PartOf(ask, 0.5), number)
     rough, shift = _rough(PartOf(ask, 0.5), facts, rows)
     rest = 1 - ROUGH - ROWS
     weights = octaves(MOST_WEIGHT)
@@ -91,8 +106,8 @@ def mean_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Lin
         DirectionHats(corners=weights, groups=size, of="weight"), ROUGH, "rows by group"
     )
     seen_rows = groups.look(values, s, np.array(weights), size, False, s)
-    corners = octaves(min(LARGEST, top_of(facts) << (shift + 1)))
-    reading: dict[str, Any] = {"of": "residual", "signed": True, "rough": rough, "shift": shift}
+    corners = _corners(facts, rough, shift, look_rows)
+    reading = _residual(facts, rough, shift)
     hats = DirectionHats(corners=corners, groups=size, **reading)
     values, s = ask(hats, rest * HATS, "hats of residuals by group")
     seen = groups.look(values, s, np.array(corners), size, True, s * math.sqrt(HATS))

@@ -97,7 +97,10 @@ def top_of(facts: Declared) -> int:
 
 def note_above(facts: Declared) -> str:
     if facts.maximum is None:
-        return "upper end: from a model of users above the cap"
+        return (
+            "upper end: from a model of users above the cap, a few of whom noise may hide; a declared "
+            "maximum per user would replace it"
+        )
     return "each user counted up to the declared maximum"
 
 

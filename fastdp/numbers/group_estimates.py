@@ -58,7 +58,9 @@ def look(
     at = tails.visible(pool, noise)
     upto = min(at.last + 1, len(corners) - 1)
     masses, chance = tails.law(pool, noise, upto, at, tails.levels(pool, noise, at))
-    full = tails.expected(pool, masses, chance, at)
+    full = tails.with_visible(
+        tails.expected(pool, masses, chance, at), pool, noise, max(at.last, at.alone)
+    )
     least = max(at.start, min(1, len(corners) - 1))
     bends = tails.measured_corner(full, whole * np.sqrt(groups), corners, least, at.alone)
     shape = (len(tails.SLOPES), len(tails.CURVES), -1)
@@ -98,10 +100,10 @@ def _column(
     grid = level + np.linspace(-1.2, 1.2, 17)
     upto = min(at.last + 1, len(c) - 1)
     masses, chance = tails.law(c, s, upto, at, grid, prior)
-    full = tails.expected(c, masses, chance, at)
-    alone = np.flatnonzero(c > tails.ALONE * s)
-    last = int(alone[-1]) if len(alone) else -1
-    measured = tails.measured_corner(full, whole, corners, at.start, last)
+    single = np.flatnonzero(c > tails.ALONE * s)
+    alone = max(tails.isolated(c, s, at.last), int(single[-1]) if len(single) else -1)
+    full = tails.with_visible(tails.expected(c, masses, chance, at), c, s, max(at.last, alone))
+    measured = tails.measured_corner(full, whole, corners, at.start, alone)
     masses, chance = tails.law(c, s, measured, at, grid, prior)
     return Column(c, size, measured, full, masses, chance)
 

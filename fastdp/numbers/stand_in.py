@@ -24,6 +24,8 @@ from .user_values import UserValues
 
 PEOPLE = 4_000
 """Stand-in users; each stands for users / PEOPLE."""
+ROWS_EACH = 4
+"""Rows of a stand-in user, on average."""
 RUNS = 5
 MEDIAN_STEPS = 5_000
 """The median amount of a stand-in user, in whole units: 50.00 where the unit is a cent."""
@@ -162,7 +164,7 @@ def population(number: TypedNumber, facts: Declared) -> UserValues:
     first = rng.integers(0, groups, PEOPLE)
     apart = max(1, groups // max(each, 1))
     group = np.sort((first[:, None] + apart * np.arange(each)) % groups, axis=1)
-    rows = 1 + np.floor(-np.log(rng.random(entries)) * 3).astype(np.int64)
+    rows = 1 + np.floor(-np.log(rng.random(entries)) * (ROWS_EACH - 1)).astype(np.int64)
     amount = np.exp(np.repeat(scores, each)) * MEDIAN_STEPS * rng.gamma(4.0, 0.25, entries)
     value = np.maximum(amount.astype(np.int64), 1)
     if number.kind in ("truth", "count"):

@@ -36,8 +36,6 @@ PRINTABLE = 0.05
 """Relative half-width of a capped sum above which its cap may lie between corners."""
 AIM = 0.8 * PRINTABLE
 """The half-width that a capped sum is to have: what is known of its size is itself noisy."""
-CLEAR = 3.0
-"""Standard deviations of a mass that noise alone hardly reaches at any of the next few corners."""
 ROUND = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)
 """Caps between corners are these times a power of ten, so that a sentence can name them."""
 
@@ -161,7 +159,7 @@ def _side(c: np.ndarray, s: float, corners: np.ndarray, whole: float) -> Side:
     grid = tails.levels(c, s, at)
     upto = min(at.last + 1, len(c) - 1)
     masses, chance = tails.law(c, s, upto, at, grid)
-    full = tails.expected(c, masses, chance, at)
+    full = tails.with_visible(tails.expected(c, masses, chance, at), c, s, max(at.last, at.alone))
     measured = tails.measured_corner(
         full, whole, corners, max(at.start, 1 if len(c) > 1 else 0), at.alone
     )
@@ -299,7 +297,7 @@ def lower_end(
 ) -> float:
     """The 2.5 % point of a sum of amounts of at least zero, if nobody is above its last corner: the
     lower of that with corners up to `measured` and with those up to the last clear one."""
-    clear = np.flatnonzero(c[: measured + 1] >= CLEAR * s)
+    clear = np.flatnonzero(c[: measured + 1] >= tails.CLEAR * s)
     ends = []
     for last in {measured, int(clear[-1]) if len(clear) else measured}:
         here, cut = t[: last + 1], np.minimum(t[: last + 1], cap)

@@ -9,6 +9,8 @@ tail ends, follows that law, or goes on straight. Draws are weighted by the nois
 Everything here is post-processing of released numbers and of a public seed.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from msgspec import Struct
 
@@ -23,20 +25,26 @@ ENDS = 0.35
 """Prior chance that the tail ends above the measured corners."""
 FOLLOWS = 0.15
 """Prior chance that it follows the law; else it goes on straight."""
-CLUSTER = 0.17
-"""Prior chance, of that of `ENDS`, of a second cluster of users above the measured corners. Let such
-a cluster be m standard deviations of noise. In all but 2.5 % of runs it is seen at m - 1.96 or more,
-and its posterior odds are its prior odds times exp(m (m - 1.96) - m^2 / 2) or more: at worst, at
-m = 1.96, exp(-1.92). For odds of 2.5 %, the part that the upper end cuts off, the prior is .17."""
-NEAR = 3
-"""A second cluster lies within so many corners."""
-FLATTEST = 0.4
+CLUSTER = 0.3
+"""Prior chance, of that of `ENDS`, of a second cluster of users above the measured corners."""
+NEAR, FAR = 3, 6
+"""A second cluster lies within so many corners, or so many further ones."""
+FAR_DRAWS = 0.25
+"""Part of the draws with a cluster that have it far away."""
+FAR_WEIGHT = 0.125
+"""Their weight. The prior chance of such a cluster is .3 * .25 * .125, or 1 %. That is less than the
+2.5 % that the upper end cuts off, so it moves that end only where noisy masses speak for it."""
+FLATTEST = 0.7
 """A straight tail has the law's local index times a uniform number between this and 1."""
 SEEN = 2.0
 """Standard deviations above which a corner next to others is visible."""
-ALONE = 5.5
-"""Standard deviations above which an isolated corner is visible. Of 40 corners of noise one is above
-in 1 of 10^6 runs."""
+TOGETHER = 4
+"""Neighbouring corners over which an isolated cluster of users is looked for."""
+ALONE = 4.0
+"""Standard deviations above which an isolated corner, or up to `TOGETHER` of them, are visible. Noise
+alone is as high at one of 40 corners and four widths in about 1 of 300 runs."""
+CLEAR = 3.0
+"""Standard deviations of a mass that noise alone hardly reaches at any of the next few corners."""
 MODE = 4.0
 """Standard deviations that the largest mass has at least where a tail is modelled. Noise alone is as
 high at one of 41 corners in 1 of 800 runs. Below it, the largest mass may be a place of noise, and a
@@ -74,16 +82,41 @@ class Tail(Struct, frozen=True, eq=False):
 def visible(c: np.ndarray, s: float) -> Visible:
     """Start at the largest mass; the last corner is the one before two in a row below `SEEN`."""
     mode = int(np.argmax(c))
-    last = mode
-    for k in range(mode + 1, len(c)):
+    last = last_in_row(c, s, mode)
+    start = mode + (last - mode >= 4)
+    return Visible(start, last, isolated(c, s, last))
+
+
+def last_in_row(c: np.ndarray, s: float, first: int) -> int:
+    """The last corner from `first` on before two in a row below `SEEN`."""
+    last = first
+    for k in range(first + 1, len(c)):
         if c[k] >= SEEN * s:
             last = k
         elif k + 1 < len(c) and c[k + 1] < SEEN * s:
             break
-    alone = np.flatnonzero(c > ALONE * s)
-    alone = alone[alone > last + 1]
-    start = mode + (last - mode >= 4)
-    return Visible(start, last, int(alone[-1]) if len(alone) else -1)
+    return last
+
+
+def isolated(c: np.ndarray, s: float, last: int) -> int:
+    """The last corner of all users that are visible beyond a gap after `last`; -1: none are."""
+    end = -1
+    while (found := _next_cluster(c, s, last)) > last:
+        end = last = last_in_row(c, s, found)
+    return end
+
+
+def _next_cluster(c: np.ndarray, s: float, last: int) -> int:
+    """The last corner of the neighbours beyond a gap that together stand out most; -1 if none do.
+    Users of one kind spread over some corners, at none of which they may be clear."""
+    most, end = ALONE, -1
+    for width in range(1, min(TOGETHER, len(c)) + 1):
+        together = np.convolve(c, np.ones(width), "valid") / (s * np.sqrt(width))
+        beyond = together[last + 2 :]
+        if len(beyond) and beyond.max() > most:
+            most = float(beyond.max())
+            end = last + 2 + int(np.argmax(beyond)) + width - 1
+    return end
 
 
 def stands_out(c: np.ndarray, s: float, at: Visible) -> bool:
@@ -128,6 +161,13 @@ def expected(c: np.ndarray, masses: np.ndarray, chance: np.ndarray, at: Visible)
     return np.concatenate([c[: at.start].clip(0), chance @ masses])
 
 
+def with_visible(full: np.ndarray, c: np.ndarray, s: float, last: int) -> np.ndarray:
+    """Expected masses, with those up to `last` that stand out at least as large as they are: a law
+    that falls leaves no room for a second cluster of users."""
+    seen = (np.arange(len(c)) <= last) & (c >= CLEAR * s)
+    return np.where(seen, np.maximum(full, c), full)
+
+
 def measured_corner(full: np.ndarray, s: float, corners: np.ndarray, least: int, alone: int) -> int:
     """The last corner to be taken as measured: the variance of noise below it plus what the tail
     above leaves open is least. Never below an isolated visible corner."""
@@ -169,28 +209,41 @@ def draw(
     line = here[:, None] * np.exp(-index[:, None] * np.maximum(steps, 0))
     tail = np.where(straight[:, None] & beyond, np.maximum(line, tail), tail)
     tail = np.where((kind < ENDS)[:, None] & beyond, 0.0, tail)
-    if above:
-        tail += _cluster(kind < CLUSTER, s, above, rng)
+    second = Cluster.drawn(kind, s, above, rng)
+    tail += second.masses
     if above > 1:  # users beyond the last corner are put there
         ratio = tail[:, -1] / np.maximum(tail[:, -2], 1e-300)
         tail[:, -1] /= 1 - np.minimum(ratio, 0.5)
     tail *= np.exp(2 * MISFIT * rng.standard_normal((draws, 1)))
     users = rng.poisson(np.minimum(tail, 1e6))
-    weight = -0.5 * ((c[measured + 1 :] - users) ** 2).sum(1) / s**2
-    return Tail(
-        measured, users, amounts(users, corners[measured + 1 :], rng), weight, kind < CLUSTER
-    )
+    weight = second.weight - 0.5 * ((c[measured + 1 :] - users) ** 2).sum(1) / s**2
+    sums = amounts(users, corners[measured + 1 :], rng)
+    return Tail(measured, users, sums, weight, kind < CLUSTER)
 
 
-def _cluster(there: np.ndarray, s: float, above: int, rng: np.random.Generator) -> np.ndarray:
-    """Expected masses [draws, corners above] of a second cluster of users that noise hides: around
-    one of the next `NEAR` corners, and of any number of users up to that which would be seen, spread
-    over so many corners: SEEN sqrt(NEAR) standard deviations of one mass."""
-    size = SEEN * np.sqrt(NEAR) * s * rng.random(len(there))
-    centre = rng.random(len(there)) * min(NEAR, above)
-    away = np.abs(np.arange(above) + 0.5 - centre[:, None])
-    spread = np.maximum(1.5 - away, 0.0)
-    return np.where(there[:, None], size[:, None] * spread / spread.sum(1, keepdims=True), 0.0)
+class Cluster(Struct, frozen=True, eq=False):
+    """Expected masses [draws, corners above] of a second cluster of users that noise hides, and the
+    log weights of the draws."""
+
+    masses: np.ndarray
+    weight: np.ndarray
+
+    @staticmethod
+    def drawn(kind: np.ndarray, s: float, above: int, rng: np.random.Generator) -> Cluster:
+        """Clusters of the draws whose `kind` is below `CLUSTER`. A cluster is spread over about
+        `TOGETHER` corners around one of the next `NEAR`, or of the `FAR` after these. It has any
+        number of users up to that which would be visible: ALONE sqrt(TOGETHER) standard deviations
+        of one mass."""
+        there = kind < CLUSTER
+        far = (kind < CLUSTER * FAR_DRAWS) & (above > NEAR)
+        size = ALONE * np.sqrt(TOGETHER) * s * rng.random(len(kind))
+        place = rng.random(len(kind))
+        centre = np.where(far, NEAR + place * min(FAR, above - NEAR), place * min(NEAR, above))
+        away = np.abs(np.arange(above) + 0.5 - centre[:, None])
+        spread = np.maximum(TOGETHER / 2 - away, 0.0)
+        spread /= np.maximum(spread.sum(1, keepdims=True), 1e-300)
+        masses = np.where(there[:, None], size[:, None] * spread, 0.0)
+        return Cluster(masses, np.where(far, np.log(FAR_WEIGHT), 0.0))
 
 
 def amounts(users: np.ndarray, corners: np.ndarray, rng: np.random.Generator) -> np.ndarray:

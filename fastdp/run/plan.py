@@ -19,7 +19,7 @@ from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config
 from ..mechanisms.usercounts.count_estimates import Noise
 from ..mechanisms.with_users import plan_charges, users_cost
-from ..numbers.stand_in import expected_widths
+from ..numbers.stand_in import ROWS_EACH, expected_widths
 from ..privacy.calibrate import mu_of_method
 from ..privacy.clip import resolve as resolve_clip
 from ..release import domaincosts
@@ -40,6 +40,12 @@ from .plan_verdict import plan_verdict
 from .public_data import read_public
 from .spec import RunOptions
 from .validate import check_asked, checked_epsilons, resolve_schema
+
+TAILS = (
+    "totals are expected as of log-normal amounts (sigma 1); where few users have much of the total, "
+    "the upper end is 2 to 5 times as far, and no mechanism that covers users whom noise hides is "
+    "narrow: declare a maximum per user if one is public, or print the capped sum"
+)
 
 
 def plan(
@@ -70,7 +76,8 @@ def plan(
     epsilon, delta : float
         The budget of one run.
     rows : int
-        Rows expected, a public guess: for memory, time, and whether the noise drowns them. Required. For
+        Rows expected, a public guess: for memory, time, and whether the noise drowns them. Required,
+        unless users and numbers are given: then 4 for each user are taken. For
         linked tables a mapping from each table's name to its rows; the result is the parents' plan, and
         `children` has those of the child tables.
     public : bool or fastdp.Table read with public=True
@@ -111,6 +118,10 @@ def plan(
     domaincosts.check_askable(asked, pure=pure or delta == 0, unit=config.unit)
     left = remaining_delta(delta, costs.keys_delta) if costs.keys_delta else delta
     whole = mu_of_method(epsilon, left, "laplace" if pure else config.calibration)
+    asked_for = number_options(recipe.numbers if numbers is None else numbers)
+    guessed = rows is None and users and asked_for is not None and schema.user is not None
+    if guessed:
+        rows = users * ROWS_EACH
     if rows is None:
         raise UsageError(
             "rows= is missing: plan needs a public guess of the number of rows, for example "
@@ -120,7 +131,6 @@ def plan(
         schema.modelled, public=public is not False, user=schema.user is not None
     )
     of_users = users_cost(config, schema, public is not False)
-    asked_for = number_options(recipe.numbers if numbers is None else numbers)
     wanted = _number_plan(asked_for, asked, config, delta, users, rows, whole, costs.share)
     number_lines = () if wanted is None else wanted.lines
     left_over = 1.0 if wanted is None else 1 - wanted.share
@@ -138,6 +148,10 @@ def plan(
         0.0 if pure or not delta else 1 - mu_of_method(epsilon, delta, "classic-rdp") / whole
     )
     notes = [*outline.notes, *constraint_notes(schema, zeros), plan_note(config)]
+    if wanted is not None and wanted.tails:
+        notes.append(TAILS)
+    if guessed:
+        notes.append(f"no number of rows is given: {ROWS_EACH} for each user are taken")
     if users and schema.user is None:
         notes.append(
             "the number of users is not used: the schema has no user column, so each row is a user"
@@ -177,8 +191,11 @@ def plan(
 
 
 class _NumberPlan(Struct, frozen=True):
+    """tails: whether a total is among the numbers of which nobody declared a maximum per user."""
+
     share: float
     lines: tuple[NumberLine, ...]
+    tails: bool
 
 
 def _number_plan(
@@ -210,7 +227,11 @@ def _number_plan(
         NumberLine(typed[w.number].text, w.share, w.low, w.high, w.unit, w.capped, w.note)
         for w in widths
     ]
-    return _NumberPlan(share, tuple(lines))
+    tails = any(
+        number.aggregate == "sum" and facts.maximum is None
+        for number, facts in zip(typed, options.declared(typed), strict=True)
+    )
+    return _NumberPlan(share, tuple(lines), tails)
 
 
 def _linked_plan(

@@ -192,6 +192,11 @@ def _domain(plan: Plan) -> list[str]:
     ]
 
 
+def two_digits(number: float) -> str:
+    """A number with two significant digits, and all its digits from 100 on."""
+    return f"{number:.2g}" if number < 99.5 else f"{number:,.0f}"
+
+
 def _numbers(plan: Plan) -> list[str]:
     """What to expect of the numbers that are asked for."""
     if not plan.numbers:
@@ -201,7 +206,7 @@ def _numbers(plan: Plan) -> list[str]:
         if not max(low, high) < 1e3:
             return "too wide to use"
         points = " points" if unit == "points" else " %"
-        near = f"{100 * low:.2g}", f"{100 * high:.2g}"
+        near = two_digits(100 * low), two_digits(100 * high)
         return f"±{near[0]}{points}" if near[0] == near[1] else f"-{near[0]} / +{near[1]}{points}"
 
     rows = [("number", "expected interval", "capped sum", "share of mu^2", "")]
