@@ -31,7 +31,7 @@ from .early_stop import ADVICE, charge_text, stop_if_empty
 from .finalize import finalize, write_json
 from .folder import RunFolder
 from .id_source import id_source
-from .number_table import measured_numbers
+from .number_table import measured_numbers, quoting
 from .output import Output, spawned_seeds
 from .owner_files import Comparison, diagnose, write_owner_files
 from .preload import preload
@@ -222,6 +222,8 @@ def _measure(
         if numbers is not None:
             with spec.reporter.stage("measure", "measuring numbers"):
                 outcome = _with_numbers(spec, outcome, numbers)
+                assert spec.numbers is not None
+                outcome = quoting(outcome, spec.numbers, spec.asked_numbers)
         public = prior if spec.previous is None else None
         ids = id_source(spec.schema, outcome, config, public)
         threads = spec.options.threads

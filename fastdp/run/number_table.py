@@ -8,9 +8,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from .._util.lazy import pa
 from ..errors import RunError
+from ..mechanisms.base import Outcome
 from ..numbers.asking import NumberResult
 from ..numbers.measure_numbers import measure_numbers
 from ..numbers.sums_plan import SumsPlan
@@ -19,6 +21,7 @@ from ..numbers.user_encoding import UserEncoding
 from ..release.gateway import Session
 from ..release.user_vectors import UserVector
 from ..schema import Schema
+from ..users.user_quotes import Quote, usable
 from .number_options import NumberOptions, number_options
 
 NUMBERS, VECTORS = "numbers", "number_vectors"
@@ -99,6 +102,30 @@ def number_table(numbers: Sequence[TypedNumber], results: Sequence[NumberResult]
         columns[name] = pa.array([getattr(r, name) for r in results], pa.float64())
     columns["note"] = pa.array([r.note for r in results], pa.string())
     return pa.table(columns)
+
+
+def quoting(outcome: Outcome, options: NumberOptions, numbers: Sequence[TypedNumber]) -> Outcome:
+    """The outcome, whose synthetic users are chosen such that its numbers hold, each within its
+    error; as it is where no users are chosen."""
+    dealer = outcome.dealer
+    if dealer is None or dealer.choice is None:
+        return outcome
+    known = zip(numbers, options.declared(numbers), strict=True)
+    by_text = {number.text: (number, declared) for number, declared in known}
+    seen: dict[str, int] = {}
+    quotes = []
+    for line in outcome.tables[NUMBERS].to_pylist():
+        number, declared = by_text[line["number"]]
+        group = seen.get(number.text, 0)
+        seen[number.text] = group + 1
+        if line["estimate"] is not None:
+            figures = (line["estimate"], line["low"], line["high"])
+            most = None
+            if declared.maximum is not None:
+                most = declared.maximum * float(number.unit)
+            quotes.append(Quote(number, group, *figures, most))
+    choice = replace(dealer.choice, quotes=usable(quotes), rows=float(outcome.rows.total))
+    return replace(outcome, dealer=replace(dealer, choice=choice))
 
 
 def _labels(labels: dict[int, list[tuple[str, ...]]], result: NumberResult) -> tuple[str, ...]:

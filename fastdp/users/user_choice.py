@@ -18,6 +18,7 @@ from ..schema import Schema
 from ..userkeys import UserFacts
 from .people import Codes
 from .user_facts import agreement
+from .user_quotes import Quote, lines
 from .user_table import Marginal, pool_facts
 from .user_weights import Cells, Shares, Table, raked
 
@@ -77,7 +78,7 @@ class Choice(Struct, frozen=True, eq=False):
     """`view` and `marginals`: the table about users, of whom there are `users`; `gaps` and `agreed`:
     what else was released about them. `schema`: of the rows; `times`: how many times as many rows as
     needed the pool has. `others`: more rows of the same model, so that marginals of rows are known
-    better than by the pool alone."""
+    better than by the pool alone. `quotes`: numbers that the run released, of `rows` rows in all."""
 
     view: UserFacts
     marginals: Sequence[Marginal]
@@ -87,6 +88,8 @@ class Choice(Struct, frozen=True, eq=False):
     gaps: Gaps | None = None
     agreed: Agreements = field(default_factory=Agreements)
     others: Codes = field(default_factory=dict)
+    quotes: Sequence[Quote] = ()
+    rows: float = 0.0
 
     @property
     def sizes(self) -> Mapping[str, int]:
@@ -128,6 +131,12 @@ class Choice(Struct, frozen=True, eq=False):
         like = _like_sizes(size)
         released = self._released(codes, start, like)
         odds = _odds(raked(released, self.users, users), like, part)
+        moved = np.zeros(users)
+        if self.quotes:
+            # what quotes change in the chosen users, they change in the rows that are wanted
+            before, quoted = odds, lines(self.quotes, codes, start, self.users, self.rows)
+            odds = _odds(raked([quoted, *released], self.users, users), like, part)
+            moved = odds - before
         chosen = _drawn(odds, np.random.Generator(np.random.Philox(key=[seed, 3])))
         of_users, of_rows, of_steps = _Tables(), _Tables(), _Tables()
         for table in released:
@@ -140,7 +149,8 @@ class Choice(Struct, frozen=True, eq=False):
             if set(columns) <= set(self.others):
                 more = np.bincount(self._cells(self.others, columns), minlength=len(known))
                 known = more + np.pad(known, (0, len(more) - len(known)))
-            of_rows.add(cells, wanted * known / known.sum())
+            by_quotes = np.bincount(cells, np.repeat(moved, size), len(known))
+            of_rows.add(cells, np.maximum(wanted * known / known.sum() + by_quotes, 0.0))
         of_rows.add(np.zeros(rows, np.int64), np.full(1, float(wanted)))
         step = 1 / np.maximum(size - 1.0, 1.0)
         if self.gaps is not None:

@@ -75,7 +75,27 @@ class Shares(Struct, frozen=True, eq=False):
         return Shares(self.shares[:, users], self.wanted, self.error)
 
 
-Table = Cells | Shares
+class Lines(Struct, frozen=True, eq=False):
+    """Sums over users that are wanted: `values` [sums, users] are any numbers of at most 1 in size."""
+
+    values: np.ndarray
+    wanted: np.ndarray
+    error: np.ndarray
+
+    def tally(self, weights: np.ndarray) -> np.ndarray:
+        return np.array([float((row * weights).sum()) for row in self.values])
+
+    def change(self, factors: np.ndarray) -> np.ndarray:
+        out = np.zeros(self.values.shape[1])
+        for row, factor in zip(self.values, factors):
+            out += row * factor
+        return out
+
+    def some(self, users: slice) -> Lines:
+        return Lines(self.values[:, users], self.wanted, self.error)
+
+
+Table = Cells | Shares | Lines
 
 
 def raked(tables: Sequence[Table], users: float, pool: int, most: int = 1 << 15) -> np.ndarray:
@@ -99,7 +119,7 @@ def _factors(tables: Sequence[Table], even: np.ndarray, relief: float) -> list[n
     from scipy.optimize import minimize
 
     slack = relief * np.square(np.concatenate([table.error for table in tables]))
-    start = np.concatenate([table.tally(even) for table in tables])
+    start = np.concatenate([_spread(table, even) for table in tables])
     wanted = np.concatenate([table.wanted for table in tables])
     # No factor brings users into a cell that has none here: where its count is exact, the dual would
     # have no minimum. Such a factor stays 0.
@@ -122,23 +142,49 @@ def _factors(tables: Sequence[Table], even: np.ndarray, relief: float) -> list[n
     return np.split(found.x * unit, ends)
 
 
+def _spread(table: Table, weights: np.ndarray) -> np.ndarray:
+    """The second derivative of the dual by each factor, but for noise; of shares, at least that."""
+    if isinstance(table, Lines):
+        return np.array([float((row * row * weights).sum()) for row in table.values])
+    return table.tally(weights)
+
+
 def _turn(
     tables: Sequence[Table], weights: np.ndarray, factors: Sequence[np.ndarray], relief: float
 ) -> np.ndarray:
     """The weights after each table was met once. For one table the dual is least where, cell by cell,
     W e^d + k sigma^2 (l + d) is the count that is wanted (W: the count now), which has one solution
-    d; for tables of shares that is the step that Jensen's inequality allows."""
+    d; for tables of shares that is the step that Jensen's inequality allows. Lines are met one after
+    the other."""
     for table, factor in zip(tables, factors):
         slack = relief * np.square(table.error)
+        if isinstance(table, Lines):
+            for row, wanted, own, start in zip(table.values, table.wanted, slack, factor):
+                weights = weights * np.exp(row * _line_step(row, weights, wanted, own, start))
+            continue
         step = _step(table.tally(weights), table.wanted, slack, factor)
         weights = weights * np.exp(table.change(step))
     return weights
 
 
+def _line_step(
+    row: np.ndarray, weights: np.ndarray, wanted: float, slack: float, factor: float
+) -> float:
+    """The step of one sum's factor, by Newton's method."""
+    step = 0.0
+    for _ in range(ROUNDS):
+        now = weights * np.exp(row * step)
+        over = float((now * row).sum()) + slack * (factor + step) - wanted
+        slope = float((now * row * row).sum()) + slack
+        step -= float(np.clip(over / max(slope, 1e-300), -FARTHEST, FARTHEST))
+    return step
+
+
 def surplus(tables: Sequence[Table], weights: np.ndarray) -> float:
     """How many times as far as users drawn from the pool the truth is from it, at least 1: squared
     differences less those of noise, over the pool's own counts, each weighed by its precision."""
-    known = [(t.tally(weights), t) for t in tables if (np.asarray(t.error) > 0).all()]
+    counts = [t for t in tables if not isinstance(t, Lines) and (np.asarray(t.error) > 0).all()]
+    known = [(t.tally(weights), t) for t in counts]
     if not known:
         return 1.0
     count = np.concatenate([c for c, _ in known])

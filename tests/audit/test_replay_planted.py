@@ -12,7 +12,7 @@ from fastdp.engines import user_histograms
 from fastdp.engines.local import LocalCounter
 from fastdp.errors import DataError
 from fastdp.measurement import SCALE
-from fastdp.mechanisms import with_users
+from fastdp.mechanisms.with_users import table_about_users
 from fastdp.privacy import noise
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.ledger import Reservation
@@ -299,10 +299,10 @@ def facts_of_rows_and_not_of_users():
 
 @bug("table about users", "events differs")
 def facts_asked_by_the_exact_number_of_users():
-    real = with_users.user_facts
+    real = table_about_users.user_facts
 
-    def planted(domain, roles, order, amounts, bound, name):
-        return real(domain, roles, order, amounts, max(1, bound - SEEN[-1] % 2 * 2), name)
+    def planted(domain, roles, order, amounts, bound, *about):
+        return real(domain, roles, order, amounts, max(1, bound - SEEN[-1] % 2 * 2), *about)
 
     sessions = execute._measure
 
@@ -311,7 +311,7 @@ def facts_asked_by_the_exact_number_of_users():
         return sessions(spec, made, *arguments)
 
     return [
-        patch.object(with_users, "user_facts", planted),
+        patch.object(table_about_users, "user_facts", planted),
         patch.object(execute, "_measure", measured),
     ]
 

@@ -13,18 +13,17 @@ import fastdp
 from fastdp.errors import SchemaError, UsageError
 from fastdp.mechanisms.base import Ids
 from fastdp.mechanisms.cliquetree import CliqueTree
-from fastdp.mechanisms.with_users import (
+from fastdp.mechanisms.with_users import check_users
+from fastdp.mechanisms.with_users.user_budget import (
     FACTS_SHARE,
-    LABELS,
     NULLS_LABEL,
     ORDER_LABEL,
     ORDER_SHARE,
-    PARTS,
     ROWS_LABEL,
     SHARES,
     SIZES_LABEL,
-    check_users,
 )
+from fastdp.mechanisms.with_users.user_questions import LABELS, PARTS
 from fastdp.privacy import noise
 from fastdp.report import page
 from tests.builders import killed_at, open_ledger, schema_with_users
@@ -255,7 +254,7 @@ def test_orders_are_the_same_for_any_threads_and_cost_nothing_undeclared(ordered
 def test_a_killed_run_is_resumed_with_the_same_answers(tmp_path, monkeypatch):
     table, ledger = purchases(800), open_ledger(tmp_path, epsilon=8.0, delta=1e-6)
     options = {"out": tmp_path / "run", "ledger": ledger, "dataset": "d", "seed": None}
-    with killed_at("fastdp.mechanisms.with_users.PoolRows"):  # after the last release
+    with killed_at("fastdp.mechanisms.with_users.chosen_users.PoolRows"):  # after the last release
         go(table, **options)
     monkeypatch.setattr(noise, "gaussian", lambda *_, **__: pytest.fail("drawn a second time"))
     go(table, resume=True, **options)

@@ -23,7 +23,8 @@ from fastdp.engines.engine import OpenCounter
 from fastdp.engines.local import local
 from fastdp.engines.partitioned import PartitionedCounter
 from fastdp.measurement import Request
-from fastdp.mechanisms import registry, with_users
+from fastdp.mechanisms import registry
+from fastdp.mechanisms.with_users import user_questions
 from fastdp.numbers import typed
 from fastdp.numbers.declared import Declared
 from fastdp.numbers.measure_numbers import measure_numbers
@@ -166,7 +167,7 @@ def table_about_users(rng: np.random.Generator) -> Scene:
     inner = synthesize(schema, mechanism="cliquetree", epsilon=20.0)
 
     def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
-        with patch.object(with_users, "LEAST_FACTS", -math.inf):
+        with patch.object(user_questions, "LEAST_FACTS", -math.inf):
             return inner(data, folder)
 
     return of_users(rng, run)
@@ -626,7 +627,7 @@ def user_and_month(rng: np.random.Generator) -> Scene:
     inner = synthesize(user_months(rng, zone), mechanism=name, epsilon=20.0)
 
     def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
-        with patch.object(with_users, "LEAST_FACTS", -math.inf):
+        with patch.object(user_questions, "LEAST_FACTS", -math.inf):
             return inner(data, folder)
 
     return Scene(base, hostile.one_user_month(rng, base, NEIGHBOURS, zone), run)

@@ -1,0 +1,131 @@
+"""Synthetic users of a run: a pool of users dealt from the model's rows, the table about users, and
+the choice of whole users of the pool."""
+
+from msgspec.structs import replace
+
+from ..._util.threads import resolve
+from ...answers.people_facts import PAIRS
+from ...users.balance import balanced
+from ...users.dealing import SAMPLE_ROWS, Dealer, dealer
+from ...users.user_choice import Agreements, Choice
+from ..base import Outcome
+from ..shared.model_rows import GroupedRows, ModelRows, PoolRows
+from .table_about_users import TableAboutUsers
+from .user_questions import UserQuestions
+
+MOST_ERROR = 0.3
+"""The number of rows is the one that was counted for users, where its standard error is below this
+part of it; else the mechanism's own."""
+OTHER_ROWS, OTHER_CODES = 1 << 18, 1 << 22
+"""Rows of the model, with at most so many codes, by which marginals of rows are known better than by
+a pool of fewer."""
+POOL = 3
+"""Users of the pool for each user that is chosen."""
+
+
+def with_chosen_users(asked: UserQuestions, outcome: Outcome) -> Outcome:
+    """The outcome with the dealer of its rows and the number of rows that was counted for users."""
+    described, model = asked.described(), outcome.rows
+    assert isinstance(model, ModelRows)
+    rows, made, tables = model, None, outcome.tables
+    if asked.groups is not None:
+        described["row_groups"] = list(asked.groups.edges)
+        rows = GroupedRows(model, asked.groups.name, None)
+    if asked.people is not None and asked.decided is not None:
+        rows = _rows_of_users(asked, outcome, model, rows)
+        made = _pool(asked, rows)
+        described |= _pool_described(asked, made)
+        table = TableAboutUsers(asked)
+        if asked.told:
+            facts = table.view.domain(asked.session.domain)
+            described["facts"] = {n: size for n, size in facts.items() if n != table.view.name}
+        made = _with_choice(asked, made, rows, table)
+        if asked.told:
+            described["people"] = table.described()
+        tables = {**tables, **({} if table.pairs is None else {PAIRS: table.pairs})}
+        rows = PoolRows(rows, POOL) if made.choice is not None else rows
+    described["without_id"] = asked.without_id(rows.total)
+    details = {**outcome.details, "users": described}
+    measurements = (*outcome.measurements, *asked.released)
+    made_rows = {"rows": rows, "dealer": made, "tables": tables}
+    return replace(outcome, measurements=measurements, details=details, **made_rows)
+
+
+def _groups(asked: UserQuestions) -> tuple[str, tuple[int, ...]]:
+    """The rows' column of groups of users by their number of rows, and the groups' lower edges."""
+    return ("", (1,)) if asked.groups is None else (asked.groups.name, asked.groups.edges)
+
+
+def _rows_of_users(
+    asked: UserQuestions, outcome: Outcome, model: ModelRows, rows: ModelRows
+) -> ModelRows:
+    """As many rows as users have, of each group as many as its users have; `asked.people` get
+    constants that agree with the rows."""
+    assert asked.people is not None
+    groups, sizes = _groups(asked), asked.people.sizes
+    some = model.plain().some(SAMPLE_ROWS, asked.job.seed)
+    measured = {c for m in outcome.measurements if groups[0] in m.clique for c in m.clique}
+    about = (asked.session.clip, groups, asked.table_error, measured)
+    asked.people, keep = balanced(asked.people, some, *about)
+    if keep or asked.groups is not None:
+        rows = GroupedRows(model, groups[0], sizes.rows_by((1,), groups[1])[0], keep)
+    if asked.job.rows is None and sizes.error < MOST_ERROR * sizes.rows:
+        rows = rows.again(round(sizes.rows), asked.job.seed)
+    return rows
+
+
+def _pool(asked: UserQuestions, rows: ModelRows) -> Dealer:
+    """The dealer of a pool: trials find as many rows as there will be."""
+    assert asked.people is not None and asked.decided is not None
+    job = asked.job
+    some = rows.plain().some(min(rows.total * POOL, SAMPLE_ROWS), job.seed)
+    own = (some, job.seed, resolve(job.threads), _groups(asked), asked.order)
+    return dealer(asked.people, asked.rates, asked.decided, *own, asked.numbers())
+
+
+def _pool_described(asked: UserQuestions, made: Dealer) -> dict:
+    """Rows per user, levels and pairs of columns, for the statement."""
+    assert asked.people is not None
+    sizes = asked.people.sizes
+    return {
+        "rows": round(sizes.rows),
+        "rows_interval": list(sizes.interval),
+        "rows_bound": sizes.bound,
+        "most_rows": sizes.most_rows,
+        "rows_bins": asked.fine_edges,
+        "rows_up_to": {"most": sizes.most, "interval": list(sizes.seen_interval)},
+        "levels": {x.column: round(x.between, 3) for x in made.levels},
+        "together": [list(pair) for pair in made.joint],
+    }
+
+
+def _with_choice(
+    asked: UserQuestions, made: Dealer, rows: ModelRows, table: TableAboutUsers
+) -> Dealer:
+    """The dealer that chooses users of a pool by all that was released about users."""
+    schema = asked.session.schema
+    marginals = table.release(made, rows, POOL) if asked.told else []
+    gaps = None
+    if asked.order is not None:
+        marginals += table.ends()
+        gaps = asked.order[1].gaps(asked.order[0].key)
+    agreed = _agreed(asked)
+    if not marginals and gaps is None and not agreed.columns:
+        return made
+    assert asked.people is not None
+    users = float(asked.people.sizes.users.sum())
+    count = min(OTHER_ROWS, OTHER_CODES // max(1, len(schema.domain)))
+    others = rows.plain().some(count, asked.job.seed + 1)
+    choice = Choice(table.view, marginals, schema, POOL, users, gaps, agreed, others)
+    return replace(made, choice=choice)
+
+
+def _agreed(asked: UserQuestions) -> Agreements:
+    """The released agreement of columns that are not constant, where users repeat something."""
+    assert asked.decided is not None
+    rates, fixed = asked.rates, (*asked.decided.constant, *asked.decided.following)
+    at = [i for i, name in enumerate(rates.columns) if name not in fixed]
+    if not asked.decided.dealt or not at:
+        return Agreements()
+    columns = tuple(rates.columns[i] for i in at)
+    return Agreements(columns, rates.overall[at], rates.error[at])

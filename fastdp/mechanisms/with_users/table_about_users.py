@@ -1,0 +1,108 @@
+"""The table about users, U: asked with the pool's users as a prior, and what it says."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from msgspec.structs import replace
+
+from ..._util.lazy import pa
+from ..._util.threads import resolve
+from ...answers.evidence import code_maps, marginals_of
+from ...answers.people_facts import described_facts, pairs_of_users
+from ...answers.values import numbers_of
+from ...privacy.clip import choice_bound
+from ...userkeys import UserFacts
+from ...users.dealing import SAMPLE_ROWS, Dealer
+from ...users.order import to_ask
+from ...users.user_table import Marginal, PoolTable, combined, pool_facts, user_facts
+from ..base import ignore_empty_columns
+from ..limits.structural_zeros import StructuralZeros
+from ..shared.model_rows import ModelRows
+from .user_budget import FACTS_SHARE, ORDER_LABEL
+from .user_demands import group_column
+from .user_questions import UserQuestions
+
+
+class TableAboutUsers:
+    """`view`: the facts that it holds. `pairs`: of facts, by its model; `codes`: which codes of a fact
+    were counted together."""
+
+    def __init__(self, asked: UserQuestions):
+        self.asked, self.view = asked, _facts(asked)
+        self.codes: Mapping[str, np.ndarray] = {}
+        self.pairs: pa.Table | None = None
+
+    def release(self, made: Dealer, rows: ModelRows, pool: int) -> list[Marginal]:
+        """The table's marginals. Its prior is what the dealer makes by itself of `pool` times as many
+        rows."""
+        asked = self.asked
+        job, session = asked.job, asked.session
+        some = rows.plain().some(min(rows.total * pool, SAMPLE_ROWS), job.seed)
+        alone = replace(made, order=None)
+        codes, owner = alone.deal(some, job.seed, resolve(job.threads))
+        order = np.argsort(owner, kind="stable")
+        start = np.append(0, np.cumsum(np.bincount(owner)))
+        in_order = {n: c[order] for n, c in codes.items()}
+        found = pool_facts(self.view, session.schema, in_order, start)
+        of_users = session.part(FACTS_SHARE, self.view)
+        task = replace(
+            job,
+            schema=of_users.schema,
+            rows=None,
+            public=PoolTable(of_users.schema, found),
+            zeros=StructuralZeros(),
+            users=None,
+            given=frozenset(),
+            after_ones=ignore_empty_columns,
+        )
+        outcome = asked.tables.run(of_users, task)
+        asked.released += [m for m in outcome.measurements if m.clique]
+        self.codes = code_maps(outcome.tables.get("codes"))
+        names = list(of_users.domain)
+        self.pairs = pairs_of_users(outcome.model, names, outcome.tables.get("distances"))
+        answers = marginals_of(outcome.measurements, of_users.domain, self.codes)
+        return combined(
+            [
+                Marginal(m.axes, m.maps, m.values.reshape(-1), np.sqrt(m.variances).reshape(-1))
+                for m in answers
+                if m.axes and m.complete
+            ]
+        )
+
+    def ends(self) -> list[Marginal]:
+        """First and last periods by the release of users' order, where its bins are the periods."""
+        asked = self.asked
+        if asked.decided is None:
+            raise RuntimeError("the order of rows is asked about after columns have their roles")
+        answers = next(m for m in asked.released if m.label == ORDER_LABEL)
+        key = to_ask(asked.job.schema, asked.session.domain, asked.decided)
+        parts, sigma = key.parts(answers.values), float(np.max(answers.sigma))
+        out = []
+        for name, kind, column, numbers, _ in self.view.facts:
+            if kind in ("first", "last") and numbers == (key.ends,) and column == key.order[0]:
+                same = (np.arange(key.ends),)
+                out.append(Marginal((name,), same, parts[kind], np.full(key.ends, sigma)))
+        return out
+
+    def described(self) -> list[dict]:
+        """The table's columns, for answers about users."""
+        schema, domain = self.asked.job.schema, self.asked.session.domain
+        rows, bound = (self.view.name, self.view.edges), choice_bound(schema)
+        about = (amounts_of(self.asked), self.codes, self.asked.features())
+        return described_facts(self.view.facts, rows, dict(domain), bound, *about)
+
+
+def amounts_of(asked: UserQuestions) -> dict[str, np.ndarray]:
+    """The number that each code counts as, of columns that the owner calls amounts."""
+    schema = asked.job.schema
+    return {n: numbers_of(schema.columns[n]).middle for n in schema.user_amounts}
+
+
+def _facts(asked: UserQuestions) -> UserFacts:
+    """The facts about users by which they are chosen."""
+    schema, domain = asked.job.schema, asked.session.domain
+    assert asked.decided is not None
+    order = [n for n in schema.order_columns[:1] if n in domain]
+    bound, name = choice_bound(schema), group_column(schema, of_users=True)
+    own = asked.features()
+    return user_facts(domain, asked.decided, order, amounts_of(asked), bound, name, own)

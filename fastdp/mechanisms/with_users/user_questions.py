@@ -1,0 +1,339 @@
+"""What is asked about users in the course of a mechanism's run, and what is decided by the answers:
+which columns are constant, which are repeated, how many rows users have, who the users are."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from ...measurement import Measurement
+from ...numbers.user_features import Feature, feature_of
+from ...privacy.clip import TV_PER_LOST_ROW, TV_PER_LOST_ROW_GROUPED, choice_bound, size_edges
+from ...release.gateway import Session
+from ...userkeys import (
+    UNITS,
+    Agreement,
+    Disagreement,
+    RowGroups,
+    RowsPerUser,
+    RowsUpTo,
+    UserTable,
+    WithoutId,
+)
+from ...users.constancy import (
+    columns_to_test,
+    constancy_test,
+    constant_by_rate,
+    disagreeing_if_repeated,
+    share_needed,
+)
+from ...users.order import Goal, Order, order_of, to_ask
+from ...users.people import (
+    Histogram,
+    People,
+    RowCount,
+    Sizes,
+    row_groups,
+    rows_limit,
+    size_bins,
+    sizes_of,
+)
+from ...users.rates import (
+    GROUPS,
+    Rates,
+    Roles,
+    chance_of,
+    may_repeat,
+    pairs_to_ask,
+    rates_of,
+    roles,
+)
+from ..base import Config, Job, ignore_empty_columns
+from ..limits.structural_zeros import StructuralZeros
+from ..plans import users_share
+from ..shared.model_rows import ModelRows
+from ..shared.one_ways import part_mu
+from ..shared.user_histogram import measure_users
+from .table_model import TableModel
+from .user_budget import (
+    CONSTANTS_LABEL,
+    FACTS_SHARE,
+    NULLS_LABEL,
+    ORDER_LABEL,
+    ORDER_SHARE,
+    ROWS_LABEL,
+    SHARES,
+    SIZES_LABEL,
+)
+from .user_demands import constrained, following, group_column
+
+PARTS, LEAST_ERROR = (0.015, 0.035, 0.01), 0.003
+"""Parts of the share of agreement rates: all columns; by group, columns that users may repeat;
+pairs of columns. The second was chosen on 14 tables other than flights and trips
+(docs/research/users.md). No smaller standard error of a rate than LEAST_ERROR is asked for: what
+that leaves over goes to the rows."""
+SIZES_PART = 0.5
+"""Part of the share of the table of users that goes to the histogram of rows per user; all of it
+where the table has no columns."""
+LEAST_USERS = 10.0
+"""Users of a group in the table of users, in standard errors of an answer that costs all of its
+share."""
+LEAST_DRAWN, MOST_USERS = 1 << 17, 1 << 20
+"""Users that are drawn from the model of the table of users: twice as many as there are, within
+these."""
+LABELS = ("agreement of users' rows", "agreement by rows per user", "agreement in pairs of columns")
+GROUP_ROWS, GROUP_CELLS = 100.0, 200.0
+"""A group of users is a code of its own in the model of rows if the rows that count in it are
+GROUP_ROWS standard errors of an answer that costs all of mu, or if a marginal of GROUP_CELLS cells
+has more sampling error than noise in it. Where no groups are so large, two smaller ones are better
+than none (`people.row_groups`). Chosen on generated tables
+(docs/research/users.md#rows-stage-by-stage)."""
+LEAST_FACTS = 60.0
+"""Facts about users are released where there are this many users for each standard error of a count
+that costs all of their share: else they are noise, and the share goes to the rows."""
+
+
+class UserQuestions:
+    """What is released about users, and what is decided by it. `tables`: models tables about users."""
+
+    def __init__(self, config: Config, session: Session, job: Job, cost: float, tables: TableModel):
+        self.config, self.session, self.job, self.cost = config, session, job, cost
+        self.tables = tables
+        self.released: list[Measurement] = []
+        self.rates = Rates((), np.empty(0), np.empty(0), np.empty((len(GROUPS), 0)))
+        self.decided: Roles | None = None
+        self.people: People | None = None
+        self.groups: RowGroups | None = None
+        self.coarse: Histogram | None = None
+        self.order: tuple[Order, Goal] | None = None
+        self.told = False
+        self.fine_edges: list[int] = []
+        self.table_error = self.spent = self.constants_spent = 0.0
+
+    def rows(self) -> tuple[Session, Job]:
+        """Session and job of the mechanism. Where noise allows, its rows have the group of their
+        user's number of rows as a further column: within a group all rows weigh nearly the same, so
+        that the model of rows, with as many rows of each group as there are, has hardly any bias
+        from clipping."""
+        rows, job = self.session.part(1 - self.cost), self.job
+        if not self.config.traits.may_choose_clip:
+            return rows, job
+        grouped = self.config.traits.users_by_default
+        displaced = TV_PER_LOST_ROW_GROUPED if grouped else TV_PER_LOST_ROW
+        counted = measure_users(self.config, rows, job, displaced=displaced)
+        if counted.histogram is not None:
+            bound, values, mu = (
+                choice_bound(job.schema),
+                counted.histogram.values,
+                part_mu(rows, 1.0),
+            )
+            self.coarse = Histogram(
+                size_edges(bound), values, float(np.max(counted.histogram.sigma))
+            )
+            least = rows.clip * min(GROUP_ROWS / mu, GROUP_CELLS / mu**2)
+            edges = row_groups(self.coarse, bound, rows.clip, least)
+            if len(edges) > 1 and grouped:
+                self.groups = RowGroups(edges, group_column(job.schema, of_users=False))
+                rows = self.session.part(1 - self.cost, self.groups)
+                job = replace(job, schema=rows.schema)
+        return rows, replace(job, users=counted)
+
+    def after_ones(self, ones: Sequence[Measurement]) -> float:
+        """Asks about users once the 1-ways are known; the share of the mechanism's mu^2 that is
+        left over."""
+        ones = [m for m in ones if set(m.clique) <= set(self.session.domain)]
+        self.job.after_ones(ones)
+        by_chance = chance_of(ones)
+        if self.decided is not None or not set(self.session.domain) <= set(by_chance):
+            return 0.0
+        return self.ask(by_chance) / (1 - self.cost)
+
+    def ask(self, by_chance: Mapping[str, float]) -> float:
+        """Releases agreement rates, and, unless users repeat nothing, rows per user and the table
+        of users; the share of mu^2 that is left over."""
+        self._ask_for_nulls()
+        declared = self.job.schema.of_users()
+        columns = tuple(
+            n for n in self.session.domain if declared.get(n) not in ("constant", "free")
+        )
+        self.by_chance = np.array([by_chance[name] for name in columns])
+        domain, schema = self.session.domain, self.job.schema
+        self.decided = self._agreement(columns, declared)
+        ordered = {n: domain[n] for n in columns if schema.columns[n].ordered}
+        pairs = pairs_to_ask(self.decided, ordered, columns, self.numbers())
+        if pairs:
+            self.rates = self.rates.with_pairs(pairs, self._ask(Agreement(pairs), 2, PARTS[2]))
+        left = SHARES["agreement rates"] - self.spent
+        left += SHARES[CONSTANTS_LABEL] - self.constants_spent
+        if schema.order:
+            self._ask_for_order(self.decided)
+        counted = users_share(self.config, public=self.job.public is not None, user=True) > 0
+        if counted and not (self.decided.constant or self.decided.dealt or self.order):
+            unspent = SHARES["number of rows"] + SHARES["table of users"]
+            return left + unspent + FACTS_SHARE
+        self._ask_for_people(self.decided)
+        self.told = self._worth_facts()
+        return left + (0.0 if self.told else FACTS_SHARE)
+
+    def numbers(self) -> tuple[str, ...]:
+        """Columns of numbers in whose level users may differ: amounts, and the first of the order,
+        since users come at some time."""
+        schema, domain = self.job.schema, self.session.domain
+        sums = (one.sum_of for one in self.features())
+        names = dict.fromkeys([*schema.user_amounts, *sums, *schema.order_columns[:1]])
+        return tuple(n for n in names if n in domain)
+
+    def features(self) -> list[Feature]:
+        """What the owner adds to the table about users."""
+        schema, bound = self.job.schema, choice_bound(self.job.schema)
+        return [feature_of(one, schema, bound) for one in schema.user_features]
+
+    def _worth_facts(self) -> bool:
+        """Whether facts about users are worth a release, by what is known of their number."""
+        mu = part_mu(self.session, FACTS_SHARE)
+        return self.coarse is None or float(self.coarse.values.sum()) * mu >= LEAST_FACTS
+
+    def _ask_for_nulls(self) -> None:
+        """Counts the rows without a user id, as many as the clip of them together being one
+        unit."""
+        key = WithoutId(min(UNITS, 1 << (self.session.clip - 1).bit_length()))
+        mu = part_mu(self.session, SHARES[NULLS_LABEL])
+        counted = self.session.user_histogram(key, mu=mu, label=NULLS_LABEL)
+        self.released.append(counted)
+        self.nulls = key.together, float(counted.values[0]), float(np.max(counted.sigma))
+
+    def without_id(self, rows: int) -> dict:
+        """The rows without a user id, for the statement: a 95 % interval of their share of all
+        rows, of which `rows` are counted otherwise."""
+        together, count, error = self.nulls
+        others = rows if self.job.schema.null_user == "drop" else 0
+        ends = [max(0.0, together * (count + z * error)) for z in (-1.96, 1.96)]
+        share = [min(1.0, end / max(1.0, others + end if others else rows)) for end in ends]
+        return {"share_interval": share, "together": together}
+
+    def _agreement(self, columns: tuple[str, ...], declared: Mapping[str, str]) -> Roles:
+        """Releases rates of all columns and, where users repeat something, by rows per user rates
+        of columns that they may repeat. Which roles the columns have."""
+        after = following(self.job.schema)
+        never = tuple(constrained(self.job.schema) - set(after.values()))
+        if columns:
+            overall = self._ask(
+                Agreement(tuple((n,) for n in columns)), 0, self._enough(len(columns), 0)
+            )
+            self.rates = rates_of(columns, overall, self.by_chance, self.coarse)
+        known = (*never, *declared)
+        found, refuted = self._constants(known)
+        decided = roles(self.rates, self.by_chance, found, declared, after)
+        maybe = may_repeat(decided, self.rates, self.by_chance)
+        if not maybe:
+            return decided
+        by_group = self._ask(
+            Agreement(tuple((n,) for n in maybe), GROUPS), 1, self._enough(len(maybe), 1)
+        )
+        self.rates = rates_of(columns, overall, self.by_chance, self.coarse, (maybe, by_group))
+        likely = constant_by_rate(self.rates, self.by_chance, without=(*known, *refuted, *found))
+        return roles(self.rates, self.by_chance, (*found, *likely), declared, after)
+
+    def _constants(self, known: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Releases how many users disagree in the columns that may be constant, other than `known`
+        ones: (those that are constant, those that surely are not)."""
+        sure = constant_by_rate(self.rates, self.by_chance, without=known, sure=True)
+        refuted: tuple[str, ...] = ()
+        passed: tuple[str, ...] = ()
+        mu = part_mu(self.session, SHARES[CONSTANTS_LABEL])
+        different = disagreeing_if_repeated(self.by_chance, self.coarse)
+        columns = columns_to_test(self.rates, self.by_chance, different, mu, (*known, *sure))
+        if columns:
+            needed = share_needed(self.rates, len(columns), part_mu(self.session, 1.0))
+            share = min(SHARES[CONSTANTS_LABEL], needed)
+            mu = part_mu(self.session, share)
+            key = Disagreement(columns)
+            answers = self.session.user_histogram(key, mu=mu, label=CONSTANTS_LABEL)
+            self.released.append(answers)
+            self.constants_spent = share
+            passed, refuted = constancy_test(columns, answers, self.rates, different)
+        likely = constant_by_rate(self.rates, self.by_chance, without=(*known, *refuted))
+        found = tuple(n for n in self.rates.columns if n in (*sure, *passed, *likely))
+        return found, refuted
+
+    def _enough(self, columns: int, which: int) -> float:
+        """The share of mu^2 that rates of so many columns need for LEAST_ERROR, at most a part of
+        PARTS; by group (which = 1) of a third of the users."""
+        users = 1.0 if self.coarse is None else max(1.0, float(self.coarse.values[1:].sum()))
+        mu = (3 if which else 1) / (2 * users * LEAST_ERROR * part_mu(self.session, 1.0))
+        return min(PARTS[which], (columns + 1) * mu**2)
+
+    def _ask(self, key: Agreement, which: int, share: float) -> Measurement:
+        mu = part_mu(self.session, share)
+        self.spent += share
+        self.released.append(self.session.user_histogram(key, mu=mu, label=LABELS[which]))
+        return self.released[-1]
+
+    def _ask_for_order(self, decided: Roles) -> None:
+        schema, domain = self.job.schema, self.session.domain
+        key = to_ask(schema, domain, decided)
+        mu = part_mu(self.session, ORDER_SHARE)
+        self.released.append(self.session.user_histogram(key, mu=mu, label=ORDER_LABEL))
+        self.order = order_of(key, self.released[-1], self.rates, dict(domain))
+
+    def _ask_for_people(self, decided: Roles) -> None:
+        sizes = self._sizes(1.0 if not decided.constant else SIZES_PART)
+        if not decided.constant:
+            self.people = People(sizes)
+            return
+        share = SHARES["table of users"] * (1 - SIZES_PART)
+        self.table_error = 1 / part_mu(self.session, share)
+        groups = sizes.groups(LEAST_USERS * self.table_error)
+        view = UserTable(groups, group_column(self.job.schema, of_users=True), decided.constant)
+        of_users = self.session.part(share, view)
+        task = replace(
+            self.job,
+            schema=of_users.schema,
+            rows=None,
+            public=None,
+            previous=None,
+            zeros=StructuralZeros(),
+        )
+        task = replace(task, after_ones=ignore_empty_columns)
+        rows = self.tables.run(of_users, task).rows
+        assert isinstance(rows, ModelRows)
+        drawn = rows.some(
+            min(MOST_USERS, max(LEAST_DRAWN, 2 * int(sizes.users.sum()))), self.job.seed
+        )
+        self.people = People.of(sizes, view.edges, view.name, drawn)
+
+    def _sizes(self, part: float) -> Sizes:
+        """Rows per user: a histogram in fine bins, the number of rows, and the histogram that the
+        clip was chosen from."""
+        session, bound, coarse = self.session, choice_bound(self.job.schema), self.coarse
+        mu = part_mu(session, SHARES["number of rows"])
+        most = bound if coarse is None else rows_limit(coarse, bound)
+        count = session.user_histogram(RowsUpTo(most), mu=mu, label=ROWS_LABEL)
+        mu = part_mu(session, SHARES["table of users"] * part)
+        edges = size_bins(bound, coarse, 1 / mu)
+        fine = session.user_histogram(RowsPerUser(edges), mu=mu, label=SIZES_LABEL)
+        self.released += [count, fine]
+        self.fine_edges = [int(e) for e in edges]
+        counted = RowCount(most, float(count.values[0]), float(np.max(count.sigma)))
+        return sizes_of(
+            Histogram(edges, fine.values, float(np.max(fine.sigma))), coarse, counted, bound
+        )
+
+    def described(self) -> dict:
+        """What was decided, for the statement: released numbers only."""
+        assert self.decided is not None
+        columns, pairs = self.rates.columns, [list(pair) for pair in self.rates.pairs]
+        return {
+            "pairs": [[*p, r] for p, r in zip(pairs, np.round(self.rates.together, 6).tolist())],
+            "constant": [*self.decided.constant, *self.decided.following],
+            "repeated": list(self.decided.repeated),
+            "avoided": list(self.decided.avoided),
+            "agreement": dict(zip(columns, np.round(self.rates.overall, 6).tolist())),
+            "by_chance": dict(zip(columns, np.round(self.by_chance, 6).tolist())),
+            "standard_error": float(self.rates.error.max(initial=0.0)),
+        } | ({} if self.order is None else {"order": self._order_described()})
+
+    def _order_described(self) -> dict:
+        assert self.order is not None
+        order = self.order[0]
+        return {**order.described, "ends": order.key.ends}

@@ -1,0 +1,123 @@
+"""Quotes: numbers that a run released, as conditions on the weights of a pool's users.
+
+A reader who adds up the synthetic rows should get the quoted total within its error. So each line of
+`run.numbers` is a linear condition on the weights (`user_weights.Lines`), with its own standard error.
+Pool users are known by codes: a row counts as the middle, or the mean, of its bin, which is what
+synthetic values are on average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from ..errors import UsageError
+from ..numbers.typed import TypedNumber, columns_of
+from ..numbers.user_evaluation import user_values
+from ..numbers.user_features import code_amounts
+from ..numbers.user_values import Block
+from .people import Codes
+from .user_weights import Lines
+
+Z = 1.959963984540054
+"""Half the width of a 95 % interval, in standard errors."""
+LEAST_ERROR = 1e-4
+"""Part of a quote below which its error does not matter: drawing users and values adds more."""
+MOST_LINES = 64
+"""Lines that are conditions, at most: those of the smallest relative errors. Each is a number for each
+user of a block of the pool."""
+
+
+class Quote(Struct, frozen=True, eq=False):
+    """One line of the numbers of a run: of a group of `number`, with its 95 % interval. `most`: what a
+    user counts as at most, in amounts."""
+
+    number: TypedNumber
+    group: int
+    estimate: float
+    low: float
+    high: float
+    most: float | None = None
+
+    @property
+    def error(self) -> float:
+        """The standard error. A total's upper side may be a model's, and an end may be cut off at 0:
+        so it is the smaller side that is not."""
+        sides = [x for x in (self.estimate - self.low, self.high - self.estimate) if x > 0]
+        return max(min(sides, default=0.0) / Z, LEAST_ERROR * abs(self.estimate), 1e-12)
+
+
+def usable(quotes: Sequence[Quote]) -> list[Quote]:
+    """Those of the quotes that are conditions: most precise first, of numbers that codes can tell."""
+    out = []
+    for quote in quotes:
+        try:
+            for name in quote.number.amounts:
+                code_amounts(quote.number.schema, name)
+        except UsageError:
+            continue
+        out.append(quote)
+    out.sort(key=lambda q: q.error / max(abs(q.estimate), 1e-300))
+    return out[:MOST_LINES]
+
+
+def lines(
+    quotes: Sequence[Quote], codes: Codes, start: np.ndarray, users: float, rows: float
+) -> Lines:
+    """The conditions on weights of the pool's users, which add up to `users`, with `rows` rows in all.
+    The rows of user u of the pool are start[u] to start[u + 1] - 1."""
+    found: dict[int, tuple[np.ndarray, ...]] = {}
+    size = np.diff(start).astype(float)
+    values, errors = [], []
+    for quote in quotes:
+        entries = found.get(id(quote.number))
+        if entries is None:
+            entries = found.setdefault(id(quote.number), _entries(quote.number, codes, start))
+        user, _, amount, weight = (x[entries[1] == quote.group] for x in entries)
+        value, behind = np.zeros(len(size)), np.zeros(len(size))
+        value[user], behind[user] = amount, weight
+        if not value.any():
+            continue  # nobody in the pool has any of it
+        if quote.most is not None:
+            value = np.clip(value, None, quote.most / float(quote.number.unit))
+        row, error = _condition(quote, value, behind, (size, users, rows))
+        largest = max(float(np.abs(row).max(initial=0.0)), 1e-300)
+        values.append(row / largest)
+        errors.append(error / largest)
+    return Lines(np.array(values).reshape(-1, len(size)), np.zeros(len(values)), np.array(errors))
+
+
+def _condition(
+    quote: Quote,
+    value: np.ndarray,
+    behind: np.ndarray,
+    about: tuple[np.ndarray, float, float],
+) -> tuple[np.ndarray, float]:
+    """(what each user adds to a sum that is 0 where the quote holds, the standard error of that
+    sum). `value`, `behind`: each user's value in the number, and the weight behind it."""
+    size, users, rows = about
+    number, unit = quote.number, float(quote.number.unit)
+    estimate, error = quote.estimate / unit, quote.error / unit
+    part = users / len(size)
+    if number.aggregate == "quantile":
+        q = float(number.q or 0.5)
+        below = [part * float(behind[value <= x / unit].sum()) for x in (quote.low, quote.high)]
+        doubt = max((below[1] - below[0]) / (2 * Z), np.sqrt(users) * 1e-3)
+        return ((value <= estimate) - q) * behind, doubt
+    if number.aggregate in ("mean", "share"):
+        return value - estimate * behind, error * part * float(behind.sum())
+    if number.aggregate == "count" and number.of == "users":
+        return value - estimate / users, error
+    return value - estimate / rows * size, error
+
+
+def _entries(number: TypedNumber, codes: Codes, start: np.ndarray) -> tuple[np.ndarray, ...]:
+    """(user, group, value, weight) of each entry of the pool's users."""
+    owner = np.repeat(np.arange(len(start) - 1, dtype=np.uint32), np.diff(start))
+    own = {name: codes[name] for name in columns_of(number) if name in codes}
+    amounts = {name: code_amounts(number.schema, name)[codes[name]] for name in number.amounts}
+    found = user_values(number, Block(len(start) - 1, owner, own, amounts))
+    user = np.repeat(np.arange(found.users), np.diff(found.offsets))
+    return user, found.group, found.value.astype(float), found.weight.astype(float)

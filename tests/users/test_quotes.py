@@ -1,0 +1,116 @@
+"""Numbers that a run released as conditions on the choice of users: precise ones hold, noisy ones
+leave the pool alone."""
+
+import numpy as np
+import pytest
+
+from fastdp.numbers.typed import check
+from fastdp.schema import Schema
+from fastdp.userkeys import UserFacts
+from fastdp.users.user_choice import Choice
+from fastdp.users.user_quotes import Quote, lines, usable
+from fastdp.users.user_weights import Lines, raked
+
+SCHEMA = Schema.from_dict(
+    {
+        "user": {"column": "who", "order": "month"},
+        "columns": {
+            "month": {"kind": "integer", "dtype": "int64", "min": 0, "max": 5},
+            "amount": {"kind": "numeric", "dtype": "float64", "edges": [0, 10, 20, 40, 80]},
+        },
+    }
+)
+VIEW = UserFacts((1, 2, 4), "rows")
+MIDDLES = np.array([5.0, 15.0, 30.0, 60.0])
+
+
+def pool(users=6_000, seed=1):
+    """Users who differ in how many rows they have and in what a row costs."""
+    rng = np.random.default_rng(seed)
+    rows = rng.geometric(0.4, users)
+    owner = np.repeat(np.arange(users), rows).astype(np.uint32)
+    level = rng.normal(1.5, 0.8, users)[owner]
+    amount = np.clip(np.rint(level + rng.normal(0, 0.6, len(owner))), 0, 3)
+    month = rng.integers(0, 6, len(owner))
+    return {"month": month.astype(np.uint32), "amount": amount.astype(np.uint32)}, owner
+
+
+def answers(codes, owner, rows):
+    """The five numbers of QUESTIONS, as a reader of so many rows would compute them."""
+    scale, amount = rows / len(owner), MIDDLES[codes["amount"]]
+    users = len(np.unique(owner))
+    spent = np.bincount(owner, amount)
+    early = codes["month"] < 2
+    return [
+        scale * amount.sum(),
+        scale * early.sum(),
+        (np.bincount(owner) > 1).sum() / users,
+        amount[early].mean(),
+        np.mean(spent[np.bincount(owner) > 0] <= 40),
+    ]
+
+
+QUESTIONS = (
+    "sum(amount)",
+    "count of rows where month < 2",
+    "share of users where rows > 1",
+    "mean(amount) where month < 2",
+    "quantile(sum(amount), 0.4) per user",
+)
+
+
+def quoted(question, value, error):
+    number = check(question, SCHEMA)
+    return Quote(number, 0, value, value - 1.96 * error, value + 1.96 * error)
+
+
+@pytest.mark.parametrize(("precise", "moved"), [(True, True), (False, False)])
+def test_a_reader_gets_the_quoted_numbers_within_their_errors(precise, moved):
+    """Quotes ten standard errors of the pool away. With small errors they are met; with errors far
+    larger than the pool's own, what the pool says stays."""
+    codes, owner = pool()
+    wanted = len(owner) // 3
+    users, rows = 2_000.0, float(wanted)
+    before = answers(codes, owner, rows)
+    # The last is a share: 40 is quoted as the quantile .4, of which the pool has another share.
+    shift = [1.12, 0.9, 1.0, 1.08, 1.0]
+    aims = [b * s for b, s in zip(before, shift)]
+    values = [*aims[:4], 40.0]
+    errors = [0.005 * v if precise else 2.0 * v for v in values]
+    aims[4] = 0.4 if precise else before[4]
+    quotes = usable([quoted(q, v, e) for q, v, e in zip(QUESTIONS, values, errors)])
+    assert len(quotes) == 5
+    choice = Choice(VIEW, [], SCHEMA, 3, users, quotes=quotes, rows=rows)
+    made = choice(codes, owner, wanted, 1)
+    assert len(made[1]) == wanted
+    found = answers(*made, rows)
+    near = [0.012, 0.012, 0.02, 0.015, 0.03]
+    for aim, old, got, close in zip(aims, before, found, near):
+        assert abs(got - (aim if moved else old)) < close * max(abs(aim), 1.0 if old < 1 else 0.0)
+
+
+def test_lines_say_zero_where_quotes_hold_and_a_maximum_per_user_counts():
+    codes, owner = pool(400)
+    start = np.append(0, np.cumsum(np.bincount(owner)))
+    amount = MIDDLES[codes["amount"]]
+    per_user = np.bincount(owner, amount)
+    for most, total in ((None, per_user.sum()), (50.0, np.minimum(per_user, 50).sum())):
+        quote = Quote(check("sum(amount)", SCHEMA), 0, total, 0.9 * total, 1.1 * total, most)
+        made = lines([quote], codes, start, 400.0, float(len(owner)))
+        assert abs(made.tally(np.ones(400))[0]) < 1e-6 * total
+    groups = [Quote(check("sum(amount) by month", SCHEMA), g, 1.0, 0.5, 1.5) for g in range(3)]
+    assert lines(groups, codes, start, 400.0, float(len(owner))).values.shape == (3, 400)
+
+
+def test_weights_meet_lines_by_their_precision():
+    """One sum of a Gaussian: the weights are at the mean of pool and line by precision."""
+    rng = np.random.default_rng(2)
+    row = np.clip(rng.normal(0, 0.2, 20_000), -1, 1)
+    users = 5_000.0
+    own = users * row.var()
+    for error in (1e-3, np.sqrt(own), 1e6):
+        line = Lines(row[None], np.array([150.0]), np.array([error]))
+        got = float((raked([line], users, len(row)) * row).sum())
+        at = users * row.mean()
+        want = (150 * own + at * error**2) / (own + error**2)
+        assert abs(got - want) < 0.03 * abs(150 - at) + 1e-6
