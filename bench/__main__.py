@@ -182,6 +182,10 @@ BENCHES = {
         "whether approximate intervals of means and sums of numbers in bins cover, and bounds beside",
         (("--runs", "1", "--people", "500", "--epsilon", "1", "--no-save"),),
     ),
+    "coverage_people": Bench(
+        "whether intervals about people cover, and synthetic rows add up to the quoted numbers",
+        (("--runs", "1", "--people", "500", "--no-save"),),
+    ),
     "job": Bench(
         "the whole job, Parquet to Parquet: time by stage, memory, scores",
         (("times", "--rows", "300000", "--no-save"),),

@@ -13,9 +13,12 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .._util import stores
 from .._util.files import as_path, synthetic_path
 from .._util.lazy import pa, pl, pq
+from ..answers.concentration import TopShare, top_share
 from ..errors import FastdpError, RunError, UsageError, is_whole
 from ..measurement import Measurement
 from ..model.graphical_model import Model
@@ -254,6 +257,48 @@ class Run:
             to_ask = lines or advised_question(of, by, where, users)
             mu = self._mu if of == "count" else None
             return Answer(with_advice(found, self.numbers, to_ask, self.schema, mu), names)
+
+    def top_share(self, column: str, part: float = 0.1, level: float = 0.95) -> TopShare:
+        """The part of a column's total that the largest users have; it costs no budget.
+
+        Parameters
+        ----------
+        column : str
+            A column whose sum per user the run released: one of `amounts` of the schema's `[user]`.
+        part : float
+            The part of the users who count as the largest: 0.1 for the top 10 %.
+        level : float
+            The probability with which the interval holds the true share, rows counted as the middle of
+            their bins.
+
+        Returns
+        -------
+        TopShare
+            `estimate`, `low` and `high`, as parts of 1.
+        """
+        facts = self._people_facts
+        name = f"sum({column})"
+        if name not in facts.schema.columns:
+            raise UsageError(
+                f"column: the run released no sum of {column!r} per user; name it in amounts of the "
+                "schema's [user]"
+            )
+        found = self.answer("count of users", by=name).to_pylist()
+        users = [line for line in found if line[name] is not None]
+        edges = facts.schema.columns[name].in_bins.edges
+        if not 0 < part < 1 or len(edges) != len(users) + 1 or edges[0] < 0:
+            raise UsageError(
+                "part: expected a part between 0 and 1, of a column without numbers below 0"
+            )
+        total = self.answer(f"sum({column})").to_pylist()[0]
+        return top_share(
+            np.array([line["estimate"] for line in users]),
+            np.array([line["error"] for line in users]),
+            edges,
+            (total["estimate"], total["noise"]),
+            part,
+            level,
+        )
 
     @property
     def _mu(self) -> float | None:
