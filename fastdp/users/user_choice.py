@@ -20,7 +20,7 @@ from .people import Codes
 from .user_facts import agreement
 from .user_quotes import Quote, lines
 from .user_table import Marginal, pool_facts
-from .user_weights import Cells, Shares, Table, raked
+from .user_weights import Cells, Lines, Shares, Table, raked
 
 SWEEPS, LEAST_GAIN = 20, 0.05
 """Sweeps over the chosen users, at most, and by how much one lowers the mean over cells of the squared
@@ -34,6 +34,8 @@ MOST_CELLS = 1 << 16
 """Columns and pairs with more codes than this are not balanced."""
 ROUNDS = 30
 """Turns in which odds above 1 are given to others, at most."""
+EXACT = 1e-4
+"""The standard error of the number of rows, as a part of it, when users are weighed by quotes."""
 MOST_PAIRS, LEAST_IN_CELL = 12, 16
 """Pairs of columns of rows that are balanced, at most, and rows in each cell on average."""
 
@@ -130,12 +132,11 @@ class Choice(Struct, frozen=True, eq=False):
         part = wanted / rows
         like = _like_sizes(size)
         released = self._released(codes, start, like)
-        odds = _odds(raked(released, self.users, users), like, part)
+        odds = _odds(raked(released, self.users, users), like, part * np.bincount(like))
         moved = np.zeros(users)
         if self.quotes:
             # what quotes change in the chosen users, they change in the rows that are wanted
-            before, quoted = odds, lines(self.quotes, codes, start, self.users, self.rows)
-            odds = _odds(raked([quoted, *released], self.users, users), like, part)
+            before, odds = odds, self._quoted(released, codes, start, like, part)
             moved = odds - before
         chosen = _drawn(odds, np.random.Generator(np.random.Philox(key=[seed, 3])))
         of_users, of_rows, of_steps = _Tables(), _Tables(), _Tables()
@@ -177,9 +178,31 @@ class Choice(Struct, frozen=True, eq=False):
         )
         return chosen.astype(bool)
 
+    def _quoted(
+        self,
+        released: Sequence[Table],
+        codes: Codes,
+        start: np.ndarray,
+        like: np.ndarray,
+        part: float,
+    ) -> np.ndarray:
+        """How likely each user is chosen where quotes hold too. These may move rows per user, which
+        are known as well as by a sample, but not the number of rows and users."""
+        size = np.diff(start)
+        quoted = lines(self.quotes, codes, start, self.users, self.rows)
+        own = self.users / len(size) * np.bincount(like)
+        mean = (size - size.mean()) / size.max()
+        exact = np.zeros(1)
+        rows = Lines(mean[None], exact, np.full(1, EXACT * self.users * size.mean() / size.max()))
+        everyone = Cells(np.zeros(len(size), np.int64), np.full(1, self.users), exact)
+        about_rows = (Cells(like, own, np.sqrt(own)), rows, everyone)
+        weights = raked([quoted, *released[:-1], *about_rows], self.users, len(size))
+        wanted = part * len(size) / self.users * np.bincount(like, weights)
+        return _odds(weights, like, wanted)
+
     def _released(self, codes: Codes, start: np.ndarray, like: np.ndarray) -> list[Table]:
         """All that was released about users, as tables of the pool's users. Rows per user, in bins
-        `like`, are the pool's own, which was drawn by all that is known of them."""
+        `like` and the last table, are the pool's own, which was drawn by all that is known of them."""
         size = np.diff(start)
         facts = pool_facts(self.view, self.schema, codes, start)
         tables: list[Table] = [Cells(m.cells(facts), m.users, m.error) for m in self.marginals]
@@ -230,10 +253,9 @@ class _Tables:
         self.weight.append(1 / (TIGHT * np.maximum(target, 1.0)))
 
 
-def _odds(weights: np.ndarray, like: np.ndarray, part: float) -> np.ndarray:
+def _odds(weights: np.ndarray, like: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     """How likely each user is chosen, at most 1: in proportion to the weights among users who are
-    alike, as far as that is possible. Of these, and so of all, the `part` is chosen on average."""
-    wanted = part * np.bincount(like)
+    alike, as far as that is possible. Of each kind, `wanted` are chosen on average."""
     odds = np.minimum(weights * (wanted / np.bincount(like, weights))[like], 1.0)
     for _ in range(ROUNDS):
         sure = odds >= 1

@@ -382,6 +382,19 @@ def check_features(run, purchases):
         assert abs(made - true) < 5 * answer["error"] + 0.05
 
 
+def check_quotes(run):
+    """A reader of the synthetic rows finds the quoted numbers near their intervals: drawing users
+    and values inside bins adds little; and as many rows as the statement says."""
+    made = run.data.to_pandas()
+    rows = made.groupby("customer").size()
+    found = [(rows > 1).mean(), made["amount"].mean(), (made["month"] < 3).sum()]
+    for line, value in zip(run.numbers.to_pylist(), found):
+        half = (line["high"] - line["low"]) / 2
+        assert abs(value - line["estimate"]) < 1.5 * half + 0.02 * line["estimate"], line
+    low, high = run.privacy["mechanism"]["users"]["rows_interval"]
+    assert low <= len(made) <= high
+
+
 def test_users_are_chosen_by_facts_about_them(tmp_path):
     """The statement verifies and lists the facts; rows are as many as stated, one country per user;
     threads do not matter. Without amounts there are no sums."""
@@ -417,9 +430,10 @@ def test_users_are_chosen_by_facts_about_them(tmp_path):
     again = fastdp.synthesize(purchases, "auto", **options, threads=1)
     assert again.data.equals(run.data)
     plain["user"].pop("amounts")
-    other = fastdp.synthesize(
-        purchases, "auto", **options | {"schema": fastdp.Schema.from_dict(plain)}
-    )
+    numbers = ["share of users where rows > 1", "mean(amount)", "count of rows where month < 3"]
+    options |= {"schema": fastdp.Schema.from_dict(plain), "numbers": {"list": numbers, "max": 2000}}
+    other = fastdp.synthesize(purchases, "auto", **options)
+    check_quotes(other)
     facts = set(other.privacy["mechanism"]["users"]["facts"])
     assert "first month" in facts and not [name for name in facts if name.startswith("sum")]
 
