@@ -1,10 +1,10 @@
 """The share of a total that the largest users have, with an interval, from released numbers.
 
 Users are counted in bins of what their rows add up to, and each bin has noise. Where in its bin a user
-lies is not known. So the share is bounded: with S the sum of the largest users, R that of the others
-and T the total, S lies between the lower and the upper edges of its users' bins, R = T - S as well, and
-both bounds hold at once. The total is known from the rows. Draws of the noise make an interval of
-the bounds.
+lies is not known. The share is 1 - R / T, with T the total, which the rows say, and R the sum of all
+users but the largest. R lies between the lower and the upper edges of these users' bins. It needs no bin of
+the largest users: there, noise in bins where nobody is would count as people who have everything.
+Draws of the noise make an interval of both bounds.
 """
 
 from __future__ import annotations
@@ -36,23 +36,27 @@ def top_share(
     """`counts`: users in bins of their sums, ascending, whose `edges` are none below 0; `errors`: their
     standard errors. `total`: of all sums, and its standard error. `part`: of the users who count as the
     largest."""
-    rng = np.random.default_rng(0)
     lower, upper = np.asarray(edges[:-1], float), np.asarray(edges[1:], float)
-    noise = rng.standard_normal((DRAWS, len(counts) + 1))
+    middle = (lower + upper) / 2
+    noise = np.random.default_rng(0).standard_normal((DRAWS, len(counts) + 1))
     noise[0] = 0.0
     found = []
     for z in noise:
-        users = np.maximum(counts + errors * z[:-1], 0.0)
+        others = _all_but_the_largest(counts + errors * z[:-1], part)
         whole = max(total[0] + total[1] * z[-1], 1e-300)
-        above = np.cumsum(users[::-1])[::-1] - users
-        top = np.clip(part * users.sum() - above, 0.0, users)
-        rest = users - top
-        middle = np.sqrt(np.maximum(lower, upper / 4) * upper)
-        low = max(top @ lower, whole - rest @ upper) / whole
-        high = min(top @ upper, whole - rest @ lower) / whole
-        likely = float(top @ middle) / max(float(users @ middle), 1e-300)
-        found.append((likely, min(low, high), max(low, high)))
+        found.append([1 - float(others @ value) / whole for value in (middle, upper, lower)])
     likely, lows, highs = np.clip(np.array(found), 0.0, 1.0).T
     tail = (1 - level) / 2
     ends = float(np.quantile(lows, tail)), float(np.quantile(highs, 1 - tail))
     return TopShare(float(np.clip(likely[0], *ends)), *ends)
+
+
+def _all_but_the_largest(users: np.ndarray, part: float) -> np.ndarray:
+    """Users of each bin who are not among the largest. Counts below 0 stay, so that noise adds up to
+    nothing."""
+    left = (1 - part) * users.sum()
+    below = np.cumsum(users)
+    last = min(int(np.argmax(below >= left)), len(users) - 1)
+    others = np.where(np.arange(len(users)) < last, users, 0.0)
+    others[last] = left - others.sum()
+    return others

@@ -1,0 +1,53 @@
+"""The share that the largest users have: bounds that hold wherever users lie in their bins, and
+intervals that cover under noise."""
+
+from itertools import pairwise
+
+import numpy as np
+
+from fastdp.answers.concentration import top_share
+
+EDGES = [0.0, *(2.0**k for k in range(-3, 17))]
+
+
+def people(seed, spread=1.5, users=4_000):
+    sums = np.random.default_rng(seed).lognormal(3, spread, users)
+    counts = np.histogram(sums, EDGES)[0].astype(float)
+    largest = np.sort(sums)[::-1]
+    return sums, counts, largest[: users // 10].sum() / sums.sum()
+
+
+def test_without_noise_the_bounds_hold_and_finer_bins_make_them_narrower():
+    fine = np.unique([*EDGES, *(e * 2**0.25 for e in EDGES), *(e * 2**0.5 for e in EDGES)])
+    for seed, spread in enumerate((0.5, 1.0, 1.5, 2.0)):
+        sums, counts, true = people(seed, spread)
+        none = np.zeros(len(counts))
+        coarse = top_share(counts, none, EDGES, (sums.sum(), 0.0))
+        assert coarse.low <= true <= coarse.high
+        assert coarse.low <= coarse.estimate <= coarse.high
+        more = np.histogram(sums, fine)[0].astype(float)
+        close = top_share(more, np.zeros(len(more)), fine, (sums.sum(), 0.0))
+        assert close.low <= true <= close.high
+        assert close.high - close.low < 0.8 * (coarse.high - coarse.low)
+
+
+def test_intervals_cover_where_counts_and_the_total_are_noisy():
+    """Bins alone make the interval wide, so it covers more often than in 95 %."""
+    held = 0
+    for seed in range(60):
+        rng = np.random.default_rng(1_000 + seed)
+        sums, counts, true = people(seed)
+        error = np.full(len(counts), 25.0)
+        noisy = counts + error * rng.standard_normal(len(counts))
+        total = sums.sum() * (1 + 0.02 * rng.standard_normal())
+        found = top_share(noisy, error, EDGES, (total, 0.02 * sums.sum()))
+        held += found.low <= true <= found.high
+    assert held >= 54
+
+
+def test_more_users_have_more_and_all_of_them_everything():
+    sums, counts, _ = people(3)
+    none = np.zeros(len(counts))
+    shares = [top_share(counts, none, EDGES, (sums.sum(), 0.0), part) for part in (0.05, 0.2, 0.9)]
+    assert all(a.estimate < b.estimate for a, b in pairwise(shares))
+    assert shares[-1].high <= 1.0 and shares[0].low > 0.05
