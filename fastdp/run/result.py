@@ -285,7 +285,8 @@ class Run:
             )
         found = self.answer("count of users", by=name).to_pylist()
         users = [line for line in found if line[name] is not None]
-        edges = facts.schema.columns[name].in_bins.edges
+        bins = facts.schema.columns[name].in_bins
+        edges = () if bins is None else bins.edges
         if not 0 < part < 1 or len(edges) != len(users) + 1 or edges[0] < 0:
             raise UsageError(
                 "part: expected a part between 0 and 1, of a column without numbers below 0"
