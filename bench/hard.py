@@ -104,7 +104,7 @@ def bins(epsilon, seed, rows=48_842):
 
 def wide(epsilon, seed):
     columns = factors(30_000, 60, seed=5)
-    two, worst, three, *_ = Scorer(columns)(made(columns, epsilon, seed))
+    two, worst, three, _ = Scorer(columns)(made(columns, epsilon, seed))
     return {"pairs": two, "worst pair": worst, "triples": three}
 
 

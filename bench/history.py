@@ -92,7 +92,7 @@ def gauges(folder: Path, rows: int) -> dict[str, Gauge]:
                 trips, "taxi-adagrid", 1.0, 2.5e-5, public=public, seed=1, sample_seed=1, threads=1
             ).data
         ),
-        "cliquetree on a table (bench.tables)": lambda: tables.ours("cliquetree", wide, 1.0, 1),
+        "cliquetree on a table (bench.tables)": lambda: tables.made_by("cliquetree", wide, 1.0, 1),
     }
 
 

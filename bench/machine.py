@@ -97,6 +97,12 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
+def held_mb() -> float:
+    """Resident memory of this process now, in MB; 0 where the system does not tell."""
+    match = re.search(r"VmRSS:\s*(\d+)", _read("/proc/self/status"))
+    return int(match[1]) / 1024 if match else 0.0
+
+
 def keep(name: str, figures: dict) -> None:
     """Puts figures into bench/results/NAME.json, with the machine they came from."""
     RESULTS.mkdir(exist_ok=True)

@@ -24,7 +24,7 @@ from scipy import stats
 import fastdp
 
 from . import machine
-from .tables import DELTA, SHARED, Scorer, adult, factors, functional
+from .tables import DELTA, SHARED, Scorer, adult, coded, factors, functional
 
 MECHANISMS = ("cliquetree", "mst", "adagrid")
 
@@ -147,11 +147,6 @@ def case(name):
 
 CASES = ("adult", "ma2019", "functional", "factors")
 NEEDS = {"adult": "adult", "ma2019": "acs-ma"}
-
-
-def coded(columns, *, public):
-    domain = {a: n for a, (n, _) in columns.items()}
-    return fastdp.Table.from_codes(domain, {a: c for a, (_, c) in columns.items()}, public=public)
 
 
 def one(mechanism, private, public, epsilon, seed):

@@ -182,9 +182,13 @@ def _trips(d: pa.Table) -> dict:
     }
 
 
-def simulated(path: str | None) -> dict:
-    d = fastdp.simulate.taxi(300_000, seed=1)
+def simulated_taxi(rows: int) -> dict:
+    d = fastdp.simulate.taxi(rows, seed=1)
     return {**_trips(d), "shift": np.asarray(d["shift"]).astype(np.int64)}
+
+
+def simulated(path: str | None) -> dict:
+    return simulated_taxi(300_000)
 
 
 def chained(path: str | None) -> dict:

@@ -1,5 +1,5 @@
 """MST and AIM as published (McKenna and others 2021, 2022) with mbi 2.0 as their engine, for
-bench.tables.
+bench.scoreboard.
 
 mbi's package has estimators and no mechanisms; these two are short drivers written for this
 comparison. Budget by zCDP at (epsilon, delta), L1 scores, mbi's mirror descent with its defaults

@@ -1,12 +1,14 @@
-"""One run of a peer, for bench.tables: coded columns in, coded columns and seconds out. Needs no
+"""One run of a peer, for bench.scoreboard: coded columns in, coded columns and seconds out. Needs no
 fastdp.
 
-python tables_peers.py "dpmm MST" IN.npz OUT.npz EPSILON DELTA SEED
+python peer_program.py "dpmm MST" IN.npz OUT.npz EPSILON DELTA SEED
 
-Codes and their numbers are public, as in fastdp, so no peer spends budget on finding them. Seconds,
-by the clock and of the processor, are from a table in memory to synthetic rows in memory; imports
-are outside. mbi 2.0's package has estimators but no mechanisms: tables_mbi.py drives it; dpmm's and
-smartnoise's are the published programs over Private-PGM, OpenDP's are its own over mbi 1.1.
+IN.npz has `sizes` (JSON: codes of each column) and the codes of column A as `x_A`; OUT.npz gets the
+synthetic codes likewise, `seconds`, `used` and `held_mb`. Codes and their numbers are public, as in
+fastdp, so no peer spends budget on finding them. Seconds, by the clock and of the processor, are
+from a table in memory to synthetic rows in memory; imports are outside. mbi 2.0's package has
+estimators but no mechanisms: mbi_mechanisms.py drives it; dpmm's and smartnoise's are the published
+programs over Private-PGM, OpenDP's are its own over mbi 1.1.
 """
 
 from __future__ import annotations
@@ -15,18 +17,34 @@ import json
 import os
 import sys
 import time
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 
-def now():
-    """Seconds of the clock, and of the processor by this process and its children that ended."""
+class Stamp(NamedTuple):
+    """Seconds of the clock, seconds of the processor by this process and its children that ended,
+    and resident memory in MB."""
+
+    clock: float
+    processor: float
+    held_mb: float
+
+
+def now() -> Stamp:
     times = os.times()
-    return (
-        time.perf_counter(),
-        times.user + times.system + times.children_user + times.children_system,
-    )
+    used = times.user + times.system + times.children_user + times.children_system
+    return Stamp(time.perf_counter(), used, _held_mb())
+
+
+def _held_mb() -> float:
+    try:
+        with open("/proc/self/status") as status:
+            lines = dict(line.split(":", 1) for line in status)
+        return int(lines["VmRSS"].split()[0]) / 1024
+    except (OSError, KeyError):
+        return 0.0
 
 
 def dpmm(kind, frame, sizes, epsilon, delta, seed):
@@ -34,7 +52,7 @@ def dpmm(kind, frame, sizes, epsilon, delta, seed):
 
     pipeline = {"MST": mst.MSTPipeline, "AIM": aim.AIMPipeline}[kind]
     start = now()
-    model = pipeline(epsilon=epsilon, delta=delta, disable_processing=True, n_jobs=2)
+    model = pipeline(epsilon=epsilon, delta=delta, disable_processing=True, n_jobs=1)
     model.fit(frame, domain=dict(sizes), random_state=seed)
     return model.generate(n_records=len(frame), random_state=seed), start
 
@@ -52,13 +70,13 @@ def smartnoise(kind, frame, sizes, epsilon, delta, seed):
 def opendp(kind, frame, sizes, epsilon, delta, seed):
     """OpenDP takes no seed: its noise is fresh in every run. Its budget is zCDP, as that of
     `mbi`."""
+    import mbi_mechanisms
     import opendp.prelude as dp
     import polars as pl
-    import tables_mbi
 
     dp.enable_features("contrib")
     start = now()
-    rho = tables_mbi.rho_of(epsilon, delta)
+    rho = mbi_mechanisms.rho_of(epsilon, delta)
     context = dp.Context.compositor(
         data=pl.from_pandas(frame).lazy(),
         privacy_unit=dp.unit_of(contributions=1),
@@ -72,20 +90,20 @@ def opendp(kind, frame, sizes, epsilon, delta, seed):
         .contingency_table(keys=keys, algorithm=getattr(dp.mbi, kind)())
     )
     rows = query.release().synthesize(len(frame)).to_pandas()
-    return (
-        rows.ffill().bfill(),
-        start,
-    )  # a few rows come out without a value: they get a neighbour's
+    filled = rows.ffill().bfill()  # a few rows come out without a value: they get a neighbour's
+    return filled, start
 
 
 def mbi(kind, frame, sizes, epsilon, delta, seed):
     import jax
 
     jax.config.update("jax_enable_x64", True)
-    import tables_mbi
+    import mbi_mechanisms
 
     start = now()
-    rows = {"MST": tables_mbi.mst, "AIM": tables_mbi.aim}[kind](frame, sizes, epsilon, delta, seed)
+    rows = {"MST": mbi_mechanisms.mst, "AIM": mbi_mechanisms.aim}[kind](
+        frame, sizes, epsilon, delta, seed
+    )
     return pd.DataFrame(rows), start
 
 
@@ -96,11 +114,17 @@ def main(name, source, made, epsilon, delta, seed):
         frame = pd.DataFrame({a: arrays[f"x_{a}"] for a in sizes})
     peer = {"dpmm": dpmm, "smartnoise": smartnoise, "mbi": mbi, "opendp": opendp}[library]
     rows, start = peer(kind, frame, sizes, float(epsilon), float(delta), int(seed))
-    seconds, used = (after - before for after, before in zip(now(), start))
+    end = now()
     columns = {
         f"x_{a}": np.clip(rows[a].to_numpy().astype(np.int64), 0, n - 1) for a, n in sizes.items()
     }
-    np.savez(made, seconds=seconds, used=used, **columns)
+    np.savez(
+        made,
+        seconds=end.clock - start.clock,
+        used=end.processor - start.processor,
+        held_mb=start.held_mb,
+        **columns,
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,163 @@
+"""Means, standard errors, and who beats the default by more than chance, from stored runs."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from scipy import stats
+
+from fastdp.mechanisms.registry import DEFAULT
+
+from .measures import MEASURES
+
+CONFIDENCE = 0.95
+RIVALS = ("peer", "plug-in", "fastdp", "floor")
+"""Kinds of contestants that the default is compared with. Ceilings are not private."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Values of one measure over seeds: one table, mechanism and epsilon (None: any)."""
+
+    table: str
+    measure: str
+    mechanism: str
+    kind: str
+    epsilon: float | None
+    values: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return math.fsum(self.values) / len(self.values)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation over seeds; nan with one seed."""
+        if len(self.values) < 2:
+            return math.nan
+        squares = math.fsum((v - self.mean) ** 2 for v in self.values)
+        return math.sqrt(squares / (len(self.values) - 1))
+
+    @property
+    def error(self) -> float:
+        """Standard error of the mean; nan with one seed."""
+        return self.deviation / math.sqrt(len(self.values))
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A rival that is better than the default beyond chance. by: the difference of means, positive.
+    half: half-width of its 95 % interval. seeds: of the default and of the rival."""
+
+    ours: Cell
+    rival: Cell
+    epsilon: float
+    by: float
+    half: float
+
+    @property
+    def seeds(self) -> tuple[int, int]:
+        return len(self.ours.values), len(self.rival.values)
+
+
+def latest(records: Iterable[dict]) -> list[dict]:
+    """One record for each table, mechanism, epsilon and seed: of several versions or machines the
+    last that gave rows. Errors do not depend on the machine."""
+    out: dict[tuple, dict] = {}
+    for record in records:
+        key = tuple(record[k] for k in ("table", "mechanism", "epsilon", "seed"))
+        if key not in out or "failed" not in record:
+            out[key] = record
+    return list(out.values())
+
+
+def cells(records: Iterable[dict]) -> list[Cell]:
+    """Every measure of every table, mechanism and epsilon. Seconds and memory are of one machine:
+    that with the most runs of the table."""
+    found: dict[tuple, dict[int, float]] = defaultdict(dict)
+    kinds: dict[str, str] = {}
+    records = [record for record in records if "failed" not in record]
+    for record in latest(records):
+        kinds[record["mechanism"]] = record["kind"]
+        for measure, value in record["measures"].items():
+            key = (record["table"], measure, record["mechanism"], record["epsilon"])
+            found[key][record["seed"]] = value
+    for record in on_one_machine(records):
+        for measure in ("processor", "peak_mb"):
+            key = (record["table"], measure, record["mechanism"], record["epsilon"])
+            found[key][record["seed"]] = record[measure]
+    return [
+        Cell(table, measure, name, kinds[name], epsilon, tuple(values.values()))
+        for (table, measure, name, epsilon), values in found.items()
+        if measure in MEASURES
+    ]
+
+
+def on_one_machine(records: Iterable[dict]) -> list[dict]:
+    """Of every table the runs of the machine that ran the most different mechanisms on it, and of
+    machines with equally many the one with more runs."""
+    by_table: dict[str, dict[str, list[dict]]] = defaultdict(lambda: defaultdict(list))
+    for record in records:
+        by_table[record["table"]][record["machine"]].append(record)
+    out: list[dict] = []
+    for machines in by_table.values():
+        out += max(
+            machines.values(), key=lambda runs: (len({r["mechanism"] for r in runs}), len(runs))
+        )
+    return out
+
+
+def half_width(ours: Cell, rival: Cell) -> float:
+    """Half-width of the 95 % interval of the difference of two means (Welch). With one seed on one
+    side, that of a single further value beside the other side's seeds; nan with one on both."""
+    n, m = len(ours.values), len(rival.values)
+    tail = (1 + CONFIDENCE) / 2
+    if n < 2 and m < 2:
+        return math.nan
+    if min(n, m) < 2:
+        many = ours if n > 1 else rival
+        k = len(many.values)
+        return float(stats.t.ppf(tail, k - 1)) * many.deviation * math.sqrt(1 + 1 / k)
+    a, b = ours.error**2, rival.error**2
+    if a + b == 0:
+        return 0.0
+    freedom = (a + b) ** 2 / (a**2 / (n - 1) + b**2 / (m - 1))
+    return float(stats.t.ppf(tail, freedom)) * math.sqrt(a + b)
+
+
+def gap(ours: Cell, rival: Cell) -> float:
+    """By how much the rival is better; negative where the default is."""
+    sign = 1.0 if MEASURES[ours.measure].higher else -1.0
+    return sign * (rival.mean - ours.mean)
+
+
+def comparisons(found: Iterable[Cell], default: str = DEFAULT) -> list[Loss]:
+    """The default beside every rival, for each table, measure and epsilon: `by` is positive where
+    the rival is better. Seconds and memory count against mechanisms alone: floors compute
+    nothing."""
+    found = list(found)
+    rivals: dict[tuple, list[Cell]] = defaultdict(list)
+    for cell in found:
+        if cell.mechanism != default and cell.kind in RIVALS:
+            rivals[cell.table, cell.measure].append(cell)
+    out = []
+    for ours in found:
+        if ours.mechanism != default or ours.epsilon is None:
+            continue
+        for rival in rivals[ours.table, ours.measure]:
+            if rival.epsilon not in (None, ours.epsilon):
+                continue
+            if rival.kind == "floor" and not MEASURES[ours.measure].of_rows:
+                continue
+            by = gap(ours, rival)
+            out.append(Loss(ours, rival, ours.epsilon, by, half_width(ours, rival)))
+    return out
+
+
+def losses(compared: Iterable[Loss]) -> list[Loss]:
+    """Where the rival is better by more than the interval, or by anything if one seed is all there
+    is on both sides."""
+    return [one for one in compared if one.by > 0 and not one.by <= one.half]

@@ -1,0 +1,312 @@
+"""What the scoreboard measures, by the definitions that the field uses.
+
+Errors compare the synthetic rows with the rows that mechanisms saw. Models are trained on synthetic
+rows and tested on rows that were held out. `MEASURES` says of each what it is and which way is
+better; `score` computes those that the table and the installed packages allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from fastdp.metrics import kmarginal, pairwise
+from fastdp.metrics.inputs import Pair
+from fastdp.metrics.total_variation import total_variation
+
+from .tables import Task
+
+SDNIST_RANK = 2
+SDNIST_DRAWS = 100
+SDNIST_SEED = 12345
+"""SDNist's `KMarginalScore`: columns of a marginal, marginals, and seed."""
+TRIPLES = 200
+QUERIES = 1_000
+QUERY_COLUMNS = 3
+TRAIN_ROWS = 10_000
+TEST_ROWS = 5_000
+ONE_HOT = 100
+"""Columns with more codes enter logistic regression as one number."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """title: as the page calls it. higher: whether more is better. about: its definition."""
+
+    title: str
+    higher: bool
+    about: str
+    of_rows: bool = True
+
+
+MEASURES = {
+    "kmarginal": Measure(
+        "k-marginal",
+        True,
+        "SDNist's score, 0 to 1000: 500 (2 - mean L1 distance) of 100 marginals of 2 columns drawn"
+        " with replacement, within the groups of one column where the table names one (PUMA)",
+    ),
+    "pairs": Measure("pairs", False, "mean total variation of all pairs of columns"),
+    "triples": Measure(
+        "triples", False, f"mean total variation of all triples, or of {TRIPLES} drawn ones"
+    ),
+    "worst_pair": Measure("worst pair", False, "largest total variation of a pair"),
+    "ranges": Measure(
+        "range queries",
+        False,
+        f"mean absolute error of the share of rows in {QUERIES:,} random queries on 3 columns: an"
+        " interval of an ordered column, half of the values of another",
+    ),
+    "wasserstein": Measure(
+        "Wasserstein",
+        False,
+        "mean over columns of the 1-Wasserstein distance of codes on [0, 1]; of a column without"
+        " order, total variation",
+    ),
+    "correlation": Measure(
+        "correlations",
+        False,
+        "mean absolute difference of Pearson correlations of the codes of ordered columns",
+    ),
+    "association": Measure(
+        "Cramér's V", False, "mean absolute difference of Cramér's V of all pairs"
+    ),
+    "auc_logistic": Measure(
+        "AUC, logistic",
+        True,
+        "logistic regression on one-hot codes, trained on synthetic rows, tested on held-out ones",
+    ),
+    "auc_boosting": Measure("AUC, boosting", True, "the same of histogram gradient boosting"),
+    "auc_forest": Measure("AUC, forest", True, "the same of a random forest of 50 trees"),
+    "sdmetrics": Measure(
+        "SDMetrics", True, "overall score of SDMetrics' QualityReport, where it is installed"
+    ),
+    "processor": Measure("processor s", False, "processor seconds of a run", of_rows=False),
+    "peak_mb": Measure(
+        "peak MB",
+        False,
+        "peak memory beyond what the process held before: packages and the table",
+        of_rows=False,
+    ),
+}
+MODELS = ("auc_logistic", "auc_boosting", "auc_forest")
+
+
+def score(
+    task: Task, synthetic: Mapping[str, np.ndarray], models: bool = True, quality: bool = True
+) -> dict[str, float]:
+    """Every measure of rows that applies. models: whether to train models. quality: whether to ask
+    SDMetrics."""
+    pair = pair_of(task, synthetic)
+    variations = total_variation(pair, list(combinations(pair.names, 2)))
+    out = {"kmarginal": k_marginal(task, synthetic), "pairs": float(variations.mean())}
+    out["worst_pair"] = float(variations.max())
+    if len(pair.names) > 2:
+        triples, _ = kmarginal.choose(pair.names, 3, TRIPLES, 0)
+        out["triples"] = float(total_variation(pair, triples).mean())
+    out["ranges"] = range_queries(task, synthetic)
+    out["wasserstein"] = wasserstein(task, synthetic)
+    if len(task.ordered) > 1:
+        out["correlation"] = pairwise.correlation(pair)["mean"]
+    out["association"] = pairwise.two_way(pair)[1]["mean"]
+    if models:
+        out |= efficiency(task, synthetic)
+    if quality:
+        out |= sdmetrics_quality(task, synthetic)
+    return out
+
+
+def pair_of(task: Task, synthetic: Mapping[str, np.ndarray]) -> Pair:
+    """Both tables as fastdp's metrics take them."""
+    names = list(task.sizes)
+    return Pair(
+        {a: np.asarray(task.codes[a]) for a in names},
+        {a: np.asarray(synthetic[a]) for a in names},
+        dict(task.sizes),
+        dict.fromkeys(names, str),
+        dict.fromkeys(names, "schema"),
+        (task.rows, rows_of(synthetic)),
+        {a: a in task.ordered for a in names},
+    )
+
+
+def rows_of(codes: Mapping[str, np.ndarray]) -> int:
+    return len(next(iter(codes.values())))
+
+
+def k_marginal(task: Task, synthetic: Mapping[str, np.ndarray]) -> float:
+    """SDNist's k-marginal score of codes.
+
+    SDNist draws from a set of names, whose order differs between processes; here the names are in
+    the table's order. With a group column, shares are within each group, and the score is the mean
+    of the groups' scores. A group that only one table has is at distance 1, as in SDNist.
+    """
+    rng = np.random.RandomState(SDNIST_SEED)
+    names = [a for a in task.sizes if a != task.group]
+    groups = 1 if task.group is None else task.sizes[task.group]
+    total = np.zeros(groups)
+    present = np.zeros(groups, bool)
+    for _ in range(SDNIST_DRAWS):
+        columns = [str(a) for a in rng.choice(names, size=SDNIST_RANK)]
+        shares = [_shares(task, codes, columns, groups) for codes in (task.codes, synthetic)]
+        cells = np.union1d(shares[0][0], shares[1][0])
+        gap = np.zeros(len(cells))
+        for sign, (keys, share) in zip((1.0, -1.0), shares):
+            gap[np.searchsorted(cells, keys)] += sign * share
+        of_group = cells // (task.sizes[columns[0]] * task.sizes[columns[1]])
+        total += np.bincount(of_group, np.abs(gap), groups)
+        present[of_group] = True
+    return float(np.mean((2 - total[present] / SDNIST_DRAWS) * 500))
+
+
+def _shares(
+    task: Task, codes: Mapping[str, np.ndarray], columns: list[str], groups: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """(cells that occur, their share of the rows of their group); the group is the leading digit
+    of a cell's number."""
+    key = np.zeros(rows_of(codes), np.int64)
+    if task.group is not None:
+        key += codes[task.group]
+    for name in columns:
+        key = key * task.sizes[name] + codes[name]
+    cells, counts = np.unique(key, return_counts=True)
+    of_group = cells // (task.sizes[columns[0]] * task.sizes[columns[1]])
+    return cells, counts / np.bincount(of_group, counts, groups)[of_group]
+
+
+def queries(task: Task, seed: int = 0) -> list[dict[str, np.ndarray]]:
+    """Random queries: for each of three columns, which codes are asked for. Of an ordered column
+    an interval between two random codes, of another column a random half of its codes."""
+    rng = np.random.default_rng(seed)
+    names = list(task.sizes)
+    out = []
+    for _ in range(QUERIES):
+        wanted = {}
+        for at in rng.choice(len(names), min(QUERY_COLUMNS, len(names)), replace=False):
+            name = names[at]
+            size = task.sizes[name]
+            asked = np.zeros(size, bool)
+            if name in task.ordered:
+                low, high = np.sort(rng.integers(0, size, 2))
+                asked[low : high + 1] = True
+            else:
+                asked[rng.permutation(size)[: max(1, size // 2)]] = True
+            wanted[name] = asked
+        out.append(wanted)
+    return out
+
+
+def range_queries(task: Task, synthetic: Mapping[str, np.ndarray]) -> float:
+    gaps = []
+    for wanted in queries(task):
+        shares = []
+        for codes in (task.codes, synthetic):
+            inside = np.ones(rows_of(codes), bool)
+            for name, asked in wanted.items():
+                inside &= asked[codes[name]]
+            shares.append(inside.mean())
+        gaps.append(abs(shares[0] - shares[1]))
+    return float(np.mean(gaps))
+
+
+def wasserstein(task: Task, synthetic: Mapping[str, np.ndarray]) -> float:
+    distances = []
+    for name, size in task.sizes.items():
+        both = [np.bincount(codes[name], minlength=size) for codes in (task.codes, synthetic)]
+        gap = both[0] / both[0].sum() - both[1] / both[1].sum()
+        if name in task.ordered:
+            distances.append(np.abs(np.cumsum(gap)[:-1]).sum() / max(1, size - 1))
+        else:
+            distances.append(np.abs(gap).sum() / 2)
+    return float(np.mean(distances))
+
+
+def efficiency(task: Task, synthetic: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """AUC on held-out rows of models that were trained on synthetic rows; nothing without a target
+    or scikit-learn.
+
+    The target is whether its code is at least the one that divides the true rows best into halves.
+    A training table with one class gives a constant model: AUC 0.5.
+    """
+    if task.target is None:
+        return {}
+    try:
+        from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.metrics import roc_auc_score
+    except ImportError:
+        return {}
+    threshold = halving_code(task.codes[task.target], task.sizes[task.target])
+    names = [a for a in task.sizes if a != task.target]
+    rng = np.random.default_rng(0)
+    train = rng.permutation(rows_of(synthetic))[:TRAIN_ROWS]
+    test = rng.permutation(rows_of(task.held_out))[:TEST_ROWS]
+    labels = synthetic[task.target][train] >= threshold
+    wanted = task.held_out[task.target][test] >= threshold
+    if labels.all() or not labels.any():
+        return dict.fromkeys(MODELS, 0.5)
+    plain = [
+        _stacked(codes, names, rows) for codes, rows in ((synthetic, train), (task.held_out, test))
+    ]
+    spread = [_one_hot(task, codes, names) for codes in plain]
+    models = {
+        "auc_logistic": (LogisticRegression(max_iter=200), spread),
+        "auc_boosting": (HistGradientBoostingClassifier(max_iter=50, random_state=0), plain),
+        "auc_forest": (
+            RandomForestClassifier(50, min_samples_leaf=5, random_state=0, n_jobs=1),
+            plain,
+        ),
+    }
+    out = {}
+    for name, (model, (x, test_x)) in models.items():
+        chance = model.fit(x, labels).predict_proba(test_x)[:, 1]
+        out[name] = float(roc_auc_score(wanted, chance))
+    return out
+
+
+def halving_code(codes: np.ndarray, size: int) -> int:
+    """The code t, above the first, for which the share of codes at or above t is nearest a half."""
+    at_least = np.bincount(codes, minlength=size)[::-1].cumsum()[::-1] / len(codes)
+    return 1 + int(np.argmin(np.abs(at_least[1:] - 0.5)))
+
+
+def _stacked(codes: Mapping[str, np.ndarray], names: list[str], rows: np.ndarray) -> np.ndarray:
+    return np.stack([codes[a][rows] for a in names], axis=1).astype(np.float32)
+
+
+def _one_hot(task: Task, plain: np.ndarray, names: list[str]) -> Any:
+    """One indicator a code; a column of many codes as one number in [0, 1]."""
+    from scipy import sparse
+
+    blocks = []
+    rows = np.arange(len(plain))
+    for j, name in enumerate(names):
+        size = task.sizes[name]
+        if size > ONE_HOT:
+            blocks.append(sparse.csr_matrix(plain[:, [j]] / (size - 1)))
+        else:
+            shape = (len(plain), size)
+            at = (rows, plain[:, j].astype(np.int64))
+            blocks.append(sparse.csr_matrix((np.ones(len(plain)), at), shape))
+    return sparse.hstack(blocks).tocsr()
+
+
+def sdmetrics_quality(task: Task, synthetic: Mapping[str, np.ndarray]) -> dict[str, float]:
+    """SDMetrics' overall quality of the codes, 0 to 1; nothing where it is not installed."""
+    try:
+        import pandas as pd
+        from sdmetrics.reports.single_table import QualityReport
+    except ImportError:
+        return {}
+    about = {a: {"sdtype": "numerical" if a in task.ordered else "categorical"} for a in task.sizes}
+    frames = [
+        pd.DataFrame({a: np.asarray(codes[a]) for a in task.sizes})
+        for codes in (task.codes, synthetic)
+    ]
+    report = QualityReport()
+    report.generate(*frames, {"columns": about}, verbose=False)
+    return {"sdmetrics": float(report.get_score())}
