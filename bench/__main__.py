@@ -70,11 +70,6 @@ BENCHES = {
         "Spark in local mode against the local engine",
         (("--rows", "100000", "--rounds", "1", "--no-save"),),
     ),
-    "paired": Bench(
-        "cliquetree beside mst and the independent model, seed by seed, on tables of different"
-        " kinds",
-        (("--tables", "two", "binary", "--epsilon", "1", "--seeds", "2", "--no-save"),),
-    ),
     "small": Bench(
         "300 rows and 4 columns: cliquetree against the best of mst, independent columns and"
         " uniform rows",
@@ -191,23 +186,9 @@ BENCHES = {
         (("times", "--rows", "300000", "--no-save"),),
         (("times",), ("scores",)),
     ),
-    "adult": Bench("MST on adult against published figures", (("2",),), (("5",),), needs="adult"),
-    "tables": Bench(
-        "any table: error against seconds of cliquetree, mst and aim, beside peers",
-        (
-            (
-                "--tables",
-                "factors",
-                "--epsilon",
-                "1",
-                "--seeds",
-                "1",
-                "--ours",
-                "cliquetree",
-                "mst",
-                "--no-save",
-            ),
-        ),
+    "scoreboard": Bench(
+        "the default beside other mechanisms, libraries, floors and ceilings, by the field's measures",
+        (("--quick", "--tables", "xor3", "--seeds", "1"),),
     ),
     "public": Bench(
         "errors with public data, right and misleading, against none on the same seeds",
@@ -301,7 +282,7 @@ BENCHES = {
     ),
 }
 
-QUOTED = ("counting", "noise", "estimator", "job", "tables", "fits")
+QUOTED = ("counting", "noise", "estimator", "job", "scoreboard", "fits")
 """Those whose figures README shows (`bench.readme`), and the fits behind them."""
 
 

@@ -1,7 +1,7 @@
-"""README's tables of measurements and the plot, made from the files in bench/results/.
+"""Tables of measurements in README and docs/, made from the files in bench/results/.
 
-python -m bench.readme             writes both
-python -m bench.readme --check     fails if either is not what the files give
+python -m bench.readme             writes them, and the page and the plot of the scoreboard
+python -m bench.readme --check     fails if one is not what the files give
 """
 
 from __future__ import annotations
@@ -14,11 +14,13 @@ from math import comb
 from pathlib import Path
 from typing import Any
 
-from . import tables
 from .machine import RESULTS
+from .scoreboard import compare, page
+from .scoreboard.store import Store
 
-README = Path(__file__).resolve().parents[1] / "README.md"
-PLOT = RESULTS / "tables.svg"
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+CLIQUETREE = ROOT / "docs" / "research" / "cliquetree.md"
 BEGIN = "<!-- made by python -m bench.readme -->\n"
 END = "<!-- end -->\n"
 FIT_BEGIN = "<!-- made by python -m bench.fit and bench.readme -->\n"
@@ -96,24 +98,24 @@ def job() -> tuple[str, ...]:
 
 
 def adult() -> tuple[str, ...]:
-    lines = {
-        line["who"]: line
-        for line in kept("tables")["lines"]
-        if line["table"] == "adult" and line["epsilon"] == 1.0 and line["runs"]
+    """The scoreboard's errors and processor seconds on adult: the default, and peers that ran."""
+    cells = {
+        (cell.mechanism, cell.measure): cell
+        for cell in compare.cells(Store().records())
+        if cell.table == "adult" and cell.epsilon == 1.0
     }
-    ours = lines["cliquetree"]
-    mbi = lines["mbi MST"]
+
+    def shown(who: str) -> str:
+        two, three, used = (cells[who, name].mean for name in ("pairs", "triples", "processor"))
+        return f"{two:.4f}, {three:.4f} in {significant(used)} s"
+
+    rivals = sorted(who for (who, name), c in cells.items() if name == "pairs" and c.kind == "peer")
+    peers = "; ".join(f"{who} {shown(who)}" for who in rivals) or "no run of a peer is stored"
     return (
-        "`cliquetree` on adult, epsilon 1 (delta 1e-9)",
-        (
-            f"error of pairs {ours['two']:.4f}, of triples {ours['three']:.4f},"
-            f" {ours['seconds']:.1f} s"
-        ),
-        (
-            f"MST over mbi {mbi['two']:.4f}, {mbi['three']:.4f} in {mbi['seconds']:.0f} s; "
-            "AIM elsewhere 0.0338, 0.0736 in 448 s"
-        ),
-        "tables",
+        "`cliquetree` on adult, epsilon 1: error of pairs, of triples, processor time",
+        shown("cliquetree"),
+        peers,
+        "scoreboard",
     )
 
 
@@ -192,15 +194,24 @@ def fit() -> str:
 def between(text: str, begin: str, made: str, end: str) -> str:
     """The text with what was made between two marks."""
     if begin not in text or end not in text:
-        raise ValueError(f"README has no {begin.strip()} ... {end.strip()}")
+        raise ValueError(f"the page has no {begin.strip()} ... {end.strip()}")
     found = re.escape(begin) + r".*?" + re.escape(end)
     return re.sub(found, lambda _: f"{begin}\n{made}\n{end}", text, flags=re.S)
 
 
-def written(text: str) -> str:
+def readme(text: str) -> str:
     """README with the tables of today's files between its marks."""
     text = between(text, FIT_BEGIN, fit(), FIT_END)
     return between(text, BEGIN, f"{table()}\n{threads()}", END)
+
+
+def cliquetree(text: str) -> str:
+    """The research notes with the scoreboard's comparison between the marks."""
+    return between(text, BEGIN, page.never_worse(compare.cells(Store().records())), END)
+
+
+WRITERS = {README: readme, CLIQUETREE: cliquetree}
+"""Pages with marks, and what writes their tables."""
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -209,13 +220,12 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args(arguments)
-    for path, text in (
-        (README, written(README.read_text("utf-8"))),
-        (PLOT, tables.svg(kept("tables")["lines"])),
-    ):
+    texts = {path: write(path.read_text("utf-8")) for path, write in WRITERS.items()}
+    texts |= page.made(Store())
+    for path, text in texts.items():
         if not options.check:
             path.write_text(text, "utf-8")
-        elif path.read_text("utf-8") != text:
+        elif not path.is_file() or path.read_text("utf-8") != text:
             sys.exit(
                 f"{path.name} is not what bench/results gives; write it anew by: python -m"
                 " bench.readme"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
-import fastdp
 from fastdp.mechanisms.registry import DEFAULT, MECHANISMS
 
 from . import peers
 
+PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+VERSION = tomllib.loads(PROJECT.read_text("utf-8"))["project"]["version"]
+"""Of the fastdp of this checkout, installed or not."""
 FLOORS = ("uniform", "independent")
 """Rows without any information, and every column by itself with all of the budget."""
 CEILINGS = ("bootstrap", "split")
@@ -45,11 +49,11 @@ def named(name: str, given: dict[str, tuple[str, ...]] | None = None) -> Contest
     if name == "uniform":
         return Contestant(name, "floor", "1")
     if name in FLOORS:
-        return Contestant(name, "floor", fastdp.__version__)
+        return Contestant(name, "floor", VERSION)
     if name in peers.NAMES:
         library = name.split()[0]
         return Contestant(name, "peer", peers.version(library), peers.command(library))
     MECHANISMS.get(name)
     if plugin := MECHANISMS.plugin(name):
         return Contestant(name, "plug-in", f"{plugin['package']} {plugin['version']}")
-    return Contestant(name, "fastdp", fastdp.__version__)
+    return Contestant(name, "fastdp", VERSION)

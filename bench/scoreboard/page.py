@@ -1,2 +1,470 @@
-def write(kept):
-    return kept.here
+"""docs/research/scoreboard.md and its plot, made from the store. Nothing on it is typed by hand but
+the reasons of losses (`reasons`)."""
+
+from __future__ import annotations
+
+import csv
+import math
+import textwrap
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from fastdp.mechanisms.registry import DEFAULT
+
+from . import compare, peers, plot, reasons, tables
+from .compare import Cell, Loss
+from .measures import MEASURES
+from .store import KEPT, Store
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "research" / "scoreboard.md"
+PLOT = ROOT / "docs" / "pictures" / "scoreboard.svg"
+SHOWN_EPSILON = 1.0
+CAPTION = "mean total variation of all pairs against processor seconds; down and left is better"
+
+
+def places(kept: Store) -> tuple[Path, Path]:
+    """Where page and plot go: into docs/ for the project's own store, else beside the store."""
+    if kept.folder.resolve() == KEPT.resolve():
+        return PAGE, PLOT
+    return kept.folder / "scoreboard.md", kept.folder / "scoreboard.svg"
+
+
+def write(kept: Store) -> Path:
+    page, _ = places(kept)
+    for path, text in made(kept).items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return page
+
+
+def stale(kept: Store) -> str | None:
+    """The file that is not what the store gives; None if all are."""
+    for path, text in made(kept).items():
+        if not path.is_file() or path.read_text("utf-8") != text:
+            return path.name
+    return None
+
+
+def made(kept: Store) -> dict[Path, str]:
+    """The texts of page and plot."""
+    records = kept.records()
+    page, picture = places(kept)
+    found = compare.cells(records)
+    compared = compare.comparisons(found)
+    link = "../pictures/scoreboard.svg" if picture == PLOT else picture.name
+    sections = [
+        heading(kept, records),
+        losses_section(compared),
+        f"## Error against time\n\n![{CAPTION}]({link})\n\n{times_section(kept, records, found)}",
+        counts_section(found, compared),
+        peers_section(kept, records, found),
+        tables_section(records),
+        measures_section(),
+        HOW,
+    ]
+    return {page: "\n".join(sections), picture: plot.svg(panels(records, found), CAPTION)}
+
+
+def number(value: float) -> str:
+    """Three digits: 0.0123, 0.912, 988, 12.3."""
+    if value and abs(value) < 0.0005:
+        return f"{value:.0e}"
+    return f"{float(f'{value:.3g}'):,g}"
+
+
+def known_table(name: str) -> str:
+    return (
+        tables.BENCHMARKS[name].about if name in tables.BENCHMARKS else "a table of a caller's own"
+    )
+
+
+def in_order(names) -> list[str]:
+    """Tables in the order of `tables.BENCHMARKS`, others after them."""
+    order = {name: i for i, name in enumerate(tables.BENCHMARKS)}
+    return sorted(set(names), key=lambda name: (order.get(name, len(order)), name))
+
+
+def heading(kept: Store, records: list[dict]) -> str:
+    good = [r for r in records if "failed" not in r]
+    seeds = Counter((r["table"], r["mechanism"], r["epsilon"]) for r in good)
+    ours = [n for (_, name, _), n in seeds.items() if name == DEFAULT]
+    commits = sorted({r["commit"] for r in good if r["kind"] == "fastdp"})
+    lines = [
+        "# Research notes: scoreboard",
+        "",
+        "The default mechanism beside other mechanisms, other libraries, floors and ceilings, on",
+        "tables and by measures that the field uses. `python -m bench.scoreboard` runs it and makes",
+        f"this page from the stored runs: {len(good):,} runs on {len(set(r['table'] for r in good))}"
+        " tables.",
+        f"The default has {spread(ours)} seeds a table and epsilon. Intervals are of 95 % over seeds",
+        "(Welch); beside a single seed, of one further value.",
+        "",
+        f"fastdp at {'commits' if len(commits) > 1 else 'commit'} {', '.join(commits) or '?'}"
+        " (a plus: with changes). Machines:",
+        "",
+    ]
+    for name, about in kept.machines().items():
+        loads = [r["load"] for r in records if r["machine"] == name]
+        count = sum(r["machine"] == name for r in good)
+        load = f"load {min(loads)} to {max(loads)}" if loads else "no runs"
+        lines.append(
+            f"- {about['processor']}, {about['cores']} cores, {about['architecture']}: {count:,}"
+            f" runs, {load}"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def spread(counts: list[int]) -> str:
+    if not counts:
+        return "no"
+    low, high = min(counts), max(counts)
+    return f"{low}" if low == high else f"{low} to {high}"
+
+
+def losses_section(compared: list[Loss]) -> str:
+    """Losses first: one row for each table, rival and reason."""
+    lost = compare.losses(compared)
+    chance = len(compared) * (1 - compare.CONFIDENCE) / 2
+    lines = [
+        "## Where the default loses",
+        "",
+        f"Of {len(compared):,} comparisons (table, measure, epsilon, rival) the rival is better beyond"
+        " the",
+        f"interval in {len(lost)}; chance alone gives about {chance:.0f} where both are equal. Shown:"
+        " by how",
+        "much, with the half-width of the interval, at each epsilon; `=` is the default's own value.",
+        "",
+        "| table | better | where, and by how much | why |",
+        "|---|---|---|---|",
+    ]
+    grouped: dict[tuple, list[Loss]] = defaultdict(list)
+    for loss in lost:
+        ours = loss.ours
+        text = reasons.why(ours.table, ours.measure, loss.rival.mechanism, loss.epsilon)
+        grouped[ours.table, loss.rival.mechanism, text].append(loss)
+    tables_first = {name: i for i, name in enumerate(in_order(key[0] for key in grouped))}
+    for table, rival, text in sorted(grouped, key=lambda key: (tables_first[key[0]], key[1:])):
+        cell = "; ".join(by_measure(grouped[table, rival, text]))
+        lines.append(f"| {table} | {rival} | {cell} | {text} |")
+    if not grouped:
+        lines.append("| none | | | |")
+    return "\n".join(lines) + "\n"
+
+
+def by_measure(lost: list[Loss]) -> list[str]:
+    """ "pairs at 1 +0.002 ± 0.001 (= 0.01)" for each measure."""
+    out = []
+    for measure in MEASURES:
+        of_measure = sorted(
+            (one for one in lost if one.ours.measure == measure), key=lambda one: one.epsilon
+        )
+        if not of_measure:
+            continue
+        parts = []
+        for one in of_measure:
+            half = "one seed" if math.isnan(one.half) else f"± {number(one.half)}"
+            parts.append(f"{one.epsilon:g}: {number(one.by)} {half} (= {number(one.ours.mean)})")
+        out.append(f"**{MEASURES[measure].title}** {', '.join(parts)}")
+    return out
+
+
+def panels(records: list[dict], found: list[Cell]) -> list[plot.Panel]:
+    """The tables on which a peer ran, else those with the most mechanisms; at most six."""
+    timed = compare.on_one_machine(r for r in records if "failed" not in r)
+    time_of: dict[tuple, list[float]] = defaultdict(list)
+    for record in timed:
+        if record["epsilon"] in (None, SHOWN_EPSILON):
+            time_of[record["table"], record["mechanism"]].append(record["processor"])
+    error_of = {
+        (cell.table, cell.mechanism): cell
+        for cell in found
+        if cell.measure == "pairs" and cell.epsilon in (None, SHOWN_EPSILON)
+    }
+    with_peers = {
+        r["table"] for r in timed if r["kind"] == "peer" and r["epsilon"] == SHOWN_EPSILON
+    }
+    names = in_order(with_peers or {table for table, _ in time_of})[:6]
+    out = []
+    for name in names:
+        points = []
+        for (table, mechanism), seconds in time_of.items():
+            cell = error_of.get((table, mechanism))
+            if table == name and cell is not None and cell.kind != "ceiling":
+                mean = math.fsum(seconds) / len(seconds)
+                points.append(plot.Point(mechanism, cell.kind, mean, max(cell.mean, 1e-6)))
+        above = error_of.get((name, "bootstrap"))
+        ceiling = above.mean if above else None
+        notes = tuple(f"{who}: {reason}" for who, reason in failures(records, name).items())
+        title = f"{name}, epsilon {SHOWN_EPSILON:g}"
+        short = tuple(note if len(note) < 44 else note[:41] + "..." for note in notes)
+        if points:
+            out.append(plot.Panel(title, tuple(points), ceiling, short))
+    return out
+
+
+def failures(records: list[dict], table: str) -> dict[str, str]:
+    """Who gave no rows on a table at the shown epsilon, in any run, and why."""
+    good = {r["mechanism"] for r in records if r["table"] == table and "failed" not in r}
+    return {
+        r["mechanism"]: r["failed"]
+        for r in records
+        if r["table"] == table and "failed" in r and r["mechanism"] not in good
+    }
+
+
+def times_section(kept: Store, records: list[dict], found: list[Cell]) -> str:
+    """Seconds and memory, of one machine a table."""
+    cells = {
+        (c.table, c.mechanism, c.measure): c
+        for c in found
+        if c.epsilon in (None, SHOWN_EPSILON) and c.kind in ("fastdp", "plug-in", "peer")
+    }
+    who = sorted(
+        {name for _, name, _ in cells}, key=lambda name: (name != DEFAULT, " " in name, name)
+    )
+    if not who:
+        return ""
+    lines = [
+        f"Processor seconds and peak memory in MB of a run at epsilon {SHOWN_EPSILON:g}, each table on"
+        " one machine; `-`: not run.",
+        "",
+        "| table | " + " | ".join(who) + " |",
+        "|---" * (len(who) + 1) + "|",
+    ]
+    for table in in_order(table for table, _, _ in cells):
+        row = []
+        for name in who:
+            seconds = cells.get((table, name, "processor"))
+            memory = cells.get((table, name, "peak_mb"))
+            both = seconds and memory
+            row.append(f"{number(seconds.mean)} s, {memory.mean:,.0f}" if both else "-")
+        lines.append(f"| {table} | " + " | ".join(row) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def counts_section(found: list[Cell], compared: list[Loss]) -> str:
+    """One row a table: errors of the default beside the best rival and the ceiling, and how many
+    comparisons at all epsilons are won, even and lost."""
+    lines = [
+        "## Every table",
+        "",
+        f"Error of pairs at epsilon {SHOWN_EPSILON:g} with its standard error: of the default, of the"
+        " best other mechanism,",
+        "of true rows drawn again (not private). Then comparisons over all measures of rows, epsilons"
+        " and",
+        "rivals in which the default is better beyond the interval, not distinguished, worse.",
+        "",
+        f"| table | {DEFAULT} | best other | true rows again | better | even | worse |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    pairs = [c for c in found if c.measure == "pairs" and c.epsilon in (None, SHOWN_EPSILON)]
+    lost = {id(one) for one in compare.losses(compared)}
+    for table in in_order(c.table for c in found):
+        here = {c.mechanism: c for c in pairs if c.table == table}
+        others = [c for c in here.values() if c.mechanism != DEFAULT and c.kind in compare.RIVALS]
+        best = min(others, key=lambda c: c.mean, default=None)
+        of_table = [
+            one
+            for one in compared
+            if one.ours.table == table and MEASURES[one.ours.measure].of_rows
+        ]
+        worse = sum(id(one) in lost for one in of_table)
+        better = sum(one.by < 0 and not -one.by <= one.half for one in of_table)
+        even = len(of_table) - worse - better
+        cells = [
+            with_error(here.get(DEFAULT)),
+            f"{best.mechanism} {with_error(best)}" if best else "-",
+            with_error(here.get("bootstrap")),
+        ]
+        lines.append(f"| {table} | {' | '.join(cells)} | {better} | {even} | {worse} |")
+    return "\n".join(lines) + "\n"
+
+
+def with_error(cell: Cell | None) -> str:
+    if cell is None:
+        return "-"
+    return (
+        number(cell.mean)
+        if math.isnan(cell.error)
+        else f"{number(cell.mean)} ± {number(cell.error)}"
+    )
+
+
+PEER_MEASURES = ("kmarginal", "pairs", "triples", "ranges", "wasserstein", "auc_boosting")
+
+
+def peers_section(kept: Store, records: list[dict], found: list[Cell]) -> str:
+    """Peers beside the default where they ran; who could not take part, and why."""
+    ran = [c for c in found if c.kind in ("peer", "plug-in")]
+    there = [state for state in kept.peers().values() if not state.startswith("not installed")]
+    lines = ["## Other libraries", ""]
+    if there:
+        lines += wrapped(
+            [
+                f"Installed, each in its own environment: {', '.join(there)}. A run of theirs may use"
+                f" {limits(records)} of the processor. mbi's package has estimators and no mechanisms:"
+                " MST and AIM over it are `bench/scoreboard/mbi_mechanisms.py`, as published."
+            ]
+        )
+        lines.append("")
+    if ran:
+        titles = " | ".join(MEASURES[m].title for m in PEER_MEASURES)
+        lines += [f"| table, epsilon | who | seeds | {titles} |", "|---" * 9 + "|"]
+    for table, epsilon in sorted({(c.table, c.epsilon) for c in ran}):
+        names = dict.fromkeys(
+            [DEFAULT, *(c.mechanism for c in ran if (c.table, c.epsilon) == (table, epsilon))]
+        )
+        for name in names:
+            cells = {
+                c.measure: c
+                for c in found
+                if (c.table, c.mechanism, c.epsilon) == (table, name, epsilon)
+            }
+            if "pairs" in cells:
+                values = [number(cells[m].mean) if m in cells else "-" for m in PEER_MEASURES]
+                seeds = len(cells["pairs"].values)
+                lines.append(
+                    f"| {table}, {epsilon:g} | {name} | {seeds} | " + " | ".join(values) + " |"
+                )
+    lines += [
+        "",
+        "What gave no rows, or could not be installed:",
+        "",
+        "| who | where | why |",
+        "|---|---|---|",
+    ]
+    why: dict[tuple, list[str]] = defaultdict(list)
+    for table in in_order(r["table"] for r in records):
+        for who, reason in failures(records, table).items():
+            why[who, reason].append(table)
+    for (who, reason), where in sorted(why.items()):
+        lines.append(f"| {who} | {', '.join(where)} | {plain(reason)} |")
+    for library, state in kept.peers().items():
+        if library in peers.LIBRARIES and state.startswith("not installed"):
+            lines.append(f"| {library} | everywhere | {plain(state)} |")
+    return "\n".join(lines) + "\n"
+
+
+def limits(records: list[dict]) -> str:
+    found = sorted({r["limit"] for r in records if r["kind"] == "peer"})
+    return " or ".join(f"{limit:g} s" for limit in found) or "a limit"
+
+
+def plain(text: str) -> str:
+    """Text that is safe in a cell of a table."""
+    return text.replace("|", "/").replace("<", "&lt;").replace("`", "'")
+
+
+def tables_section(records: list[dict]) -> str:
+    there = {r["table"] for r in records if "failed" not in r}
+    lines = [
+        "## Tables",
+        "",
+        "A fifth of the rows (or users) is held out before any mechanism runs, and tests the models.",
+        "Delta is 1e-9 where a unit is a row, 1e-6 where it is a user with all rows. Peers know rows",
+        "only: of tables with users they get one row of each.",
+        "",
+        "| table | what it is |",
+        "|---|---|",
+    ]
+    for name in [*tables.BENCHMARKS, *(t for t in in_order(there) if t not in tables.BENCHMARKS)]:
+        left_out = "" if name in there else " (no runs stored)"
+        lines.append(f"| {name} | {known_table(name)}{left_out} |")
+    return "\n".join(lines) + "\n"
+
+
+def measures_section() -> str:
+    lines = ["## Measures", "", "| measure | better | definition |", "|---|---|---|"]
+    for one in MEASURES.values():
+        lines.append(f"| {one.title} | {'higher' if one.higher else 'lower'} | {one.about} |")
+    return "\n".join(lines) + "\n"
+
+
+NEVER_WORSE = ("mst", "independent")
+
+
+def never_worse(found: list[Cell]) -> str:
+    """Errors of pairs and of triples of the default, and how far they are above those of `mst` and
+    of independent columns, for docs/research/cliquetree.md."""
+    compared = {
+        (one.ours.table, one.epsilon, one.ours.measure, one.rival.mechanism): one
+        for one in compare.comparisons(found)
+        if one.ours.measure in ("pairs", "triples") and one.rival.mechanism in NEVER_WORSE
+    }
+    lines = [
+        "| table, epsilon | `cliquetree` | above `mst` | above the independent model |",
+        "|---|---|---|---|",
+    ]
+    cases = {(table, epsilon) for table, epsilon, _, _ in compared}
+    order = in_order(table for table, _ in cases)
+    for table, epsilon in sorted(cases, key=lambda case: (order.index(case[0]), case[1])):
+        own = []
+        above: dict[str, list[str]] = {name: [] for name in NEVER_WORSE}
+        for measure in ("pairs", "triples"):
+            for name in NEVER_WORSE:
+                one = compared.get((table, epsilon, measure, name))
+                if one is None:
+                    continue
+                if name == "mst":
+                    own.append(f"{one.ours.mean:.4f}")
+                above[name].append(f"{one.by:+.4f} ± {one.half:.4f}")
+        cells = [" / ".join(own), *(", ".join(above[name]) for name in NEVER_WORSE)]
+        lines.append(f"| {table} {epsilon:g} | " + " | ".join(cells) + " |")
+    lost = compare.losses(compared.values())
+    lines.append("")
+    for name in NEVER_WORSE:
+        of_name = [one for one in compared.values() if one.rival.mechanism == name]
+        worse = [one for one in lost if one.rival.mechanism == name]
+        where = ", ".join(
+            f"{one.ours.table} {one.epsilon:g} ({one.ours.measure}, {one.by:+.4f})" for one in worse
+        )
+        text = f"Beyond the interval, above `{name}` in {len(worse)} of {len(of_name)}"
+        lines.append(f"- {text}{': ' + where if where else ''}.")
+    return "\n".join(wrapped(lines)) + "\n"
+
+
+def wrapped(lines: list[str], width: int = 100) -> list[str]:
+    """Lines of at most this width; rows of tables stay as they are."""
+    out: list[str] = []
+    for line in lines:
+        if line.startswith("|") or len(line) <= width:
+            out.append(line)
+        else:
+            out += textwrap.wrap(line, width, subsequent_indent="  ", break_long_words=False)
+    return out
+
+
+HOW = """## Run it, and take part
+
+<!-- not run: minutes to hours -->
+```console
+$ python -m bench.scoreboard --quick            # under ten minutes on two cores, in bench/out
+$ python -m bench.scoreboard --install          # an environment for each library
+$ python -m bench.scoreboard --cores 16         # all that is not stored yet
+$ python -m bench.scoreboard --csv mine.csv --domain mine.json --target income
+$ python -m bench.scoreboard --mechanisms cliquetree star --tables xor3
+```
+
+- **A table**: a CSV file with a domain file, as above (sizes of coded columns, or a schema), or an
+  entry in `bench/scoreboard/tables.py`.
+- **A mechanism**: [a plug-in](../guide/plugins.md) takes part by its name.
+- **A library**: `--peer "NAME=COMMAND"`; the command is called with NAME IN.npz OUT.npz EPSILON
+  DELTA SEED (`bench/scoreboard/peer_program.py` says what the files hold).
+- Means and standard errors of every measure: `python -m bench.scoreboard --rows FILE.csv`.
+"""
+
+
+def write_rows(kept: Store, path: Path) -> None:
+    """One row for each table, measure, mechanism and epsilon, with the standard error."""
+    cells = compare.cells(kept.records())
+    with path.open("w", newline="", encoding="utf-8") as sink:
+        out = csv.writer(sink)
+        out.writerow(
+            ["table", "measure", "mechanism", "kind", "epsilon", "mean", "standard_error", "seeds"]
+        )
+        for c in sorted(cells, key=lambda c: (c.table, c.measure, c.mechanism, c.epsilon or 0.0)):
+            error = "" if math.isnan(c.error) else f"{c.error:.5g}"
+            epsilon = "" if c.epsilon is None else f"{c.epsilon:g}"
+            row = [c.table, c.measure, c.mechanism, c.kind, epsilon, f"{c.mean:.5g}", error]
+            out.writerow([*row, len(c.values)])

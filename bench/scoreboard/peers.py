@@ -42,9 +42,10 @@ LIBRARIES = {
     "dpmm": Library("dpmm", ("dpmm",)),
     "smartnoise": Library("smartnoise-synth", ("smartnoise-synth",)),
     "private-pgm": Library("private-pgm", ("private-pgm",), ()),
+    "dpsynth": Library("dpsynth", ("dpsynth",), ()),
 }
 """mbi's package has estimators and no mechanisms: `mbi_mechanisms` has them as published. The
-original programs of MST and AIM (private-pgm) are listed to say that no registry has them."""
+original programs of MST and AIM (private-pgm) and those of Google (dpsynth) are tried too."""
 NAMES = tuple(f"{name} {kind}" for name, one in LIBRARIES.items() for kind in one.mechanisms)
 
 
@@ -153,10 +154,12 @@ def limited(words: tuple[str, ...], limit: float, log: Path) -> Ended:
 
 
 def _last_words(text: str) -> str:
-    """The last line that names an error, else the last line."""
+    """What a program said from its last error on, in one line; else its last line."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
-    return (errors or lines or ["it failed without a word"])[-1][:200]
+    errors = [i for i, line in enumerate(lines) if re.match(r"[\w.]*(Error|Exception)\b", line)]
+    if errors:
+        return " ".join(lines[errors[-1] :])[:200]
+    return (lines or ["it failed without a word"])[-1][:200]
 
 
 def _limit_processor(seconds: float) -> None:

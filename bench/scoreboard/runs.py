@@ -187,7 +187,7 @@ def run_all(
     After `seconds` none is started. Returns how many were not started."""
     os.environ |= dict.fromkeys(ONE_THREAD, "1")
     context = get_context("forkserver")
-    context.set_forkserver_preload([f"{__package__}.warm"])
+    context.set_forkserver_preload(_preloaded(requests))
     waiting = iter(requests)
     started = 0
     running: list[_Running] = []
@@ -210,6 +210,16 @@ def run_all(
             for one_run in list(_ended(running)):
                 running.remove(one_run)
                 done(one_run.request, _record(one_run))
+
+
+def _preloaded(requests: list[Request]) -> list[str]:
+    """Modules that the runs need. Those that are not installed are left out by the fork server."""
+    out = [f"{__package__}.warm"]
+    if any(request.models for request in requests):
+        out += ["sklearn.ensemble", "sklearn.linear_model", "sklearn.metrics"]
+    if any(request.quality for request in requests):
+        out += ["pandas", "sdmetrics.reports.single_table"]
+    return out
 
 
 @contextlib.contextmanager

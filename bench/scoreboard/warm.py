@@ -1,31 +1,19 @@
-"""What every run imports, imported once in the process that all runs are forked from.
+"""What every run of fastdp needs, imported once in the process that all runs are forked from.
 
 Only imports: a process that is forked must not have threads that work.
 """
 
-from contextlib import suppress
-from importlib import import_module
+import mpmath  # noqa: F401
+import pyarrow.compute  # noqa: F401
+import scipy.sparse  # noqa: F401
 
+from fastdp.estimate import estimator  # noqa: F401
 from fastdp.mechanisms import registry
+from fastdp.model import array_file, sampler  # noqa: F401
 from fastdp.privacy.statement import build_hash
+from fastdp.run import execute  # noqa: F401
 
-MODULES = (
-    "mpmath",
-    "pandas",
-    "pyarrow.compute",
-    "scipy.sparse",
-    "fastdp.estimate.estimator",
-    "fastdp.model.array_file",
-    "fastdp.model.sampler",
-    "fastdp.run.execute",
-    "sklearn.ensemble",
-    "sklearn.linear_model",
-    "sklearn.metrics",
-    "sdmetrics.reports.single_table",
-    "bench.scoreboard.runs",
-)
-for name in MODULES:
-    with suppress(ImportError):
-        import_module(name)
+from . import runs  # noqa: F401
+
 registry.names()
 build_hash()

@@ -36,12 +36,12 @@ MOST_LEVELS, MOST_WORK = 6, 1 << 26
 """The most halvings, and (rows drawn) * (pairs of columns), where all pairs are balanced: with more
 rows there are fewer halvings, or none, and chance matters less. Three halvings of adult. Every
 halving leaves 0.7 of the chance that is left. Chosen on adult, the generated tables of
-`bench.tables` and `bench.small`."""
+`bench/tables.py` and `bench.small`."""
 EXCHANGE_STRIDES = (1, 2)
 """Rows are offered an exchange with the next row of their group, then with the one after it. Two
 passes over all columns take less time than the last halving. After a single halving there are no
 exchanges: counts of twice as many rows are too rough a target. Chosen on the tables of
-`bench.tables`."""
+`bench/tables.py`."""
 MAX_COUNTS = 1 << 23
 """The most counts that a halving keeps (32 MB); cells of items that would need more share them."""
 MAX_ITEMS = 1 << 10

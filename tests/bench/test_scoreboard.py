@@ -1,0 +1,372 @@
+"""The scoreboard: measures against slow twins, tables as they are described, runs that resume,
+peers with a limit, and a page whose losses are those of the store."""
+
+import json
+import math
+import sys
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bench.scoreboard import (
+    compare,
+    contestants,
+    generated,
+    measures,
+    peers,
+    reasons,
+    runs,
+    store,
+    tables as boards,
+)
+from bench.scoreboard.__main__ import main
+from bench.scoreboard.tables import Benchmark, Task
+from fastdp.errors import UsageError
+from tests.plugins import test_plugins
+
+FAKE = """
+import json, sys
+import numpy as np
+name, source, target, epsilon, delta, seed = sys.argv[1:]
+with np.load(source) as arrays:
+    sizes = json.loads(str(arrays["sizes"]))
+    rows = {f"x_{a}": arrays[f"x_{a}"] for a in sizes}
+if name == "fake slow":
+    while True:
+        pass
+if name == "fake broken":
+    raise ValueError(f"no {delta} today")
+np.savez(target, seconds=0.5, used=0.25, held_mb=0.0, **rows)
+"""
+
+
+def small_task(seed: int = 0, rows: int = 300, group: str | None = None) -> Task:
+    rng = np.random.default_rng(seed)
+    sizes = {"a": 3, "b": 5, "c": 2, "d": 4}
+    both = []
+    for count in (rows, 80):
+        codes = {name: rng.integers(0, n, count) for name, n in sizes.items()}
+        codes["b"] = np.where(rng.random(count) < 0.6, codes["a"], codes["b"])
+        both.append(codes)
+    return Task("small", sizes, both[0], both[1], None, ("a", "b"), "c", group)
+
+
+def others(task: Task, seed: int, rows: int = 200) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    return {name: rng.integers(0, n, rows) for name, n in task.sizes.items()}
+
+
+def frames(task: Task, made: dict[str, np.ndarray]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    return pd.DataFrame(task.codes), pd.DataFrame(made)
+
+
+def shares(frame: pd.DataFrame, columns: list[str]) -> pd.Series:
+    """Counts over counted rows of distinct names; a column may be drawn twice."""
+    distinct = list(dict.fromkeys(columns))
+    return frame.groupby(distinct).size() / len(frame)
+
+
+@pytest.mark.parametrize("group", [None, "d"])
+def test_k_marginal_is_sdnists(group, monkeypatch):
+    """The same draws as SDNist's class, by frames: (2 - mean L1) 500, a mean over groups."""
+    draws = 12
+    monkeypatch.setattr(measures, "SDNIST_DRAWS", draws)
+    task = small_task(group=group)
+    made = others(task, 1)
+    truth, synthetic = frames(task, made)
+    if group:
+        synthetic = synthetic[synthetic[group] != 3]  # a group that only the truth has
+        made = {name: synthetic[name].to_numpy() for name in task.sizes}
+    names = [a for a in task.sizes if a != group]
+    rng = np.random.RandomState(12345)
+    totals: dict[object, float] = {}
+    for _ in range(draws):
+        columns = list(rng.choice(names, size=2))
+        parts = [(None, truth, synthetic)]
+        if group:
+            values = set(truth[group]) | set(synthetic[group])
+            parts = [
+                (v, truth[truth[group] == v], synthetic[synthetic[group] == v]) for v in values
+            ]
+        for value, a, b in parts:
+            gap = shares(a, columns).subtract(shares(b, columns), fill_value=0).abs().sum()
+            totals[value] = totals.get(value, 0.0) + gap
+    expected = np.mean([(2 - total / draws) * 500 for total in totals.values()])
+    assert measures.k_marginal(task, made) == pytest.approx(expected, rel=1e-9)
+
+
+def test_errors_are_those_of_frames(monkeypatch):
+    """Pairs, triples, range queries, Wasserstein and correlations beside their definitions."""
+    from scipy.stats import wasserstein_distance
+
+    monkeypatch.setattr(measures, "QUERIES", 20)
+    task = small_task()
+    made = others(task, 2)
+    truth, synthetic = frames(task, made)
+    found = measures.score(task, made, models=False, quality=False)
+    variation = {
+        k: [
+            shares(truth, list(c)).subtract(shares(synthetic, list(c)), fill_value=0).abs().sum()
+            / 2
+            for c in combinations(task.sizes, k)
+        ]
+        for k in (2, 3)
+    }
+    assert found["pairs"] == pytest.approx(np.mean(variation[2]))
+    assert found["worst_pair"] == pytest.approx(max(variation[2]))
+    assert found["triples"] == pytest.approx(np.mean(variation[3]))
+    gaps = []
+    for wanted in measures.queries(task):
+        assert len(wanted) == 3
+        hits = []
+        for frame in (truth, synthetic):
+            inside = [
+                all(asked[row[name]] for name, asked in wanted.items())
+                for row in frame.to_dict("records")
+            ]
+            hits.append(np.mean(inside))
+        gaps.append(abs(hits[0] - hits[1]))
+    assert found["ranges"] == pytest.approx(np.mean(gaps))
+    distances = []
+    for name, size in task.sizes.items():
+        if name in task.ordered:
+            scale = size - 1
+            distances.append(wasserstein_distance(truth[name] / scale, synthetic[name] / scale))
+        else:
+            distances.append(
+                shares(truth, [name]).subtract(shares(synthetic, [name]), fill_value=0).abs().sum()
+                / 2
+            )
+    assert found["wasserstein"] == pytest.approx(np.mean(distances))
+    both = [frame[["a", "b"]].corr().iloc[0, 1] for frame in (truth, synthetic)]
+    assert found["correlation"] == pytest.approx(abs(both[0] - both[1]))
+
+
+def test_range_queries_ask_intervals_of_ordered_columns_only():
+    task = small_task()
+    for wanted in measures.queries(task)[:200]:
+        for name, asked in wanted.items():
+            at = np.flatnonzero(asked)
+            if name in task.ordered:
+                assert at[-1] - at[0] + 1 == len(at)
+            else:
+                assert len(at) == max(1, task.sizes[name] // 2)
+
+
+def test_models_are_tested_on_rows_that_nobody_saw():
+    """A target that is a fair coin cannot be predicted, even from the very rows of the table; one
+    that follows from a column can. A planted leak (held-out rows among those trained on) would
+    give a forest an AUC far above a half."""
+    pytest.importorskip("sklearn")
+    rng = np.random.default_rng(3)
+    sizes = {"x": 6, "y": 30, "coin": 2, "copy": 2}
+
+    def rows(count):
+        out = {name: rng.integers(0, n, count) for name, n in sizes.items()}
+        return out | {"copy": out["x"] % 2}
+
+    seen = rows(600)
+    blind = Task("t", sizes, seen, rows(600), None, (), "coin", None)
+    plain = measures.efficiency(blind, seen)
+    assert set(plain) == set(measures.MODELS)
+    assert all(abs(value - 0.5) < 0.12 for value in plain.values())  # 5 standard errors
+    clear = Task("t", sizes, seen, rows(600), None, (), "copy", None)
+    assert measures.efficiency(clear, seen)["auc_forest"] > 0.95
+    assert measures.efficiency(clear, seen | {"copy": seen["copy"] * 0}) == dict.fromkeys(
+        measures.MODELS, 0.5
+    )
+
+
+def test_the_code_that_halves():
+    assert measures.halving_code(np.array([0, 0, 0, 1]), 2) == 1
+    assert measures.halving_code(np.array([0, 1, 2, 3, 3, 3]), 4) == 3
+
+
+def test_gaussians_have_the_correlation_and_open_ends():
+    made = generated.gaussian(20_000, 3, 0.8)
+    first, second = made["g0"][1], made["g1"][1]
+    outside = np.mean(first == 0) + np.mean(first == 7)
+    assert abs(outside - 2 * 0.0668) < 0.01  # P(|z| > 1.5), five standard errors
+    assert 0.7 < np.corrcoef(first, second)[0, 1] < 0.8  # bins take a little of 0.8
+
+
+@pytest.mark.parametrize("inputs", [2, 5])
+def test_exclusive_or_needs_all_of_its_columns(inputs):
+    made = generated.exclusive_or(10_000, inputs)
+    bits = np.stack([made[f"x{i}"][1] for i in range(inputs)])
+    target = made["target"][1]
+    assert abs(np.mean(bits.sum(0) % 2 == target) - 0.95) < 0.011  # five standard errors
+    part = np.mean(bits[1:].sum(0) % 2 == target)
+    assert abs(part - 0.5) < 0.025
+
+
+def test_the_causal_model_has_its_independences():
+    """Ends of the chain depend, parents of a collider do not; given the middle, ends do not."""
+    made = {name: codes for name, (_, codes) in generated.causal(20_000).items()}
+    assert len(made) == 10
+
+    def dependence(x, y):
+        table = pd.crosstab(x, y, normalize=True).to_numpy()
+        return np.abs(table - np.outer(table.sum(1), table.sum(0))).sum() / 2
+
+    assert dependence(made["chain1"], made["chain2"]) > 0.05
+    assert dependence(made["left"], made["right"]) > 0.02
+    assert dependence(made["one"], made["other"]) < 0.02
+    frame = pd.DataFrame(made)
+    largest = frame[frame["root"] == frame["root"].mode()[0]]
+    assert dependence(largest["left"], largest["right"]) < 0.02
+
+
+def test_rows_are_held_out_by_user():
+    user = np.repeat(np.arange(50), 4)
+    benchmark = Benchmark("t", lambda: ({"a": (200, np.arange(200))}, user), "")
+    task = boards.task(benchmark)
+    assert len(task.held_out["a"]) == 40 and len(np.unique(task.user)) == 40
+    assert not set(task.held_out["a"] // 4) & set(task.codes["a"] // 4)
+    one_each = task.one_row_each(0)
+    assert one_each.user is None and one_each.rows == 40
+    assert len(set(one_each.codes["a"] // 4)) == 40
+    again = runs.bootstrap(task, np.random.default_rng(0))["a"]
+    assert all(np.sum(again // 4 == u) % 4 == 0 for u in range(50))  # users with all rows
+
+
+@pytest.fixture
+def small_job(tmp_path, monkeypatch):
+    """A CSV file with its domain, a fake peer, and a store of its own."""
+    rng = np.random.default_rng(0)
+    codes = {"x": rng.integers(0, 3, 400), "y": rng.integers(0, 2, 400)}
+    codes["z"] = codes["x"] % 2
+    pd.DataFrame(codes).to_csv(tmp_path / "mine.csv", index=False)
+    (tmp_path / "mine.json").write_text(json.dumps({"x": 3, "y": 2, "z": 2}))
+    (tmp_path / "fake.py").write_text(FAKE)
+    monkeypatch.setattr(boards, "COPIES", tmp_path / "copies")
+    command = f"{sys.executable} {tmp_path / 'fake.py'}"
+    words = ["--csv", str(tmp_path / "mine.csv"), "--domain", str(tmp_path / "mine.json")]
+    words += ["--target", "z", "--epsilon", "1", "--store", str(tmp_path / "store"), "--cores", "2"]
+    words += ["--no-quality", "--no-models", "--limit", "1"]
+    return words, [f"{name}={command}" for name in ("fake", "fake slow", "fake broken")]
+
+
+def test_a_job_on_a_csv_with_a_peer_that_is_resumed(small_job, tmp_path, capsys):
+    """One job runs the default, a floor and three fake peers; the second finds all of it stored
+    but a new seed, the third what a crash cut off; the page lists the peer that copies the table as
+    a winner, and the two that gave no rows with their reasons."""
+    words, given = small_job
+    peers_given = [word for peer in given for word in ("--peer", peer)]
+    main([*words, *peers_given, "--seeds", "1", "--mechanisms", "cliquetree", "uniform"])
+    assert "[5/5]" in capsys.readouterr().err
+    kept = store.Store(tmp_path / "store")
+    found = {r["mechanism"]: r for r in kept.records()}
+    assert set(found) == {"cliquetree", "uniform", "fake", "fake slow", "fake broken"}
+    assert found["fake"]["measures"]["pairs"] == 0.0 and found["fake"]["processor"] == 0.25
+    assert found["fake"]["peak_mb"] > 1
+    assert found["fake slow"]["failed"] == "not done in 1 s of the processor"
+    assert found["fake broken"]["failed"] == "ValueError: no 1e-09 today"
+    assert found["cliquetree"]["version"] == contestants.VERSION
+    assert found["uniform"]["epsilon"] is None
+
+    again = [*words, "--peer", given[0], "--seeds", "2", "--mechanisms", "uniform"]
+    main(again)
+    assert "2 runs" in capsys.readouterr().err  # the second seed of both
+    lines = kept.here.read_text()
+    kept.here.write_text(lines[:-20])  # a crash while the last line was written
+    main(again)
+    assert "1 runs" in capsys.readouterr().err
+
+    text = (tmp_path / "store" / "scoreboard.md").read_text()
+    assert text.index("Where the default loses") < text.index("## Every table")
+    assert "| mine | fake | **k-marginal**" in text and reasons.UNKNOWN in text
+    assert "| fake slow | mine | not done in 1 s of the processor |" in text
+    assert (tmp_path / "store" / "scoreboard.svg").read_text().startswith("<svg")
+    main(["--check", "--store", str(tmp_path / "store")])
+    main(["--rows", str(tmp_path / "rows.csv"), "--store", str(tmp_path / "store")])
+    rows = pd.read_csv(tmp_path / "rows.csv")
+    both = rows[(rows.mechanism == "uniform") & (rows.measure == "pairs")].iloc[0]
+    assert both.seeds == 2 and both.standard_error > 0
+
+
+def test_a_schema_is_a_domain_file_too(tmp_path):
+    """A user's column, bins and values are the schema's."""
+    (tmp_path / "t.csv").write_text("who,kind,amount\n1,a,3\n1,b,30\n2,a,7\n3,b,1\n")
+    (tmp_path / "t.toml").write_text(
+        '[user]\ncolumn = "who"\nmax_rows = 10\n'
+        '[columns.kind]\nkind = "string"\nvalues = ["a", "b"]\noverflow = "drop"\nnull = "drop"\n'
+        '[columns.amount]\nkind = "numeric"\nedges = [0, 5, 50]\noverflow = "drop"\nnull = "drop"\n'
+    )
+    columns, user = boards.from_csv(tmp_path / "t.csv", tmp_path / "t.toml", None, ()).make()
+    assert {name: n for name, (n, _) in columns.items()} == {"kind": 2, "amount": 2}
+    assert list(columns["amount"][1]) == [0, 1, 1, 0]
+    assert len(np.unique(user)) == 3
+
+
+installed = test_plugins.installed
+"""The fixture that installs examples/plugin."""
+
+
+def test_plug_ins_take_part_by_name(installed):
+    star = contestants.named("star")
+    assert star.kind == "plug-in" and star.version == "fastdp-example 1.0"
+    made = runs.by_fastdp(small_task(), "star", 10.0, 1)
+    assert set(made.codes) == {"a", "b", "c", "d"}
+    with pytest.raises(UsageError, match="there is no mechanism 'nobody'"):
+        contestants.named("nobody")
+
+
+def test_what_cannot_be_installed_is_kept_with_its_reason(tmp_path, monkeypatch):
+    nowhere = peers.Library("fastdp-no-such", ("--no-index", "fastdp-no-such"), ())
+    monkeypatch.setattr(peers, "LIBRARIES", {"nowhere": nowhere})
+    monkeypatch.setattr(peers, "FOLDER", tmp_path / "peers")
+    monkeypatch.setattr(peers, "python", lambda library: Path(sys.executable))
+    found = peers.install(["nowhere"], tmp_path / "peers.json")
+    assert found["nowhere"].startswith("not installed: ERROR: No matching distribution")
+    assert json.loads((tmp_path / "peers.json").read_text()) == found
+    assert peers.installed() == []
+
+
+def cell(mechanism: str, values, kind: str = "fastdp", measure: str = "pairs") -> compare.Cell:
+    epsilon = None if mechanism == "uniform" else 1.0
+    return compare.Cell("t", measure, mechanism, kind, epsilon, tuple(values))
+
+
+def test_losses_are_those_beyond_chance():
+    """Welch's interval beside scipy's; a single further value beside seeds; which way is better."""
+    from scipy import stats
+
+    ours = cell("cliquetree", [0.30, 0.31, 0.29, 0.30, 0.305])
+    rival = cell("mst", [0.28, 0.285, 0.275, 0.28, 0.27])
+    interval = stats.ttest_ind(ours.values, rival.values, equal_var=False).confidence_interval()
+    half = (interval.high - interval.low) / 2
+    assert compare.half_width(ours, rival) == pytest.approx(half)
+    even = cell("aim", [0.296, 0.31, 0.295, 0.31, 0.285])
+    floor = cell("uniform", [0.1], "floor")
+    ceiling = cell("bootstrap", [0.0, 0.0], "ceiling")
+    lost = compare.losses(compare.comparisons([ours, rival, even, floor, ceiling]))
+    assert {one.rival.mechanism for one in lost} == {"mst", "uniform"}
+    one_value = 2.776 * ours.deviation * math.sqrt(1 + 1 / 5)
+    assert compare.half_width(ours, floor) == pytest.approx(one_value, rel=1e-3)
+    better = [cell("cliquetree", [0.9, 0.91], measure="auc_forest")]
+    better.append(cell("mst", [0.5, 0.51], measure="auc_forest"))
+    assert compare.losses(compare.comparisons(better)) == []
+
+
+def test_times_are_compared_within_one_machine():
+    def record(machine, mechanism, processor):
+        about = {"table": "t", "mechanism": mechanism, "epsilon": 1.0, "seed": 1, "kind": "fastdp"}
+        about |= {
+            "machine": machine,
+            "processor": processor,
+            "peak_mb": 1,
+            "measures": {"pairs": 0.1},
+        }
+        return about
+
+    records = [record("one", "cliquetree", 1.0), record("other", "cliquetree", 9.0)]
+    records.append(record("other", "mst", 3.0))
+    found = compare.cells(records)
+    times = {c.mechanism: c.values for c in found if c.measure == "processor"}
+    assert times == {"cliquetree": (9.0,), "mst": (3.0,)}
+    pairs = [c for c in found if c.measure == "pairs" and c.mechanism == "cliquetree"]
+    assert [c.values for c in pairs] == [(0.1,)]
