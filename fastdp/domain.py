@@ -79,11 +79,12 @@ class Domain(Mapping[str, int]):
                 raise SchemaError(
                     f"recoding: the domain has no attribute {name!r}{did_you_mean(name, self)}"
                 )
-            if len(codes) != sizes[name] or min(codes) < 0:
+            new = np.asarray(codes)
+            if len(new) != sizes[name] or new.min() < 0:
                 raise SchemaError(
                     f"recoding {name!r}: expected one code >= 0 for each of its {sizes[name]} codes"
                 )
-            sizes[name] = int(max(codes)) + 1
+            sizes[name] = int(new.max()) + 1
         return Domain(sizes)
 
     def canonical(self, clique: Iterable[str]) -> Clique:

@@ -13,7 +13,8 @@ class DisjointSets:
         self._size = dict.fromkeys(self._parent, 1)
         self.count = len(self._parent)
 
-    def _root(self, element: Hashable) -> Hashable:
+    def find(self, element: Hashable) -> Hashable:
+        """The element that stands for the set of this one."""
         parent = self._parent
         while parent[element] != element:
             parent[element] = parent[parent[element]]
@@ -22,7 +23,7 @@ class DisjointSets:
 
     def merge(self, a: Hashable, b: Hashable) -> bool:
         """Join the sets of a and b; False if they were one set already."""
-        a, b = self._root(a), self._root(b)
+        a, b = self.find(a), self.find(b)
         if a == b:
             return False
         if self._size[a] < self._size[b]:
@@ -33,8 +34,8 @@ class DisjointSets:
         return True
 
     def connected(self, a: Hashable, b: Hashable) -> bool:
-        return self._root(a) == self._root(b)
+        return self.find(a) == self.find(b)
 
     def size(self, element: Hashable) -> int:
         """The number of elements in the set of `element`."""
-        return self._size[self._root(element)]
+        return self._size[self.find(element)]

@@ -12,6 +12,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from .._core.infer import Engine
 from .._util.files import as_path
 from .._util.html import text_html
 from .._util.lazy import sp
-from ..domain import Clique, Domain
+from ..domain import Clique, Domain, maximal
 from ..errors import DataError, FastdpError, ModelTooLargeError, UsageError, is_whole
 from ..queries import Identity, Sparse, as_query
 from . import array_file
@@ -139,8 +140,11 @@ class Model:
     @property
     def cliques(self) -> list[Clique]:
         """The maximal cliques, in the domain's order."""
-        sets = [frozenset(n.axes) for n in self.nodes]
-        return [self.domain.canonical(s) for s in sets if not any(s < t for t in sets)]
+        return list(self._maximal)
+
+    @cached_property
+    def _maximal(self) -> list[Clique]:
+        return [self.domain.canonical(c) for c in maximal(n.axes for n in self.nodes)]
 
     def _repr_html_(self) -> str:
         """For notebooks."""

@@ -100,18 +100,20 @@ def _eliminate(domain: Domain, graph: dict[str, set[str]], cost) -> list[Clique]
         touched = set(around).union(*(graph[b] for b in around)) if around else set()
         for b in touched:
             costs[b] = cost(domain, graph, b)
-    listed = list(enumerate(eliminated))
-    kept = [c for i, c in listed if not any(c < d or (c == d and j < i) for j, d in listed)]
-    return [domain.canonical(c) for c in kept]
+    return [domain.canonical(c) for c in maximal(map(tuple, eliminated))]
 
 
 def _span(domain: Domain, cliques: Sequence[Clique]) -> list[tuple[int, int]]:
     """Maximum spanning forest by separator (number of attributes, then cells): the running
     intersection holds."""
-    both = [
-        (set(cliques[i]) & set(cliques[j]), i, j) for i, j in combinations(range(len(cliques)), 2)
-    ]
-    pairs = [(len(shared), domain.cells(shared), i, j) for shared, i, j in both if shared]
+    holding: dict[str, list[int]] = {}
+    for i, clique in enumerate(cliques):
+        for a in clique:
+            holding.setdefault(a, []).append(i)
+    sets = [set(clique) for clique in cliques]
+    meeting = {pair for there in holding.values() for pair in combinations(there, 2)}
+    both = [(sets[i] & sets[j], i, j) for i, j in meeting]
+    pairs = [(len(shared), domain.cells(shared), i, j) for shared, i, j in both]
     pairs.sort(key=lambda p: (-p[0], -p[1], p[2], p[3]))
     joined = DisjointSets(range(len(cliques)))
     return [(i, j) for _, _, i, j in pairs if joined.merge(i, j)]

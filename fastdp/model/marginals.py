@@ -4,8 +4,9 @@ A clique inside a node is a sum of that node's table. A pair (a, b) that no node
 along the tree. The nodes with a form a subtree. Where an edge with separator S leaves it, P(a, S)
 is a sum of the last node's table. Each further node of the way turns P(a, S) into P(a, T) = sum
 over S of P(a, S) P(T | S), where T is the next separator, or b. P(T | S) is the node's own and made
-once for all pairs that pass. Of larger cliques, those whose attributes come to one node from
-different sides (all triples) are joined there (`meeting`); others go through `Model.marginal`.
+once for all pairs that pass. A pair of attributes that no way connects is the product of both. Of
+larger cliques, those whose attributes come to one node from different sides (all triples) are
+joined there (`meeting`); others go through `Model.marginal`.
 """
 
 import numpy as np
@@ -13,9 +14,11 @@ import numpy as np
 from ..domain import Clique, Cliques, Domain
 from ..errors import ModelTooLargeError
 from .graphical_model import MARGINAL_CELLS, Model
-from .layout import offsets, strides
 from .out_of_clique import OutOfClique
 from .treesums import CARRIED_CELLS, Sums, Tree
+
+LEAST_ROWS = 1e-300
+"""Stands for the sum of a table without rows: its shares are 0."""
 
 
 def marginals(
@@ -30,10 +33,13 @@ def marginals(
     meetings = OutOfClique(domain, tree, sums, MARGINAL_CELLS if max_cells is None else max_cells)
     out: dict[Clique, np.ndarray] = {}
     pairs: dict[Clique, Clique] = {}
+    apart: list[Clique] = []
     for clique in dict.fromkeys(domain.check(c) for c in cliques):
         node = tree.smallest(clique)
         if node is not None and clique:
             out[clique] = sums.add(node, clique, 0).reshape(domain.shape(clique))
+        elif len(clique) == 2 and tree.part[clique[0]] != tree.part[clique[1]]:
+            apart.append(clique)
         elif len(clique) == 2:
             pairs[clique] = tuple(sorted(clique, key=lambda a: (domain[a], tree.number[a])))
         elif not meetings.add(clique):
@@ -45,6 +51,7 @@ def marginals(
             except ModelTooLargeError:
                 if max_cells is None:
                     raise
+    singles = {a: sums.add(tree.smallest((a,)), (a,), 0) for pair in apart for a in pair}
     targets: dict[str, set[str]] = {}
     for source, target in pairs.values():
         targets.setdefault(source, set()).add(target)
@@ -62,6 +69,9 @@ def marginals(
     for clique, (source, target) in pairs.items():
         table = carried[source, target].reshape(domain.shape((source, target)))
         out[clique] = table if clique == (source, target) else np.ascontiguousarray(table.T)
+    for one, other in apart:
+        shares = singles[other] / max(float(singles[other].sum()), LEAST_ROWS)
+        out[one, other] = np.multiply.outer(singles[one], shares)
     asked = dict.fromkeys(domain.check(c) for c in cliques)
     return {clique: out[clique] for clique in asked if clique in out}
 
@@ -86,9 +96,8 @@ def _ways(
         nonlocal cells
         fresh = tuple(name for name in to if name not in separator)
         step = sums.add(node, (*separator, *fresh), domain.cells(fresh))
-        place = strides(domain, to)
-        base = offsets(domain, separator, place)
-        offset = None if to[len(to) - len(fresh) :] == fresh else offsets(domain, fresh, place)
+        base = sums.places(separator, to)
+        offset = None if to[len(to) - len(fresh) :] == fresh else sums.places(fresh, to)
         out = np.empty(table.size // base.size * domain.cells(to))
         while len(levels) <= level:
             levels.append([])

@@ -17,7 +17,6 @@ import math
 import numpy as np
 
 from ..domain import Clique, Domain
-from .layout import offsets, strides
 from .treesums import CARRIED_CELLS, Sums, Tree
 
 
@@ -32,7 +31,6 @@ class OutOfClique:
         self._limit = limit
         self._messages: dict[tuple[str, int, int], tuple[np.ndarray, Clique, int]] = {}
         self._joined: dict[Clique, tuple[Clique, np.ndarray]] = {}
-        self._offsets: dict[tuple, np.ndarray] = {}
         self._batches: list[list[list[tuple]]] = [[]]
         self._cells = 0
 
@@ -148,15 +146,8 @@ class OutOfClique:
         levels = self._batches[-1]
         while len(levels) <= level:
             levels.append([])
-        there = (self._places(rows, (*kept, q)), None, out)
+        there = (self._sums.places(rows, (*kept, q)), None, out)
         levels[level].append(
-            (table, message, *there, self._places(lines, axes), self._places(rows, axes))
+            (table, message, *there, self._sums.places(lines, axes), self._sums.places(rows, axes))
         )
         return after, out
-
-    def _places(self, axes: Clique, within: Clique) -> np.ndarray:
-        """Where each cell over `axes` begins in a table over `within`."""
-        key = (axes, within)
-        if key not in self._offsets:
-            self._offsets[key] = offsets(self._domain, axes, strides(self._domain, within))
-        return self._offsets[key]

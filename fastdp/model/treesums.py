@@ -1,12 +1,15 @@
 """A model's nodes as an undirected tree, and sums of their tables for the kernel of
 `_core.cliques`."""
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from .._core import cliques as kernel
+from .._util.disjoint import DisjointSets
 from ..domain import Clique, Domain
 from .graphical_model import Model
-from .layout import runs, strides
+from .layout import offsets, runs, strides
 
 CARRIED_CELLS = 1 << 24
 """Cells of tables in flight (128 MB) before the kernel is run; more wait for its next call."""
@@ -33,6 +36,7 @@ class Tree:
             separator = model.domain.canonical(node.sep)
             self.links[i].append((parent, separator))
             self.links[parent].append((i, separator))
+        self.part = self._parts()
         self._toward: dict[tuple[int, str], int] = {}
         self.beyond: dict[tuple[int, int], frozenset[str]] = {}
         for i in reversed(range(len(self.axes))):  # children before parents
@@ -46,6 +50,16 @@ class Tree:
                 if child > i:
                     around = [self.beyond[i, j] for j, _ in self.links[i] if j != child]
                     self.beyond[child, i] = frozenset(self.sets[i]).union(*around)
+
+    def _parts(self) -> dict[str, Hashable]:
+        """Attribute -> what stands for the part of the tree that it lies in. Empty separators are the
+        borders between parts: attributes of different parts are independent."""
+        joined = DisjointSets(range(len(self.axes)))
+        for i, near in enumerate(self.links):
+            for there, separator in near:
+                if separator:
+                    joined.merge(i, there)
+        return {a: joined.find(nodes[0]) for a, nodes in self.holding.items()}
 
     def toward(self, node: int, name: str) -> int:
         """The neighbour of a node through which an attribute that the node lacks is reached."""
@@ -77,6 +91,7 @@ class Sums:
         self._tree = tree
         self._made: dict[tuple, np.ndarray] = {}
         self._steps: list[tuple] = []
+        self._places: dict[tuple[Clique, Clique], np.ndarray] = {}
 
     def add(self, node: int, axes: Clique, row: int) -> np.ndarray:
         """The node's table summed to `axes`, each run of `row` cells divided by its sum (0: as it
@@ -89,6 +104,13 @@ class Sums:
             self._steps.append((self._tree.tables[node], lengths, steps, row, out))
             self._made[key] = out
         return self._made[key]
+
+    def places(self, axes: Clique, within: Clique) -> np.ndarray:
+        """Where each cell over `axes` begins in a table over `within`."""
+        key = (axes, within)
+        if key not in self._places:
+            self._places[key] = offsets(self._domain, axes, strides(self._domain, within))
+        return self._places[key]
 
     def run(self, levels: list, threads: int) -> None:
         kernel.run(self._steps, levels, threads)

@@ -24,7 +24,7 @@ from ...model.junction_tree import JunctionTree
 from .newton import CANDIDATES, FIRST, Dual, Tick, denoise, least_squares
 from .possible_cells import possible_cells
 from .raking import FLOOR, CliqueTables, Frame, Target, merge_codes
-from .region_graph import Regions, restrict
+from .region_graph import Holding, Regions, restrict
 from .shrinkage_targets import (
     first_centre,
     first_shares,
@@ -71,17 +71,21 @@ def closed_form(tree: JunctionTree, problem: Regions) -> dict[int, int] | None:
     partitions = problem.partitions
     measured = {a for r in problem.regions for a in r.clique}
     chosen: dict[int, int] = {}
+    over: dict[frozenset[str], list[int]] = {}
+    for i, r in enumerate(problem.regions):
+        over.setdefault(frozenset(r.clique), []).append(i)
     for k, clique in enumerate(tree.cliques):
-        alike = [i for i, r in enumerate(problem.regions) if set(r.clique) == set(clique)]
+        alike = over.get(frozenset(clique), [])
         names = {i: problem.regions[i].names for i in alike}
         finest = [i for i in alike if all(partitions.within(names[j], names[i]) for j in alike)]
         if finest:
             chosen[k] = finest[0]
         elif len(clique) > 1 or clique[0] in measured:
             return None
-    tops = [problem.regions[i].names for i in chosen.values()]
+    tops = Holding([problem.regions[i].names for i in chosen.values()])
     for r in problem.regions:
-        if r.order > 1 and not any(partitions.within(r.names, top) for top in tops):
+        near = tops.containing(r.names)
+        if r.order > 1 and not any(partitions.within(r.names, top) for top in near):
             return None
     for i, j in tree.edges:
         shared = set(tree.cliques[i]) & set(tree.cliques[j])
@@ -94,9 +98,10 @@ def closed_form(tree: JunctionTree, problem: Regions) -> dict[int, int] | None:
 def finest_about(problem: Regions, a: str) -> int | None:
     """The region whose codes of an attribute are finest: finer than or equal to every other's; the
     smallest of those."""
-    about = [(i, dict(r.names)[a]) for i, r in enumerate(problem.regions) if a in r.clique]
+    about = [(i, dict(problem.regions[i].names)[a]) for i in problem.about(a)]
     join = problem.partitions.join
-    best = [i for i, p in about if all(join(a, p, q) == q for _, q in about)]
+    used = {q for _, q in about}
+    best = [i for i, p in about if all(join(a, p, q) == q for q in used)]
     return min(best, key=lambda i: problem.regions[i].cells) if best else None
 
 
@@ -306,11 +311,12 @@ class _Solver:
         """Targets for raking: the tables that are not marginals of another one."""
         regions = self.problem.regions
         partitions = self.problem.partitions
-        names = [regions[i].names for i in tables]
+        holding = Holding([regions[i].names for i in tables])
         out = []
         for i, table in tables.items():
             r = regions[i]
-            if not any(r.names != other and partitions.within(r.names, other) for other in names):
+            near = holding.containing(r.names)
+            if not any(r.names != other and partitions.within(r.names, other) for other in near):
                 out.append(Target(r.clique, table, math.sqrt(r.variance), partitions.maps(r)))
         return out
 

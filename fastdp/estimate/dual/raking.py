@@ -57,6 +57,10 @@ class Frame:
         self.threads = threads
         self.axes = [in_order(domain, clique, first) for clique in tree.cliques]
         self.around = tree.neighbours()
+        self._holding: dict[str, list[int]] = {a: [] for a in domain}
+        for k, axes in enumerate(self.axes):
+            for a in axes:
+                self._holding[a].append(k)
         self._views: dict[tuple, View] = {}
         self._crossings: dict[tuple[int, int], View] = {}
 
@@ -68,7 +72,8 @@ class Frame:
 
     def home(self, attrs: Sequence[str]) -> int:
         """The smallest clique that holds these attributes."""
-        inside = [k for k, axes in enumerate(self.axes) if set(attrs) <= set(axes)]
+        near = min((self._holding[a] for a in attrs), key=len, default=range(len(self.axes)))
+        inside = [k for k in near if set(attrs) <= set(self.axes[k])]
         return min(inside, key=lambda k: self.domain.cells(self.axes[k]))
 
     def crossing(self, i: int, j: int) -> View:

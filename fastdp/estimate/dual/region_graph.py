@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import combinations
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -191,10 +191,22 @@ class Constraint(Struct, frozen=True):
     names: Set
 
 
-class Regions(Struct):
+class Regions(Struct, dict=True):
     partitions: Partitions
     regions: list[Region]
     constraints: list[Constraint]
+
+    def about(self, a: str) -> Sequence[int]:
+        """The numbers of the regions that have an attribute, ascending."""
+        return self._by_attribute.get(a, ())
+
+    @cached_property
+    def _by_attribute(self) -> dict[str, list[int]]:
+        out: dict[str, list[int]] = {}
+        for i, r in enumerate(self.regions):
+            for b in r.clique:
+                out.setdefault(b, []).append(i)
+        return out
 
 
 def make_regions(
@@ -290,6 +302,27 @@ def _fused(partitions: Partitions, names: Set, group) -> Region:
     return Region(names, clique, shape, np.ascontiguousarray(y), sigma, rows, constant)
 
 
+class Holding:
+    """Sets in their order, found by attribute: sets that share none have no meet."""
+
+    def __init__(self, sets: Sequence[Set]):
+        self._sets = sets
+        self._by_attribute: dict[str, list[int]] = {}
+        for place, names in enumerate(sets):
+            for a in {a for a, _ in names}:
+                self._by_attribute.setdefault(a, []).append(place)
+
+    def sharing(self, names: Set, first: int = 0) -> list[Set]:
+        """The sets from place `first` on that share an attribute with this one."""
+        places = {i for a, _ in names for i in self._by_attribute.get(a, ()) if i >= first}
+        return [self._sets[i] for i in sorted(places)]
+
+    def containing(self, names: Set) -> list[Set]:
+        """The sets that have the attribute of this one that the fewest have."""
+        rarest = min((self._by_attribute.get(a, []) for a, _ in names), key=len, default=None)
+        return list(self._sets) if rarest is None else [self._sets[i] for i in rarest]
+
+
 def _closed(partitions: Partitions, sets: list[Set]) -> list[Set] | None:
     """All meets of the sets, the sets included; None if they are too many."""
     seen = dict.fromkeys(sets)
@@ -298,8 +331,12 @@ def _closed(partitions: Partitions, sets: list[Set]) -> list[Set] | None:
     fresh = list(seen)
     while fresh:
         added: dict[Set, None] = {}
-        old = [s for s in seen if s not in set(fresh)] if len(fresh) < len(seen) else []
-        for x, y in [*combinations(fresh, 2), *((x, y) for x in fresh for y in old)]:
+        new = set(fresh)
+        among = Holding(fresh)
+        before = Holding([s for s in seen if s not in new])
+        pairs = [(x, y) for i, x in enumerate(fresh) for y in among.sharing(x, i + 1)]
+        pairs += [(x, y) for x in fresh for y in before.sharing(x)]
+        for x, y in pairs:
             meet = partitions.meet(x, y)
             if meet and meet not in seen:
                 added[meet] = None
@@ -316,19 +353,10 @@ def _constraints(
     """One per covering pair of sets whose tables are different regions, and the total for every
     least set."""
     measured = {r.names: i for i, r in enumerate(regions)}
-    holding: dict[str, list[Set]] = {}
-    for s in sets:
-        for a, _ in s:
-            holding.setdefault(a, []).append(s)
-    place = {
-        s: i for i, s in enumerate(sets)
-    }  # a set's own order of iteration differs from run to run
-    above = {}
-    for s in sets:
-        rivals = min((holding[a] for a, _ in s), key=len) if s else sets
-        above[s] = sorted(
-            (t for t in rivals if t != s and partitions.within(s, t)), key=place.__getitem__
-        )
+    holding = Holding(sets)
+    above = {
+        s: [t for t in holding.containing(s) if t != s and partitions.within(s, t)] for s in sets
+    }
 
     def spread(i: int, s: Set) -> float:
         """The variance of a cell of s summed up from region i."""

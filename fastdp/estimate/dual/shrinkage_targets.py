@@ -30,8 +30,8 @@ def first_centre(problem: Regions, r: Region) -> np.ndarray:
     sigma = np.broadcast_to(r.sigma, r.y.shape)
     centre = np.maximum(r.y, 0.5 * sigma)
     ((a, fine),) = r.names
-    for q in problem.regions:
-        p = dict(q.names).get(a, fine)
+    for q in (problem.regions[i] for i in problem.about(a)):
+        p = dict(q.names)[a]
         if q.order > 1 and p != fine and problem.partitions.join(a, fine, p) == p:
             bins = problem.partitions.lift(a, fine, p)
             n = np.bincount(bins)

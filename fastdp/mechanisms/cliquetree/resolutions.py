@@ -9,6 +9,7 @@ rows like the plain one and has the same sensitivity. So has its distance from t
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 from msgspec import Struct
@@ -95,7 +96,7 @@ def neighbour_groups(
     return np.unique(groups, return_inverse=True)[1].astype(np.int64)
 
 
-class ModelCodes(Struct, frozen=True, eq=False):
+class ModelCodes(Struct, frozen=True, eq=False, dict=True):
     """The codes that the model has. As long as all marginals of a column are measured over groups,
     the column is in the model over these `groups` (merged code -> group). Rows inside a group
     follow the 1-way in either case, and a smaller model has room for more marginals."""
@@ -103,7 +104,7 @@ class ModelCodes(Struct, frozen=True, eq=False):
     merged: Merged
     groups: Mapping[str, np.ndarray]
 
-    @property
+    @cached_property
     def domain(self) -> Domain:
         return self.merged.domain.recoded(self.groups)
 

@@ -201,7 +201,8 @@ class CliqueTreeState:
             estimates = merged.independent(cliques)
         else:
             estimates = marginals(self.model, cliques, resolve(self.job.threads), SCREENING_CELLS)
-            estimates = {c: self.codes.expanded(c, table) for c, table in estimates.items()}
+            codes = self.codes
+            estimates = {c: codes.expanded(c, table) for c, table in estimates.items()}
         cliques = [c for c in cliques if c in estimates]
         self.screened.update(cliques)
         if number == 0 and self.first is not None:
@@ -471,8 +472,9 @@ class CliqueTreeState:
     def final_distances(self, model: Model) -> dict[Clique, tuple[float, float]]:
         """How far the finished model is from all pairs that no measurement holds. Where there are
         none, it is from all pairs, and without pairs from single columns."""
-        held = [set(m.clique) for m in self.measured if m.query is None or self.workload.items]
-        open_pairs = [p for p in self.pairs if not any(set(p) <= names for names in held)]
+        whole = [m.clique for m in self.measured if m.query is None or self.workload.items]
+        held = {frozenset(p) for clique in whole for p in combinations(clique, 2)}
+        open_pairs = [p for p in self.pairs if frozenset(p) not in held]
         sets = open_pairs or self.pairs or [(a,) for a in self.merged.domain]
         label, share = "distances of the finished model", self.plan.final
         return self.distances(model, sets, share, label) if share else {}

@@ -66,8 +66,10 @@ def wide_pairs(domain: Domain, excluded: Collection[str], limit: int) -> list[Cl
     cells than a column that follows by a constraint may have in the model. Either B has more than
     half as many codes as A, or the pair has more cells than the model may have. Columns to be drawn
     are none of the `excluded`."""
+    largest = max(domain.values(), default=0)
+    wide = [a for a, n in domain.items() if n * largest > FOLLOW_CELLS]
     pairs: list[Clique] = []
-    for a, b in permutations(domain, 2):
+    for a, b in permutations(wide, 2):
         cells, fine = domain[a] * domain[b], 2 * domain[b] > domain[a]
         if cells > FOLLOW_CELLS and (fine or cells > limit) and (b if fine else a) not in excluded:
             pairs.append((a, b))

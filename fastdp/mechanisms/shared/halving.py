@@ -22,7 +22,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from ..._core.halve import Items
 from ...domain import Clique, Domain
@@ -106,10 +106,16 @@ class HalvingRule(Struct, frozen=True):
 
     domain: Domain
     named: Halving | None = None
+    _made: dict[int, Halving | None] = field(default_factory=dict)
 
     def __call__(self, rows: int) -> Halving | None:
         if self.named is not None:
             return self.named
+        if rows not in self._made:
+            self._made[rows] = self._of_all_pairs(rows)
+        return self._made[rows]
+
+    def _of_all_pairs(self, rows: int) -> Halving | None:
         cells = self.domain.cells
         pairs: list[Clique] = [
             p for p in combinations(self.domain, 2) if cells(p) <= rows << LEVELS
