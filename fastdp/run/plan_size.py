@@ -7,6 +7,8 @@ from ..mechanisms.base import Config
 from ..mechanisms.limits.model_size import LargestModel, check_size, tree_size
 from ..mechanisms.limits.structural_zeros import StructuralZeros, check_possible
 from ..mechanisms.plans import Outline
+from ..mechanisms.shared.halving import MOST_LEVELS
+from ..mechanisms.shared.merged_codes import PAIR_CELLS
 from ..public.data import PublicTable
 from ..schema import Schema
 from ..tables.table import Table
@@ -34,16 +36,18 @@ def needs(
 ) -> tuple[int, float]:
     """(bytes of memory, seconds) that a run takes with a model of so many cells.
 
-    Peak memory is the larger of two phases. In the first, codes and user numbers of the data are
-    held. After these are freed come the model's tables, a block of synthetic rows with ids, and the
-    shards that are being decoded.
+    Peak memory is the larger of two phases. In the first, codes and user numbers of the data and
+    the tables of all pairs are held. After these are freed come the model's tables, a block of
+    synthetic rows with ids, and the shards that are being drawn. Few rows are drawn up to
+    2^MOST_LEVELS times over.
     """
     width = sum(1 if n <= 256 else 2 if n <= 65536 else 4 for n in schema.domain.values())
     data = rows * (width + 4)
     block = min(rows, 1 << 24) * (width + 16)
-    shards = workers * (1 << 20) * 12 * len(schema.domain)
-    memory = max(data, 6 * 8 * cells + block + shards) + FREE_BYTES
+    shards = min(rows << MOST_LEVELS, workers << 20) * 12 * len(schema.domain)
     pairs = 0 if outline.cliques else min(MOST_PAIRS, math.comb(len(schema.modelled), 2))
+    tables = 2 * 8 * PAIR_CELLS if pairs else 0
+    memory = max(data + tables, 6 * 8 * cells + block + shards) + FREE_BYTES
     counted = len(outline.cliques) or len(outline.measurements) + pairs
     work = rows * (READ_ROW + WRITE_ROW + DRAW_ROW + counted * COUNT_ROW)
     work += pairs * PAIR + FIT_CALLS * cells * FIT_CELL

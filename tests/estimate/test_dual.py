@@ -12,7 +12,7 @@ from fastdp._core.dual import Dual, Dual as Core
 from fastdp.domain import Domain
 from fastdp.estimate.dual import dual_plan, local_consistency, newton
 from fastdp.estimate.dual.dual_plan import Link, Table, plan_dual
-from fastdp.estimate.dual.region_graph import make_regions
+from fastdp.estimate.dual.region_graph import _closed, make_regions
 from fastdp.estimate.estimator import fit
 from fastdp.queries import Binned
 
@@ -355,3 +355,25 @@ def test_a_product_with_an_inner_table_is_the_same():
         core.evaluate(np.linspace(-0.1, 0.1, 630), np.ones(1), np.ones(1))
         steps.append(core.solve(core.gradient, 0.0, 5, -1.0))
     np.testing.assert_allclose(steps[1], steps[0], rtol=1e-4, atol=1e-6 * np.abs(steps[0]).max())
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sets_found_by_attribute_are_all_meets(seed):
+    """The closure looks only at sets that share an attribute: all others have no meet. Comparing
+    all with all gives the same sets, merged codes included."""
+    problem = problem_of(seed)
+    partitions = problem.partitions
+    sets = [r.names for r in problem.regions]
+    closed = set(sets)
+    while more := {partitions.meet(x, y) for x in closed for y in closed} - closed - {frozenset()}:
+        closed |= more
+    assert set(_closed(partitions, sets)) == closed
+    for constraint in problem.constraints:
+        assert constraint.names in closed
+
+
+def test_regions_about_an_attribute_are_those_that_have_it():
+    problem = problem_of(1)
+    for a in DOMAIN:
+        having = [i for i, r in enumerate(problem.regions) if a in r.clique]
+        assert list(problem.about(a)) == having
