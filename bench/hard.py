@@ -1,8 +1,8 @@
 """Tables that a model of pairs finds hard: columns that follow from others, fine bins, an exclusive
 or.
 
-    python -m bench.hard [--tables zip zipf copy xor rows60 bins wide] [--epsilon 1 10] [--seeds 5]
-    [--jobs N]
+    python -m bench.hard [--tables zip zipf copy xor rows60 bins wide dense30 ...] [--epsilon 1 10]
+    [--seeds 5] [--jobs N]
 
 - `zip`, `zipf`: 1,500 zips, each in one of 900 towns, 100,000 rows, with about equally many rows
   each or by Zipf's law; `copy`: 2,000 codes and a permutation of them; `zipf3`, `copy3`: with three
@@ -15,6 +15,11 @@ or.
   .03.
 - `wide`: 30,000 rows, 60 columns of 2 to 120 classes (`bench.tables`). Mean and largest total
   variation of all pairs, and of 50 triples.
+- `dense30`, `dense80`: 20,000 rows, 30 columns of 8 bins, normal with all correlations .3 or .8;
+  `dense50`: 50 columns, .3; `blocks`: two blocks with correlations of both signs; `probit`: 40 binary
+  columns; `classes`: 30 unordered columns of 8 codes with six hidden classes. Mean total variation of
+  pairs, and mean error of correlations of codes. `codes1000`: ten columns of 1,000 codes and
+  correlations of .8, 50,000 rows; pairs over 10 groups of neighbouring codes.
 
 Delta is 1e-9, a user has one row, a run one thread. Processor seconds come last.
 Nothing was chosen on the seeds from 1000 on.
@@ -108,7 +113,68 @@ def wide(epsilon, seed):
     return {"pairs": two, "worst pair": worst, "triples": three}
 
 
+def normal(correlation, rows, rng):
+    """Normal numbers with all correlations the same, or with this matrix of them."""
+    return rng.normal(size=(rows, len(correlation))) @ np.linalg.cholesky(correlation).T
+
+
+def equal(columns, correlation):
+    """A matrix of equal correlations."""
+    return np.full((columns, columns), correlation) + (1 - correlation) * np.eye(columns)
+
+
+def blocks(columns=30, correlation=0.6):
+    """Two blocks of columns; a third of the columns point the other way."""
+    number = np.arange(columns)
+    signs = np.where(number % 3 == 0, -1.0, 1.0)
+    same = np.equal.outer(number % 2, number % 2)
+    made = np.where(same, correlation, correlation / 3) * np.outer(signs, signs)
+    np.fill_diagonal(made, 1.0)
+    return made
+
+
+def dense(correlation, size, epsilon, seed, rows=20_000, groups=None, unequal=False):
+    """Columns of normal numbers in `size` bins of equal counts; `groups`: neighbouring codes that
+    are compared together. `unequal`: the bins are cut at random quantiles, for binary columns."""
+    rng = np.random.default_rng(seed)
+    numbers = normal(correlation, rows, rng)
+    if unequal:
+        codes = (numbers > 0.5 * rng.normal(size=len(correlation))).astype(np.int64)
+    else:
+        codes = numbers.argsort(axis=0).argsort(axis=0) * size // rows
+    return compared(codes, size, epsilon, seed, groups or size)
+
+
+def classes(epsilon, seed, rows=20_000, columns=30, size=8, hidden=6):
+    """Unordered columns that are independent within each of some hidden classes."""
+    rng = np.random.default_rng(seed)
+    own = rng.integers(0, hidden, rows)
+    ends = rng.dirichlet([0.7] * size, (columns, hidden)).cumsum(axis=2)
+    drawn = rng.random((columns, rows, 1))
+    codes = np.stack([(u > e[own, :-1]).sum(axis=1) for u, e in zip(drawn, ends)], axis=1)
+    return compared(codes, size, epsilon, seed, size)
+
+
+def compared(codes, size, epsilon, seed, groups):
+    """Errors of the synthetic rows: pairs over groups of neighbouring codes, and correlations."""
+    names = [f"c{i}" for i in range(codes.shape[1])]
+    columns = {a: (size, codes[:, i]) for i, a in enumerate(names)}
+    synthetic = made(columns, epsilon, seed)
+    truth = {a: columns[a][1] for a in names}
+    gaps = np.abs(correlations(synthetic, names) - correlations(truth, names))
+    coarse = {a: (groups, truth[a] * groups // size) for a in names}
+    two, worst, three, *_ = Scorer(coarse)({a: synthetic[a] * groups // size for a in names})
+    return {"pairs": two, "worst pair": worst, "triples": three, "correlations": gaps.mean()}
+
+
 TABLES = {
+    "dense30": partial(dense, equal(30, 0.3), 8),
+    "dense80": partial(dense, equal(30, 0.8), 8),
+    "dense50": partial(dense, equal(50, 0.3), 8),
+    "blocks": partial(dense, blocks(), 8),
+    "probit": partial(dense, equal(40, 0.4), 2, unequal=True),
+    "classes": classes,
+    "codes1000": partial(dense, equal(10, 0.8), 1000, rows=50_000, groups=10),
     "zip": partial(follows, (1500, 900), np.ones(1500)),
     "zipf": partial(follows, (1500, 900), 1 / np.arange(1, 1501)),
     "zipf3": partial(follows, (1500, 900), 1 / np.arange(1, 1501), others=3),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
     import scipy.sparse as sp
+    import scipy.special as special
 else:
     _module = cache(import_module)
 
@@ -34,5 +35,6 @@ else:
     pq = _Lazy("pyarrow.parquet")
     pl = _Lazy("polars")
     sp = _Lazy("scipy.sparse")
+    special = _Lazy("scipy.special")
 
-__all__ = ["pa", "pc", "pl", "pq", "sp"]
+__all__ = ["pa", "pc", "pl", "pq", "sp", "special"]

@@ -192,7 +192,9 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             dependent=beside,
             schema=session.schema,
         )
-        return CliqueTreeState(self, session, job, merged, columns.plan, columns.public, screened)
+        return CliqueTreeState(
+            self, session, job, merged, columns.plan, columns.public, screened, beside
+        )
 
     def finish(
         self,
@@ -218,6 +220,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             HalvingRule(session.domain, workload.halving(session.domain)),
             beside.conditionals(merged.shape),
             steering,
+            "" if state.dense is None else state.dense.hidden,
         )
         left_out = left_out_notes(state.left_out, self.limit)
         where_any = {
@@ -226,6 +229,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             "trends": [list(pair) for pair in steering.changes],
             "workload": workload.workload_errors(model, merged.total, reported),
             "public": used,
+            "hidden_factors": {} if state.dense is None else dict(state.dense.details),
         }
         return Outcome(
             rows=rows,

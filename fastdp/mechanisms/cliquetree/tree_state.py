@@ -25,6 +25,7 @@ from ..shared.prior_screening import PublicPriors
 from ..shared.public_prior import PublicMarginals
 from ..shared.screening import Candidate, Key, NoiseOf, ScreeningResult, Structure
 from ..shared.steering import Steering
+from . import dense_tables
 from .budget_shares import Shares
 from .resolutions import (
     ModelCodes,
@@ -84,7 +85,10 @@ class CliqueTreeState:
         plan: Shares,
         public: PublicMarginals | None,
         first: ScreeningResult | None = None,
+        dependent: Collection[str] = (),
     ):
+        self.dependent = dependent  # columns that are drawn given others, beside the model
+        self.dense: dense_tables.DenseModel | None = None  # where hidden factors are better
         self.first = first  # the first round's result, where it was released before
         self.priors = None if public is None else PublicPriors(public, session, merged.codes)
         self.config, self.session, self.job, self.merged, self.plan = (
@@ -121,9 +125,15 @@ class CliqueTreeState:
         result = self.screen(number) if self.pairs else None
         share = self.unspent + self.plan.batches[number]
         batch: list[Candidate] = []
+        last = number == len(self.plan.batches) - 1
+        if last and result is not None:
+            self.dense, spent = dense_tables.decided(self, result, share)
+            share -= spent
+            if self.dense is not None:
+                self.batches.append([])
+                return
         if result is not None and result.cliques:
             batch, share = self.choose(number, share, result)
-        last = number == len(self.plan.batches) - 1
         self.held |= {c.key: c for c in batch}
         self.unspent = 0.0 if self.held else share
         if last and result is not None:
@@ -167,6 +177,9 @@ class CliqueTreeState:
 
     def settle(self) -> None:
         """The codes of the finished model become the merged codes, also of what is measured."""
+        if self.dense is not None:
+            self.merged, self.groups = self.dense.merged, {}
+            return
         codes = self.codes
         self.measured = [codes.measurement(m) for m in self.measured]
         self.merged, self.groups = codes.final(), {}
@@ -233,7 +246,8 @@ class CliqueTreeState:
     @property
     def left_out(self) -> list[Clique]:
         """Pairs that were no candidates in any round: too large for the model, or too many."""
-        columns = [a for a, n in self.merged.domain.items() if n > 1]
+        sizes = self.merged.domain
+        columns = [a for a in self.session.domain if sizes[a] > 1]
         return [p for p in combinations(columns, 2) if p not in self.screened]
 
     def binned(self, clique: Clique) -> Binned:
@@ -428,7 +442,9 @@ class CliqueTreeState:
 
     def last_fit(self) -> Model:
         """The finished model. It also sees sums of measured pairs, and trends that its cliques can
-        hold."""
+        hold. Of a dense table it is that of hidden factors."""
+        if self.dense is not None:
+            return self.dense.model
         more = summed(self.measured, self.few, self.codes)
         if self.trends:
             cliques = [*(m.clique for m in self.measured), *self.merged.zeros]
@@ -471,8 +487,10 @@ class CliqueTreeState:
 
     def final_distances(self, model: Model) -> dict[Clique, tuple[float, float]]:
         """How far the finished model is from all pairs that no measurement holds. Where there are
-        none, it is from all pairs, and without pairs from single columns."""
-        whole = [m.clique for m in self.measured if m.query is None or self.workload.items]
+        none, it is from all pairs, and without pairs from single columns. A model of hidden factors
+        follows no measured pair, so it is from all pairs."""
+        measured = [] if self.dense is not None else self.measured
+        whole = [m.clique for m in measured if m.query is None or self.workload.items]
         held = {frozenset(p) for clique in whole for p in combinations(clique, 2)}
         open_pairs = [p for p in self.pairs if frozenset(p) not in held]
         sets = open_pairs or self.pairs or [(a,) for a in self.merged.domain]

@@ -139,18 +139,19 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
         halving: Callable[[int], Halving | None] | None = None,
         drawn: Sequence[Conditional] = (),
         steering: Steering | None = None,
+        hidden: str = "",
     ) -> ExpandedRows:
         """Rows of the model with merged codes expanded. `spread`, `drawn`: see `Expansion`.
-        `halving`, `steering`: see `ExpandedRows`."""
+        `halving`, `steering`, `hidden`: see `ExpandedRows`."""
         expansion = Expansion(self.compression, self.shape, seed=seed, spread=spread, drawn=drawn)
-        return ExpandedRows(model, total, seed, expansion, halving, steering)
+        return ExpandedRows(model, total, seed, expansion, halving, steering, hidden)
 
 
 class ExpandedRows(ModelRows):
     """Rows of a model of merged codes, in the schema's codes. `steering`: trends that they follow
     besides. `halving`: how many rows are drawn several times over and halved, shard by shard, so
     that the marginals of a workload, or all pairs, are closer to the model's (see `halving`); None:
-    no halving."""
+    no halving. `hidden`: a column of the model that rows do not have ("": none)."""
 
     def __init__(
         self,
@@ -160,8 +161,10 @@ class ExpandedRows(ModelRows):
         expansion: Expansion,
         halving: Callable[[int], Halving | None] | None = None,
         steering: Steering | None = None,
+        hidden: str = "",
     ):
         super().__init__(model, total, seed)
+        self._hidden = hidden
         self._expansion, self._halving_of, self._steering = (
             expansion,
             halving,
@@ -183,7 +186,11 @@ class ExpandedRows(ModelRows):
         merged = {name: self._expansion.code_map(name)[codes] for name, codes in known.items()}
         drawn = super().given(merged, seed)
         made = self._expansion.reseeded(seed)(drawn, 0, known)
-        return {name: made[name] for name in drawn}
+        return self._shown({name: made[name] for name in drawn})
+
+    def _shown(self, rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The rows without the hidden column."""
+        return {name: codes for name, codes in rows.items() if name != self._hidden}
 
     def plain(self) -> Self:
         other = super().plain()
@@ -210,7 +217,7 @@ class ExpandedRows(ModelRows):
             np.random.Philox(np.random.SeedSequence([self._seed, i, HALVING]))
         )
         rows = self._expansion(self._steering(self.model, drawn, rng), i)
-        return rows if halving is None else halving(rows, rng, self._exchanging)
+        return self._shown(rows if halving is None else halving(rows, rng, self._exchanging))
 
     def _exchanging(
         self, name: str, rows: Mapping[str, np.ndarray]

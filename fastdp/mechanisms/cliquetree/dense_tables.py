@@ -1,0 +1,361 @@
+"""Dense tables: many ordered columns that all depend on each other, as in questionnaires.
+
+A clique tree holds few of their pairs. A model of hidden factors (`hidden_factors`) needs one
+contrast of each pair and holds all of them. It is used where released numbers say that it is
+better, in the last round:
+
+1. *Skip.* `D` is the mean distance of the pairs from the tree by the round's screening, and `c` the
+   part of it that sampling explains. Where D - c is below LEAST of the rows, nothing is asked.
+2. *Probe.* All contrasts, for PROBE of mu^2, give a first model of hidden factors.
+3. *Test.* Its mean distance from all pairs is released, for TEST of mu^2. The noise of a mean of K
+   distances is that of a single one at the same mu: each has noise sqrt(K) times as large.
+4. *On*, if the distance, with two standard errors, is below RATIO of the tree's. The rest of the
+   last batch then buys the contrasts again, and the model is fitted to both. Otherwise the batch is
+   measured as ever, with what is left.
+
+Columns without an order, if they have more than two codes, hang on the others as in the tree.
+Everything here is a function of released numbers and public facts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ..._util.lazy import special
+from ..._util.threads import resolve
+from ...domain import Clique, Domain
+from ...model.graphical_model import Model, Node
+from ...model.marginals import marginals
+from ...release.distances import Distances
+from ...schema import Schema
+from ..shared.code_compression import Compression
+from ..shared.merged_codes import MAX_CANDIDATES, Merged
+from ..shared.one_ways import part_mu
+from ..shared.screening import ScreeningResult
+from .hidden_factors import (
+    CLASSES,
+    LEAST_FACTOR,
+    MORE_CLASSES,
+    class_points,
+    class_tables,
+    correlations,
+    denoised,
+    loadings,
+    step_terms,
+)
+from .resolutions import neighbour_groups
+
+if TYPE_CHECKING:
+    from .tree_state import CliqueTreeState
+
+# Constants, chosen on equicorrelated tables of 10, 30 and 50 columns, adult, ma2019 and four more
+# (docs/research/dense.md).
+LEAST = 0.02
+"""Least part of the rows by which a tree is off, beyond what sampling explains, for a probe."""
+PROBE, TEST = 0.01, 0.002
+"""Shares of mu^2 of the first contrasts, and of the distances from the model that they give."""
+RATIO = 0.75
+"""The model of hidden factors has to be better than the tree by this factor."""
+LEAST_COLUMNS = 3
+MOST_GROUPS = 64
+"""Groups of neighbouring codes, of columns that have more codes; rows inside follow the 1-way."""
+LEAST_PLACED, LEAST_SIDE = 0.1, 0.005
+"""The least part of the rows that have a place in a column's order, and of them on either side of
+its split. Other columns hang on the dense ones."""
+LEAST_CLASSES = 32
+HIDDEN = "hidden class"
+
+
+class DenseColumn(Struct, frozen=True, eq=False):
+    """`groups`: code -> group; `placed`: groups that have a place in the order, which is theirs;
+    `rows`: by group; `split`: the part of the placed rows below the change of sign; `below`: groups
+    below it."""
+
+    groups: np.ndarray
+    placed: np.ndarray
+    rows: np.ndarray
+    split: float
+    below: int
+
+    @property
+    def signs(self) -> np.ndarray:
+        """-1, 0 or 1 by code."""
+        by_group = np.where(np.cumsum(self.placed) <= self.below, -1, 1) * self.placed
+        return by_group[self.groups]
+
+    @property
+    def part(self) -> float:
+        """The part of the rows that have a place in the order."""
+        return float(self.rows[self.placed].sum() / self.rows.sum())
+
+
+def dense_columns(
+    merged: Merged, schema: Schema, dependent: Collection[str]
+) -> dict[str, DenseColumn]:
+    """The columns that hidden factors can explain: with an order, or with two values. `dependent`:
+    columns that the model leaves out."""
+    out = {}
+    for name in merged.compression.full:
+        if name in dependent or name not in schema.columns:
+            continue
+        column, rows = schema.columns[name], merged.shape[name]
+        if column.is_text and column.base != 2:
+            continue
+        blank = np.arange(rows.size) >= column.base
+        groups = np.arange(rows.size)
+        if column.base > MOST_GROUPS:
+            groups = neighbour_groups(rows, blank, MOST_GROUPS, blank)
+        placed = np.bincount(groups, ~blank) > 0
+        if (made := _split(groups, placed, np.bincount(groups, rows))) is not None:
+            out[name] = made
+    return out
+
+
+def _split(groups: np.ndarray, placed: np.ndarray, rows: np.ndarray) -> DenseColumn | None:
+    """The column with its signs: they change where half of the rows lie, or next to it."""
+    total, body = float(rows.sum()), rows[placed]
+    mass = float(body.sum())
+    if len(body) < 2 or mass <= LEAST_PLACED * total:
+        return None
+    ends = np.cumsum(body)[:-1] / mass
+    below = int(np.argmin(np.abs(ends - 0.5)))
+    if not LEAST_SIDE < ends[below] < 1 - LEAST_SIDE:
+        return None
+    return DenseColumn(groups, placed, rows, float(ends[below]), below + 1)
+
+
+class DenseModel(Struct, frozen=True, eq=False):
+    """The model that made the rows. `merged`: its codes; `details`: what the statement says."""
+
+    model: Model
+    merged: Merged
+    hidden: str
+    details: Mapping[str, float]
+
+
+class DenseTable:
+    """One table's columns, contrasts and decision. `contrasts`: of all pairs of columns, per row;
+    `noise`: their standard error."""
+
+    def __init__(self, state: CliqueTreeState, columns: Mapping[str, DenseColumn]):
+        self.state, self.columns = state, columns
+        self.names = list(columns)
+        self.pairs: list[Clique] = list(combinations(self.names, 2))
+        self.signs = {name: column.signs for name, column in columns.items()}
+        self.contrasts = np.zeros(len(self.pairs))
+        self.noise = math.inf
+        self.hidden = HIDDEN
+        while self.hidden in state.session.domain:
+            self.hidden += "_"
+
+    def measure(self, share: float, label: str) -> None:
+        """Release all contrasts for a share of mu^2, and average them with those before."""
+        session, total = self.state.session, self.state.merged.fitted_total
+        released: Distances = session.contrasts(
+            self.pairs, self.signs, mu=part_mu(session, share), label=label
+        )
+        noise = float(released.sigma[0]) / total
+        weight = 1 / (1 + (noise / self.noise) ** 2)
+        self.contrasts += weight * (released.values / total - self.contrasts)
+        self.noise = math.sqrt(weight) * noise
+
+    def loadings(self) -> np.ndarray:
+        """The loadings of all columns that the contrasts give."""
+        columns, d = self.columns.values(), len(self.names)
+        part = np.array([c.part for c in columns])
+        mean = np.array([1 - 2 * c.split for c in columns]) * part
+        matrix = np.zeros((d, d))
+        matrix[np.triu_indices(d, 1)] = self.contrasts
+        matrix = np.where(np.eye(d, dtype=bool), 0.0, matrix + matrix.T - np.outer(mean, mean))
+        terms = step_terms(special.ndtri(np.array([c.split for c in columns])))
+        smooth = denoised(matrix, self.noise)
+        least = max(LEAST_FACTOR, math.sqrt(d) * self.noise)
+        found = correlations(smooth / np.outer(part, part), terms)
+        return loadings(found, terms[:, 0] * part, least)
+
+    def model(self, merged: Merged) -> Model:
+        """The model of hidden factors by the contrasts so far, over these merged codes."""
+        factors = self.loadings()
+        sizes = merged.domain
+        cells = sum(sizes[a] for a in self.names)
+        classes = CLASSES.get(factors.shape[1], MORE_CLASSES)
+        classes = min(classes, max(1, self.state.config.limit // max(1, cells)))
+        points = class_points(classes, factors.shape[1])
+        total = merged.fitted_total
+        nodes = [Node((), (self.hidden,), np.full((1, classes), total / classes))]
+        for loading, (name, c) in zip(factors, self.columns.items()):
+            table = class_tables(points, loading, c.rows, c.placed)
+            table = _recoded(table, c, merged, name)
+            nodes.append(Node((self.hidden,), (name,), table * (total / classes)))
+        nodes += self.hanging(merged)
+        domain = Domain({**{a: sizes[a] for a in self.state.session.domain}, self.hidden: classes})
+        return Model(domain, nodes, total=total, ended="hidden factors")
+
+    def hanging(self, merged: Merged) -> list[Node]:
+        """The other columns. Each hangs on the column that it depends on most, by the measured
+        pairs of the tree."""
+        state, total = self.state, merged.fitted_total
+        ones = {a: _rows_of(merged, a, total) for a in state.session.domain}
+        known = set(self.names)
+        left = [a for a in state.session.domain if a not in known]
+        tables = self.measured_pairs(left)
+        apart = {p: _dependence(table) for p, table in tables.items()}
+        nodes = []
+        while left:
+            ready = [
+                (apart[p], p) for p in tables if len(known & set(p)) == 1 and set(p) & set(left)
+            ]
+            if not ready:
+                nodes += [Node((), (a,), ones[a].reshape(1, -1)) for a in left]
+                break
+            pair = max(ready, key=lambda item: item[0])[1]
+            (own,) = set(pair) - known
+            (source,) = set(pair) & known
+            table = tables[pair] if pair == (source, own) else tables[pair].T
+            within = _mixing(state.merged, merged, source)
+            back = _mixing(state.merged, merged, own)
+            joint = _raked(within @ table @ back.T, ones[source], ones[own])
+            nodes.append(Node((source,), (own,), joint))
+            known.add(own)
+            left.remove(own)
+        return nodes
+
+    def measured_pairs(self, wanted: Collection[str]) -> dict[Clique, np.ndarray]:
+        """What the tree says about measured pairs with one of these columns, over its merged
+        codes."""
+        state = self.state
+        if state.model is None:
+            return {}
+        pairs = {c for c, _ in state.held if len(c) == 2 and set(c) & set(wanted)}
+        ordered = sorted(pairs)
+        tables = marginals(state.model, ordered, resolve(state.job.threads))
+        return {c: state.codes.expanded(c, table) for c, table in tables.items()}
+
+    def finished(self) -> DenseModel:
+        """The model over groups of neighbouring codes, and the codes that it has."""
+        before = self.state.merged
+        own = {a: c.groups for a, c in self.columns.items()}
+        maps = {a: own.get(a, before.codes.get(a)) for a in before.compression.full}
+        known = {a: codes for a, codes in maps.items() if codes is not None}
+        merged = replace(before, compression=Compression(before.compression.full, known), ones=())
+        model = self.model(merged)
+        classes, factors = model.domain[self.hidden], self.loadings().shape[1]
+        full = Domain({**before.compression.full, self.hidden: classes})
+        merged = replace(
+            merged,
+            compression=Compression(full, known),
+            shape={**before.shape, self.hidden: np.full(classes, before.total / classes)},
+            merged_for_size={},
+        )
+        details = {"columns": len(self.names), "factors": factors, "classes": classes}
+        return DenseModel(model, merged, self.hidden, details)
+
+
+def decided(
+    state: CliqueTreeState, result: ScreeningResult, share: float
+) -> tuple[DenseModel | None, float]:
+    """(the model of hidden factors where it is better than the tree, the share of mu^2 that was
+    spent). `result`: the last screening; `share`: what is left for the last batch."""
+    total = state.merged.fitted_total
+    known = {p: d for p, d in zip(result.cliques, result.distances) if len(p) == 2}
+    if not known or share < 4 * (PROBE + TEST) or not possible(state):
+        return None, 0.0
+    by_chance = float(np.mean([chance(result.estimates[p]) for p in known]))
+    tree = float(np.mean(list(known.values())))
+    columns = dense_columns(state.merged, state.session.schema, state.dependent)
+    d = len(columns)
+    if tree - by_chance < LEAST * total or d < LEAST_COLUMNS:
+        return None, 0.0
+    sizes = sum(len(c.rows) for c in columns.values())
+    if d * (d - 1) // 2 > MAX_CANDIDATES or sizes * LEAST_CLASSES > state.config.limit:
+        return None, 0.0
+    table = DenseTable(state, columns)
+    table.measure(PROBE, "contrasts")
+    far, error = distance(state, table.model(state.merged), list(known))
+    if far + 2 * error - by_chance >= RATIO * (tree - by_chance):
+        return None, PROBE + TEST
+    table.measure(share - PROBE - TEST, "contrasts again")
+    return table.finished(), share
+
+
+def possible(state: CliqueTreeState) -> bool:
+    """Whether a model of hidden factors can serve this run. It keeps no constraints, starts from no
+    public data, and favours no workload or target."""
+    return not (state.workload.items or state.merged.zeros or state.priors is not None)
+
+
+def distance(state: CliqueTreeState, model: Model, pairs: Sequence[Clique]) -> tuple[float, float]:
+    """(the released mean distance of a model from pairs, its standard error)."""
+    estimates = marginals(model, pairs, resolve(state.job.threads))
+    released = state.session.distances(
+        pairs,
+        estimates,
+        mu=part_mu(state.session, TEST),
+        label="distances of hidden factors",
+        recode=state.merged.codes,
+    )
+    error = float(np.sqrt(np.sum(released.sigma**2))) / len(pairs)
+    return float(np.mean(released.values)), error
+
+
+def chance(estimate: np.ndarray) -> float:
+    """The distance from its expected counts that a table of independent rows has, about: the mean
+    of |count - E| is sqrt(2 E / pi) for a large E, and at most 2 E."""
+    expected = np.maximum(estimate, 0.0)
+    return float(np.minimum(np.sqrt(2 / math.pi * expected), 2 * expected).sum())
+
+
+def _recoded(table: np.ndarray, column: DenseColumn, merged: Merged, name: str) -> np.ndarray:
+    """A table [classes, groups] over merged codes; rows of a group follow the 1-way."""
+    codes = merged.compression.code_map(name)
+    sizes = (len(column.rows), merged.domain[name])
+    if sizes[0] == sizes[1] and np.array_equal(codes, column.groups):
+        return table
+    share = _crossed(column.groups, codes, merged.shape[name], sizes)
+    return np.einsum("cg,gm->cm", table, share)
+
+
+def _mixing(old: Merged, new: Merged, name: str) -> np.ndarray:
+    """[new codes, old codes]: the part of each old code's rows that has each new code."""
+    sizes = (old.domain[name], new.domain[name])
+    codes, again = (m.compression.code_map(name) for m in (old, new))
+    return _crossed(codes, again, old.shape[name], sizes).T
+
+
+def _crossed(
+    codes: np.ndarray, again: np.ndarray, rows: np.ndarray, sizes: tuple[int, int]
+) -> np.ndarray:
+    """[one code, another]: of the rows with each code of one map, the part with each of another."""
+    weight = np.maximum(rows, 0.0) + 1e-9
+    sums = np.bincount(codes * sizes[1] + again, weight, sizes[0] * sizes[1]).reshape(sizes)
+    return sums / np.maximum(sums.sum(axis=1, keepdims=True), 1e-300)
+
+
+def _rows_of(merged: Merged, name: str, total: float) -> np.ndarray:
+    """The 1-way over merged codes, with `total` rows."""
+    codes = merged.compression.code_map(name)
+    rows = np.bincount(codes, np.maximum(merged.shape[name], 0.0), merged.domain[name])
+    return rows * (total / max(float(rows.sum()), 1e-300))
+
+
+def _raked(table: np.ndarray, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """The table with these sums, as far as twenty steps go; the last are those of `rows`."""
+    made = np.maximum(table, 0.0) + 1e-9 * np.outer(rows, columns) / max(float(rows.sum()), 1e-300)
+    for _ in range(20):
+        made *= columns / np.maximum(made.sum(axis=0), 1e-300)
+        made *= (rows / np.maximum(made.sum(axis=1), 1e-300))[:, None]
+    return made
+
+
+def _dependence(table: np.ndarray) -> float:
+    """The L1 distance of a table from independence."""
+    table = np.maximum(table, 0.0)
+    product = np.outer(table.sum(axis=1), table.sum(axis=0)) / max(float(table.sum()), 1e-300)
+    return float(np.abs(table - product).sum())
