@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -66,7 +66,7 @@ class Facts:
         sizes = expected_sizes(released, marginals, codes)
         distances = empirical_bayes({s: d for s, d in released.items() if s <= own}, sizes)
         near = empirical_bayes({s: d for s, d in released.items() if not s <= own}, sizes)
-        groups = [] if model is None else [a for a in model.domain if a not in own]
+        groups = [] if model is None else _groups(model, own)
         told = [
             (a, *groups) for a in schema.modelled if a in apart or frozenset((a, *groups)) in near
         ]
@@ -97,9 +97,7 @@ class Facts:
         noise as the cells of a single column have. In a pair, noise of a code's division is spread
         over many cells."""
         f, model, clip = np.array(self.clipping.factors), self.model, self.clipping
-        groups = (
-            [a for a in model.domain if a not in self.schema.modelled] if model is not None else []
-        )
+        groups = [] if model is None else _groups(model, self.schema.modelled)
         if (
             table is None
             or model is None
@@ -170,6 +168,11 @@ class Facts:
             return np.ones(self.schema.modelled[column])
         (codes,) = one.maps
         return np.maximum(one.x, 0.0)[codes] / np.bincount(codes)[codes] + 1e-9
+
+
+def _groups(model: Model, own: Collection[str]) -> list[str]:
+    """The model's column of groups of users, if it has one: `own` are the schema's."""
+    return [a for a in model.domain if a not in own and a != model.hidden]
 
 
 def _distances(table: pa.Table | None) -> dict[frozenset[str], tuple[float, float]]:

@@ -84,6 +84,8 @@ class Model:
         schema's.
     facts : RowFacts or None
         What leads from the model's codes to rows of the schema's; None: nothing is known of it.
+    hidden : str
+        An attribute that no row has, on which others depend; "": none.
     private : bool
         False, in the file too, where a known seed fixed the noise of its measurements.
     """
@@ -110,6 +112,7 @@ class Model:
         self.private = True
         self.merged: dict[str, np.ndarray] = {}
         self.facts: RowFacts | None = None
+        self.hidden = ""
         self._measured: Measured = measured
         self._sampler: Sampler | None = None
 
@@ -267,7 +270,9 @@ class Model:
         tables = np.empty(plan.cells)
         m = np.empty(max(plan.size, 1))
         Engine(plan, 1).infer(theta, share, tables, m)
-        return Model.from_plan(plan, tables, total=share, ended="conditioned")
+        made = Model.from_plan(plan, tables, total=share, ended="conditioned")
+        made.hidden = self.hidden
+        return made
 
     def potentials(self, plan: Plan) -> np.ndarray:
         """This distribution as potentials of a plan that holds every node's set."""
@@ -298,6 +303,8 @@ class Model:
         manifest["measured"] = [list(c) for c in self.errors]
         manifest["loss"] = self.loss if math.isfinite(self.loss) else None
         manifest["trace"] = [[n, loss] for n, loss, _ in self.trace]
+        if self.hidden:
+            manifest["hidden"] = self.hidden
         if self.merged:
             manifest["merged"] = {a: codes.tolist() for a, codes in self.merged.items()}
         if self.facts is not None:
@@ -327,6 +334,7 @@ class Model:
             own = {key: manifest[key] for key in ("total", "iterations", "ended")}
             model = cls(domain, nodes, loss=loss, trace=trace, measured=measured, **own)
             model.private = manifest.get("private", True) is True
+            model.hidden = str(manifest.get("hidden", ""))
             model.merged = {
                 a: np.asarray(c, np.int64) for a, c in manifest.get("merged", {}).items()
             }

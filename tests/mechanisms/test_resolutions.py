@@ -1,6 +1,7 @@
 """Marginals over groups of neighbouring codes, wide pairs, columns that follow, small tables."""
 
 import math
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from fastdp.domain import Domain
 from fastdp.estimate.estimator import fit
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import whole_total
-from fastdp.mechanisms.cliquetree import resolutions, tree_state, trends
+from fastdp.mechanisms.cliquetree import dense_tables, resolutions, tree_state, trends
 from fastdp.mechanisms.shared import dependencies
 from fastdp.mechanisms.shared.merged_codes import merge, shrunk_to_uniform
 from fastdp.mechanisms.shared.one_ways import effective_cells
@@ -24,6 +25,13 @@ from .growing import RowsSession
 from .test_cliquetree import run
 
 COUNTS = st.lists(st.tuples(st.floats(0, 1000), st.booleans()), min_size=2, max_size=60)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def tree_alone():
+    """Tables of correlated columns, on which hidden factors would take the tree's place."""
+    with patch.object(dense_tables, "possible", lambda _: False):
+        yield
 
 
 @given(COUNTS, st.integers(2, 12))

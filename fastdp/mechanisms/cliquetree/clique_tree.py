@@ -47,6 +47,7 @@ from ..shared.screening import ScreeningResult
 from ..shared.user_histogram import measure_users
 from ..shared.workload_weights import Workload, WorkloadItem
 from .budget_shares import Shares, shares
+from .dense_tables import PROBE, TEST
 from .tree_state import CliqueTreeState
 
 DRAWN_WEIGHT = 0.03
@@ -220,7 +221,6 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             HalvingRule(session.domain, workload.halving(session.domain)),
             beside.conditionals(merged.shape),
             steering,
-            "" if state.dense is None else state.dense.hidden,
         )
         left_out = left_out_notes(state.left_out, self.limit)
         where_any = {
@@ -284,6 +284,12 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             ),
             "the 1-ways may be measured again, out of the batches' share, if they are mostly noise",
         ]
+        if plan.batches and not public and not wanted.items:
+            notes.append(
+                f"where columns depend on each other all at once, {PROBE + TEST:.1%} of mu^2, out of"
+                " the batches' share, says whether a model of hidden factors is better; if so, the"
+                " last batch measures contrasts of all pairs for it"
+            )
         if wide:
             notes.append(
                 "columns that are found to follow from others are left out of the model and drawn"

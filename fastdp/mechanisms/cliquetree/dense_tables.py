@@ -40,9 +40,9 @@ from ..shared.merged_codes import MAX_CANDIDATES, Merged
 from ..shared.one_ways import part_mu
 from ..shared.screening import ScreeningResult
 from .hidden_factors import (
-    CLASSES,
     LEAST_FACTOR,
-    MORE_CLASSES,
+    SEVERAL_FACTORS,
+    class_count,
     class_points,
     class_tables,
     correlations,
@@ -69,7 +69,6 @@ MOST_GROUPS = 64
 LEAST_PLACED, LEAST_SIDE = 0.1, 0.005
 """The least part of the rows that have a place in a column's order, and of them on either side of
 its split. Other columns hang on the dense ones."""
-LEAST_CLASSES = 32
 HIDDEN = "hidden class"
 
 
@@ -136,7 +135,6 @@ class DenseModel(Struct, frozen=True, eq=False):
 
     model: Model
     merged: Merged
-    hidden: str
     details: Mapping[str, float]
 
 
@@ -185,8 +183,7 @@ class DenseTable:
         factors = self.loadings()
         sizes = merged.domain
         cells = sum(sizes[a] for a in self.names)
-        classes = CLASSES.get(factors.shape[1], MORE_CLASSES)
-        classes = min(classes, max(1, self.state.config.limit // max(1, cells)))
+        classes = class_count(factors.shape[1], self.state.config.limit // max(1, cells))
         points = class_points(classes, factors.shape[1])
         total = merged.fitted_total
         nodes = [Node((), (self.hidden,), np.full((1, classes), total / classes))]
@@ -196,7 +193,9 @@ class DenseTable:
             nodes.append(Node((self.hidden,), (name,), table * (total / classes)))
         nodes += self.hanging(merged)
         domain = Domain({**{a: sizes[a] for a in self.state.session.domain}, self.hidden: classes})
-        return Model(domain, nodes, total=total, ended="hidden factors")
+        model = Model(domain, nodes, total=total, ended="hidden factors")
+        model.hidden = self.hidden
+        return model
 
     def hanging(self, merged: Merged) -> list[Node]:
         """The other columns. Each hangs on the column that it depends on most, by the measured
@@ -255,7 +254,7 @@ class DenseTable:
             merged_for_size={},
         )
         details = {"columns": len(self.names), "factors": factors, "classes": classes}
-        return DenseModel(model, merged, self.hidden, details)
+        return DenseModel(model, merged, details)
 
 
 def decided(
@@ -274,7 +273,7 @@ def decided(
     if tree - by_chance < LEAST * total or d < LEAST_COLUMNS:
         return None, 0.0
     sizes = sum(len(c.rows) for c in columns.values())
-    if d * (d - 1) // 2 > MAX_CANDIDATES or sizes * LEAST_CLASSES > state.config.limit:
+    if d * (d - 1) // 2 > MAX_CANDIDATES or sizes * min(SEVERAL_FACTORS) > state.config.limit:
         return None, 0.0
     table = DenseTable(state, columns)
     table.measure(PROBE, "contrasts")

@@ -139,19 +139,18 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
         halving: Callable[[int], Halving | None] | None = None,
         drawn: Sequence[Conditional] = (),
         steering: Steering | None = None,
-        hidden: str = "",
     ) -> ExpandedRows:
         """Rows of the model with merged codes expanded. `spread`, `drawn`: see `Expansion`.
-        `halving`, `steering`, `hidden`: see `ExpandedRows`."""
+        `halving`, `steering`: see `ExpandedRows`."""
         expansion = Expansion(self.compression, self.shape, seed=seed, spread=spread, drawn=drawn)
-        return ExpandedRows(model, total, seed, expansion, halving, steering, hidden)
+        return ExpandedRows(model, total, seed, expansion, halving, steering)
 
 
 class ExpandedRows(ModelRows):
     """Rows of a model of merged codes, in the schema's codes. `steering`: trends that they follow
     besides. `halving`: how many rows are drawn several times over and halved, shard by shard, so
     that the marginals of a workload, or all pairs, are closer to the model's (see `halving`); None:
-    no halving. `hidden`: a column of the model that rows do not have ("": none)."""
+    no halving. Rows do not have the model's hidden column."""
 
     def __init__(
         self,
@@ -161,10 +160,8 @@ class ExpandedRows(ModelRows):
         expansion: Expansion,
         halving: Callable[[int], Halving | None] | None = None,
         steering: Steering | None = None,
-        hidden: str = "",
     ):
         super().__init__(model, total, seed)
-        self._hidden = hidden
         self._expansion, self._halving_of, self._steering = (
             expansion,
             halving,
@@ -190,7 +187,7 @@ class ExpandedRows(ModelRows):
 
     def _shown(self, rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The rows without the hidden column."""
-        return {name: codes for name, codes in rows.items() if name != self._hidden}
+        return {name: codes for name, codes in rows.items() if name != self.model.hidden}
 
     def plain(self) -> Self:
         other = super().plain()

@@ -1,0 +1,150 @@
+"""Dense tables: when a model of hidden factors takes the place of the clique tree, and what it
+costs."""
+
+import math
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+
+from fastdp.mechanisms.cliquetree import CliqueTree, dense_tables
+from fastdp.mechanisms.cliquetree.dense_tables import DenseTable
+
+from .growing import RowsPublic, RowsSession, dependent_rows, job_of
+
+HIDDEN = dense_tables.HIDDEN
+
+
+def questionnaire(rows=6000, columns=10, correlation=0.7, seed=0, size=6):
+    """Columns that all depend on one hidden number."""
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=(rows, 1)) * np.sqrt(correlation)
+    numbers = common + rng.normal(size=(rows, columns)) * np.sqrt(1 - correlation)
+    codes = numbers.argsort(axis=0).argsort(axis=0) * size // rows
+    names = [f"c{i}" for i in range(columns)]
+    return dict.fromkeys(names, size), dict(zip(names, codes.T))
+
+
+def run(domain, columns, mu=0.4, config=None, **job):
+    session = RowsSession(domain, columns, mu=mu, seed=4)
+    config = config or CliqueTree()
+    outcome = config.run(session, job_of(session, **job))
+    return session, outcome
+
+
+def forced():
+    """Hidden factors whatever the distances say."""
+    return patch.multiple(dense_tables, LEAST=-1.0, distance=lambda *_: (-math.inf, 0.0))
+
+
+def correlations(columns):
+    values = np.corrcoef([np.asarray(codes, float) for codes in columns.values()])
+    return values[np.triu_indices(len(values), 1)]
+
+
+@pytest.fixture(scope="module")
+def dense():
+    domain, columns = questionnaire()
+    return domain, columns, *run(domain, columns)
+
+
+def test_a_questionnaire_keeps_its_correlations(dense):
+    """Forty-five correlations of .7, of which a tree of ten columns holds few: the mean error is
+    that of the contrasts and of the rows, both about .01."""
+    domain, columns, session, outcome = dense
+    assert outcome.model.ended == "hidden factors"
+    rows = outcome.rows.some(6000, 1)
+    assert list(rows) == list(domain)
+    assert np.abs(correlations(rows) - correlations(columns)).mean() < 0.025
+    assert {"contrasts", "distances of hidden factors", "contrasts again"} <= set(session.steps)
+    assert outcome.details["hidden_factors"]["factors"] == 1
+    assert not outcome.details.get("left_out")
+
+
+def test_all_of_the_budget_is_spent_and_no_more(dense):
+    _, _, session, _ = dense
+    assert session.spent == pytest.approx(session.mu**2, rel=1e-9)
+
+
+def test_single_columns_are_the_released_ones(dense):
+    domain, _, _, outcome = dense
+    ones = {m.clique[0]: m for m in outcome.measurements if len(m.clique) == 1}
+    for name in domain:
+        released = np.maximum(ones[name].values, 0)
+        made = outcome.model.marginal((name,))
+        assert np.allclose(made, released * made.sum() / released.sum(), rtol=0.1)
+
+
+def test_the_finished_distances_are_from_the_model_of_hidden_factors(dense):
+    """Of all pairs: also of those that a batch had measured for the tree."""
+    _, _, session, outcome = dense
+    lines = outcome.tables["distances"].to_pylist()
+    assert len(lines) == 45 and all(HIDDEN not in line["columns"] for line in lines)
+    for line in lines:
+        exact = session.marginal(tuple(line["columns"]))
+        far = np.abs(exact - outcome.model.marginal(tuple(line["columns"])).reshape(-1)).sum()
+        assert abs(line["distance"] - far) < 6 * line["standard_error"]
+
+
+def test_a_chain_stays_a_tree_and_asks_nothing_more():
+    domain, columns = dependent_rows()
+    session, outcome = run(domain, columns)
+    assert HIDDEN not in outcome.model.domain
+    assert not any("contrasts" in step or "hidden" in step for step in session.steps)
+
+
+def test_a_table_that_factors_cannot_explain_stays_a_tree_for_a_small_share():
+    """Columns that repeat one column up to a shuffle of its codes: dense, but without an order. The
+    probe and the test are paid for, the rest goes to the batch."""
+    rng = np.random.default_rng(1)
+    common = rng.integers(0, 6, 6000)
+    codes = [
+        np.where(rng.random(6000) < 0.7, rng.permutation(6)[common], rng.integers(0, 6, 6000))
+        for _ in range(10)
+    ]
+    names = [f"c{i}" for i in range(10)]
+    session, outcome = run(dict.fromkeys(names, 6), dict(zip(names, codes)))
+    assert "contrasts again" not in session.steps
+    assert HIDDEN not in outcome.model.domain
+    assert session.spent == pytest.approx(session.mu**2, rel=1e-9)
+
+
+@pytest.mark.parametrize("why", ["workload", "target", "public"])
+def test_it_is_off_where_it_cannot_serve(why):
+    domain, columns = questionnaire(rows=1500, columns=4)
+    config = {"workload": CliqueTree(workload=(("c0", "c1"),)), "target": CliqueTree(target="c0")}
+    public = {"public": RowsPublic(domain, columns)} if why == "public" else {}
+    session, outcome = run(domain, columns, config=config.get(why), **public)
+    assert not any("contrasts" in step for step in session.steps)
+    assert HIDDEN not in outcome.model.domain
+
+
+def test_a_column_of_the_schema_may_have_the_hidden_ones_name():
+    domain, columns = questionnaire(rows=3000, columns=6)
+    domain, columns = (
+        {HIDDEN if a == "c0" else a: value for a, value in of.items()} for of in (domain, columns)
+    )
+    with forced():
+        _, outcome = run(domain, columns, mu=1.0)
+    assert outcome.model.ended == "hidden factors"
+    assert list(outcome.rows.some(100, 1)) == list(domain)
+
+
+def test_the_first_contrasts_count_by_their_precision():
+    """Two answers about the same numbers, averaged: the error is that of both together. The planted
+    bug, to keep the first alone, has 5 times the error."""
+    domain, columns = questionnaire(rows=3000, columns=6)
+    noises = []
+    real = DenseTable.finished
+
+    def noting(self):
+        noises.append((self.noise, self.contrasts.copy()))
+        return real(self)
+
+    with forced(), patch.object(DenseTable, "finished", noting):
+        session, _ = run(domain, columns, mu=1.0)
+    signs = [np.where(codes < 3, -1, 1) for codes in columns.values()]
+    exact = [np.mean(a * b) for i, a in enumerate(signs) for b in signs[i + 1 :]]
+    noise, made = noises[0]
+    assert np.sqrt(np.mean((made - exact) ** 2)) < 2 * noise + 0.02
+    assert noise < 0.5 * np.sqrt(15 / dense_tables.PROBE) / session.mu / 3000
