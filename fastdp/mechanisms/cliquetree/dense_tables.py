@@ -22,7 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -34,11 +34,13 @@ from ...domain import Clique, Domain
 from ...model.graphical_model import Model, Node
 from ...model.marginals import marginals
 from ...release.distances import Distances
+from ...release.gateway import Session
 from ...schema import Schema
+from ..base import Job
 from ..shared.code_compression import Compression
 from ..shared.merged_codes import MAX_CANDIDATES, Merged
 from ..shared.one_ways import part_mu
-from ..shared.screening import ScreeningResult
+from ..shared.screening import Candidate, Key, ScreeningResult
 from .hidden_factors import (
     LEAST_FACTOR,
     SEVERAL_FACTORS,
@@ -50,10 +52,7 @@ from .hidden_factors import (
     loadings,
     step_terms,
 )
-from .resolutions import neighbour_groups
-
-if TYPE_CHECKING:
-    from .tree_state import CliqueTreeState
+from .resolutions import ModelCodes, neighbour_groups
 
 # Constants, chosen on equicorrelated tables of 10, 30 and 50 columns, adult, ma2019 and four more
 # (docs/research/dense.md).
@@ -70,6 +69,24 @@ LEAST_PLACED, LEAST_SIDE = 0.1, 0.005
 """The least part of the rows that have a place in a column's order, and of them on either side of
 its split. Other columns hang on the dense ones."""
 HIDDEN = "hidden class"
+
+
+class GrownTree(Protocol):
+    """What is read of the tree that stands before its last batch. `held`: what it measured;
+    `dependent`: columns that the model leaves out."""
+
+    session: Session
+    job: Job
+    config: Any
+    merged: Merged
+    model: Model | None
+    held: dict[Key, Candidate]
+    workload: Any
+    priors: Any
+    dependent: Collection[str]
+
+    @property
+    def codes(self) -> ModelCodes: ...
 
 
 class DenseColumn(Struct, frozen=True, eq=False):
@@ -142,7 +159,7 @@ class DenseTable:
     """One table's columns, contrasts and decision. `contrasts`: of all pairs of columns, per row;
     `noise`: their standard error."""
 
-    def __init__(self, state: CliqueTreeState, columns: Mapping[str, DenseColumn]):
+    def __init__(self, state: GrownTree, columns: Mapping[str, DenseColumn]):
         self.state, self.columns = state, columns
         self.names = list(columns)
         self.pairs: list[Clique] = list(combinations(self.names, 2))
@@ -258,7 +275,7 @@ class DenseTable:
 
 
 def decided(
-    state: CliqueTreeState, result: ScreeningResult, share: float
+    state: GrownTree, result: ScreeningResult, share: float
 ) -> tuple[DenseModel | None, float]:
     """(the model of hidden factors where it is better than the tree, the share of mu^2 that was
     spent). `result`: the last screening; `share`: what is left for the last batch."""
@@ -284,13 +301,13 @@ def decided(
     return table.finished(), share
 
 
-def possible(state: CliqueTreeState) -> bool:
+def possible(state: GrownTree) -> bool:
     """Whether a model of hidden factors can serve this run. It keeps no constraints, starts from no
     public data, and favours no workload or target."""
     return not (state.workload.items or state.merged.zeros or state.priors is not None)
 
 
-def distance(state: CliqueTreeState, model: Model, pairs: Sequence[Clique]) -> tuple[float, float]:
+def distance(state: GrownTree, model: Model, pairs: Sequence[Clique]) -> tuple[float, float]:
     """(the released mean distance of a model from pairs, its standard error)."""
     estimates = marginals(model, pairs, resolve(state.job.threads))
     released = state.session.distances(
