@@ -486,6 +486,7 @@ ZOOMS: list[tuple[float, ...]] = [
     (0.07, 0.13, 0.27, 0.53),
     (0.05, 0.09, 0.15, 0.26, 0.45),
     tuple(2**i / 31 for i in range(5)),
+    tuple(3**i / 364 for i in range(6)),
 ]
 
 

@@ -1,4 +1,4 @@
-"""A quantile of users' values: five histograms, each inside the one before."""
+"""A quantile of users' values: six histograms, each inside the one before."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def look(
     columns = []
     for sign in range(1 + signed):
         sides = [
-            _column(c[:, sign, g], s, whole, corners, at, prior, pool, pooled)
+            _column(c[:, sign, g], s, whole, corners, at, prior, pool, pooled, groups)
             for g in range(groups)
         ]
         columns.append(sides)
@@ -93,6 +93,7 @@ def _column(
     prior: np.ndarray,
     pool: np.ndarray,
     pooled: float,
+    groups: int,
 ) -> Column:
     size = float(c[: at.last + 1].sum())
     share = max(size, s * np.sqrt(at.last + 1)) / pooled
@@ -100,8 +101,8 @@ def _column(
     grid = level + np.linspace(-1.2, 1.2, 17)
     upto = min(at.last + 1, len(c) - 1)
     masses, chance = tails.law(c, s, upto, at, grid, prior)
-    single = np.flatnonzero(c > tails.ALONE * s)
-    alone = max(tails.isolated(c, s, at.last), int(single[-1]) if len(single) else -1)
+    single = np.flatnonzero(c > tails.FAR_ALONE * s)
+    alone = max(tails.isolated(c, s, at.last, groups), int(single[-1]) if len(single) else -1)
     full = tails.with_visible(tails.expected(c, masses, chance, at), c, s, max(at.last, alone))
     measured = tails.measured_corner(full, whole, corners, at.start, alone)
     masses, chance = tails.law(c, s, measured, at, grid, prior)

@@ -25,14 +25,14 @@ ENDS = 0.35
 """Prior chance that the tail ends above the measured corners."""
 FOLLOWS = 0.15
 """Prior chance that it follows the law; else it goes on straight."""
-CLUSTER = 0.3
+CLUSTER = 0.33
 """Prior chance, of that of `ENDS`, of a second cluster of users above the measured corners."""
 NEAR, FAR = 3, 6
 """A second cluster lies within so many corners, or so many further ones."""
 FAR_DRAWS = 0.25
 """Part of the draws with a cluster that have it far away."""
 FAR_WEIGHT = 0.125
-"""Their weight. The prior chance of such a cluster is .3 * .25 * .125, or 1 %. That is less than the
+"""Their weight. The prior chance of such a cluster is .33 * .25 * .125, or 1 %. That is less than the
 2.5 % that the upper end cuts off, so it moves that end only where noisy masses speak for it."""
 FLATTEST = 0.7
 """A straight tail has the law's local index times a uniform number between this and 1."""
@@ -40,9 +40,12 @@ SEEN = 2.0
 """Standard deviations above which a corner next to others is visible."""
 TOGETHER = 4
 """Neighbouring corners over which an isolated cluster of users is looked for."""
-ALONE = 4.0
-"""Standard deviations above which an isolated corner, or up to `TOGETHER` of them, are visible. Noise
-alone is as high at one of 40 corners and four widths in about 1 of 300 runs."""
+ALONE = 4.3
+"""Standard deviations above which up to `TOGETHER` isolated corners are visible, where they lie within
+NEAR + FAR corners of others. Noise alone is as high there in about 1 of 3,000 runs."""
+FAR_ALONE = 6.0
+"""The same for corners anywhere. One that noise alone made visible would be an amount of any size: of
+40 corners and four widths of 12 groups, noise is above in 1 of 10^6 runs."""
 CLEAR = 3.0
 """Standard deviations of a mass that noise alone hardly reaches at any of the next few corners."""
 MODE = 4.0
@@ -98,24 +101,28 @@ def last_in_row(c: np.ndarray, s: float, first: int) -> int:
     return last
 
 
-def isolated(c: np.ndarray, s: float, last: int) -> int:
-    """The last corner of all users that are visible beyond a gap after `last`; -1: none are."""
+def isolated(c: np.ndarray, s: float, last: int, groups: int = 1) -> int:
+    """The last corner of all users that are visible beyond a gap after `last`; -1: none are. groups:
+    how many are looked at, each of which has its own noise."""
     end = -1
-    while (found := _next_cluster(c, s, last)) > last:
+    while (found := _next_cluster(c, s, last, groups)) > last:
         end = last = last_in_row(c, s, found)
     return end
 
 
-def _next_cluster(c: np.ndarray, s: float, last: int) -> int:
-    """The last corner of the neighbours beyond a gap that together stand out most; -1 if none do.
+def _next_cluster(c: np.ndarray, s: float, last: int, groups: int) -> int:
+    """The last corner of the neighbours beyond a gap that stand out most together; -1 if none do.
     Users of one kind spread over some corners, at none of which they may be clear."""
-    most, end = ALONE, -1
+    near = np.sqrt(ALONE**2 + 2 * np.log(groups))
+    most, end = 0.0, -1
     for width in range(1, min(TOGETHER, len(c)) + 1):
         together = np.convolve(c, np.ones(width), "valid") / (s * np.sqrt(width))
         beyond = together[last + 2 :]
-        if len(beyond) and beyond.max() > most:
-            most = float(beyond.max())
-            end = last + 2 + int(np.argmax(beyond)) + width - 1
+        away = np.arange(len(beyond)) + width
+        above = beyond - np.where(away <= NEAR + FAR, near, FAR_ALONE)
+        if len(above) and above.max() > most:
+            most = float(above.max())
+            end = last + 1 + width + int(np.argmax(above))
     return end
 
 
