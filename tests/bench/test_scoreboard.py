@@ -22,7 +22,7 @@ from bench.scoreboard import (
     store,
     tables as boards,
 )
-from bench.scoreboard.__main__ import main
+from bench.scoreboard.__main__ import chosen, main, parser, requests, wanted
 from bench.scoreboard.tables import Benchmark, Task
 from fastdp.errors import UsageError
 from tests.plugins import test_plugins
@@ -119,12 +119,12 @@ def test_errors_are_those_of_frames(monkeypatch):
     assert found["worst_pair"] == pytest.approx(max(variation[2]))
     assert found["triples"] == pytest.approx(np.mean(variation[3]))
     gaps = []
-    for wanted in measures.queries(task):
-        assert len(wanted) == 3
+    for query in measures.queries(task):
+        assert len(query) == 3
         hits = []
         for frame in (truth, synthetic):
             inside = [
-                all(asked[row[name]] for name, asked in wanted.items())
+                all(asked[row[name]] for name, asked in query.items())
                 for row in frame.to_dict("records")
             ]
             hits.append(np.mean(inside))
@@ -147,8 +147,8 @@ def test_errors_are_those_of_frames(monkeypatch):
 
 def test_range_queries_ask_intervals_of_ordered_columns_only():
     task = small_task()
-    for wanted in measures.queries(task)[:200]:
-        for name, asked in wanted.items():
+    for query in measures.queries(task)[:200]:
+        for name, asked in query.items():
             at = np.flatnonzero(asked)
             if name in task.ordered:
                 assert at[-1] - at[0] + 1 == len(at)
@@ -370,3 +370,39 @@ def test_times_are_compared_within_one_machine():
     assert times == {"cliquetree": (9.0,), "mst": (3.0,)}
     pairs = [c for c in found if c.measure == "pairs" and c.mechanism == "cliquetree"]
     assert [c.values for c in pairs] == [(0.1,)]
+
+
+def test_a_job_that_is_cut_short_has_compared_everybody():
+    """The first seed of every table and mechanism comes before the second; peers come last; what
+    does not depend on epsilon runs once."""
+    options = parser().parse_args(["--seeds", "2", "--epsilon", "1", "3"])
+    tables = [boards.BENCHMARKS["xor2"], boards.BENCHMARKS["causal"]]
+    who = [contestants.named(name) for name in ("uniform", "split", "cliquetree")]
+    who.append(contestants.named("peer", {"peer": ("python",)}))
+    found = [(r.contestant.name, r.seed, r.epsilon) for r in requests(options, tables, who)]
+    own = [one for one in found if one[0] != "peer"]
+    assert found == own + found[len(own) :] and len(found) - len(own) == 8
+    assert [seed for _, seed, _ in own] == sorted(seed for _, seed, _ in own)
+    assert found.count(("uniform", 1000, None)) == 2 and found.count(("split", 1001, None)) == 0
+    assert found.count(("cliquetree", 1001, 3.0)) == 2
+
+
+def test_what_failed_is_tried_again_with_more_time():
+    request = runs.Request("t", contestants.named("uniform"), None, 1, limit=100.0)
+    assert wanted(request, None) and not wanted(request, {"rows": 3})
+    assert wanted(request, {"failed": "late", "limit": 60.0})
+    assert not wanted(request, {"failed": "late", "limit": 100.0})
+
+
+def test_tables_whose_source_is_not_here_are_left_out_with_a_reason(tmp_path, monkeypatch, capsys):
+    """Unless a copy was made elsewhere, which is the same table to the bit."""
+    monkeypatch.setattr(boards, "SHARED", tmp_path / "absent")
+    monkeypatch.setattr(boards, "COPIES", tmp_path / "copies")
+    parse = parser()
+    options = parse.parse_args(["--tables", "adult", "xor2"])
+    assert [one.name for one in chosen(options, parse)] == ["xor2"]
+    assert "adult: left out, its data is not at ../shared/data/adult" in capsys.readouterr().err
+    whole = boards.prepare(boards.BENCHMARKS["xor2"])
+    (tmp_path / "copies" / "xor2.npz").rename(tmp_path / "copies" / "adult.npz")
+    assert [one.name for one in chosen(options, parse)] == ["adult", "xor2"]
+    assert store.digest(boards.prepare(boards.BENCHMARKS["adult"])) == store.digest(whole)
