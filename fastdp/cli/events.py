@@ -7,6 +7,7 @@ decide. Every event has `event` and `format`.
 | event | fields |
 |---|---|
 | start | fastdp (version), out, resume |
+| note | text: a warning, such as what a private domain will not show |
 | progress | stage, run, fraction, seconds, seconds_left |
 | done | out, seconds, runs: [{out, epsilon, delta}] |
 | error | kind, text, exit_code, charged, resumable |
@@ -17,9 +18,11 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,6 +64,26 @@ def start(out: Path, resume: bool) -> None:
     from .. import __version__
 
     write("start", fastdp=__version__, out=out, resume=resume)
+
+
+class _Notes(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.levelno >= logging.WARNING:
+            write("note", text=record.getMessage().removeprefix("fastdp: warning: "))
+
+
+@contextmanager
+def noted() -> Iterator[None]:
+    """A context in which warnings of the run are events, so that every line is JSON."""
+    log, handler = logging.getLogger("fastdp"), _Notes()
+    passed_on = log.propagate
+    log.addHandler(handler)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.propagate = passed_on
 
 
 def reporter() -> Callable[[Progress], None]:

@@ -61,6 +61,7 @@ def schema_check(source: str, as_json: bool = False) -> None:
     from ..mechanisms import recipe as recipes
     from ..mechanisms.limits.structural_zeros import check_possible
     from ..schema import Schema
+    from ..schema.wide_bins import wide_outer_bins
 
     schema = Schema.load(source)
     check_possible(schema.stand_in())
@@ -69,6 +70,8 @@ def schema_check(source: str, as_json: bool = False) -> None:
         emit({"name": schema.name, "columns": len(schema.columns), "sha256": schema.digest()})
     else:
         say(f"{schema!r} is well-formed, sha256 {schema.digest()}")
+        for text in wide_outer_bins(schema):
+            say(f"Warning: {text}.")
         command = f"fastdp check DATA --schema {shlex.quote(source)}"
         say(f"Whether data fits it is for its owner to see: {command}")
 

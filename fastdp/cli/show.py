@@ -28,7 +28,8 @@ def progress_for(silent: bool, form: str) -> Iterator[Callable[[Progress], None]
     """A progress callback: events if the form is "json", else a bar with the time left on a
     terminal if rich is installed, a line per stage in a log, None if silent."""
     if form == "json":
-        yield events.reporter()
+        with events.noted():
+            yield events.reporter()
     elif silent:
         yield None
     elif sys.stderr.isatty() and find_spec("rich") is not None:
@@ -96,6 +97,9 @@ def run_summary(out: Path, private: Path, runs: Sequence[Run], report: bool) -> 
     for run in runs:
         part = run.privacy["parts"][run.privacy.get("part", 0)]
         asked = f"epsilon {part['asked']['epsilon']:g} at delta {part['asked']['delta']:g}"
+        stated = float(run.privacy["epsilon"])
+        if f"{stated:.4g}" != f"{part['asked']['epsilon']:.4g}":
+            asked += f"; its statement says epsilon {stated:.4g}"
         print(f"{printable(_from_here(run.out))}  {asked}")
         if "clip_choice" in part:
             lost = run._facts.clipping.lost_text
@@ -115,6 +119,8 @@ def run_summary(out: Path, private: Path, runs: Sequence[Run], report: bool) -> 
         print(
             printable(f"Left-out rows and lines: {private}/reading.json (private: do not release).")
         )
+    if (private / "notes.txt").exists():
+        print(printable(f"Notes for the owner: {private}/notes.txt (private: do not release)."))
     print(f"Check it with: fastdp verify {shlex.quote(str(out))}")
     if report:
         name = "report.html" if (private / "report.html").exists() else "report-*.html"

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,6 +52,8 @@ WANTS = {
     "timestamp": "times (YYYY-MM-DD HH:MM:SS)",
     "string": "texts",
 }
+NUMBERS = ("int", "float", "decimal")
+BELOW_ZERO = r"^\s*-\s*\.?\d"
 OWNERS_EYES = "This sees the true rows: it is for the data's owner, and not for release."
 
 
@@ -71,6 +73,8 @@ class ColumnCheck:
     kinds: Mapping[str, int] = field(default_factory=dict)
     nearly: float = 0.0
     note: str = ""
+    negative: float = 0.0
+    """The part of `outside` that is numbers below 0."""
 
 
 @dataclass(frozen=True)
@@ -220,15 +224,24 @@ def check(
     return replace(counts.result(malformed, lines[:LINES_NAMED]), encoding=encoding)
 
 
+class Bad(NamedTuple):
+    """Values of one column that have no code: how many are of the right kind, how many of each wrong
+    kind, how often the commonest texts occur (only for lists of texts), and numbers below 0."""
+
+    outside: int
+    kinds: dict[str, int]
+    words: Counter
+    negative: int = 0
+
+
 @dataclass
 class _Piece:
-    """Counts of one batch: its rows, rows dropped by policies, for each field (nulls, values
-    outside, values of each wrong kind, unknown texts with counts), its prepared user ids, and rows
-    without an id."""
+    """Counts of one batch: its rows, rows dropped by policies, for each field (nulls, values without
+    a code), its prepared user ids, and rows without an id."""
 
     rows: int
     dropped: int
-    fields: dict[str, tuple[int, int, dict[str, int], Counter]]
+    fields: dict[str, tuple[int, Bad]]
     ids: Any = None
     without: int = 0
 
@@ -263,10 +276,8 @@ def _check_batch(
             bad |= code == column.overflow_code
         if isinstance(own, Pending) and own.null.action == "drop":
             drop |= code == column.null_code  # what is outside is known once the domain is found
-        outside, kinds, words = (
-            _count_bad(own, raw[item.source], bad) if bad.any() else (0, {}, Counter())
-        )
-        fields[name] = int(np.count_nonzero(null)), outside, kinds, words
+        found = _count_bad(own, raw[item.source], bad) if bad.any() else Bad(0, {}, Counter())
+        fields[name] = int(np.count_nonzero(null)), found
     piece = _Piece(batch.num_rows, 0, fields)
     if users is not None and schema.user is not None:
         ids = idvalues.normal(values[schema.user], schema.user_dtype)
@@ -286,12 +297,8 @@ def _dropped(schema: Schema, batch: pa.RecordBatch) -> np.ndarray:
     return np.zeros(batch.num_rows, bool) if keep is None else ~keep
 
 
-def _count_bad(
-    item: Column | Derived, raw: pa.Array, bad: np.ndarray
-) -> tuple[int, dict[str, int], Counter]:
-    """Counts of the values where `bad` is true, which have no code: how many are of the right kind,
-    how many of each wrong kind, and how often the commonest texts occur (only for lists of
-    strings)."""
+def _count_bad(item: Column | Derived, raw: pa.Array, bad: np.ndarray) -> Bad:
+    """Counts of the values where `bad` is true, which have no code."""
 
     if isinstance(raw, pa.ExtensionArray):
         raw = raw.storage
@@ -309,7 +316,10 @@ def _count_bad(
     if isinstance(item.coding, Listed) and dtypes.family(item.dtype) == "string":
         words.update(dict(texts.value_counts(sort=True).head(WORDS_KEPT).iter_rows()))
     wrong = {kind: number for kind, number in counts.items() if kind not in fine}
-    return sum(counts.values()) - sum(wrong.values()), wrong, words
+    negative = 0
+    if dtypes.family(item.dtype) in NUMBERS:
+        negative = int(texts.str.contains(BELOW_ZERO).sum())
+    return Bad(sum(counts.values()) - sum(wrong.values()), wrong, words, negative)
 
 
 class _Counts:
@@ -321,6 +331,7 @@ class _Counts:
         self.rows = self.dropped = self.without = 0
         self.null: Counter[str] = Counter()
         self.outside: Counter[str] = Counter()
+        self.negative: Counter[str] = Counter()
         self.kinds: dict[str, Counter] = {name: Counter() for name in schema.fields}
         self.words: dict[str, Counter] = {name: Counter() for name in schema.fields}
         self.sizes = np.zeros(0, np.int64)
@@ -329,12 +340,13 @@ class _Counts:
         self.rows += piece.rows
         self.dropped += piece.dropped
         self.without += piece.without
-        for name, (null, outside, kinds, words) in piece.fields.items():
+        for name, (null, bad) in piece.fields.items():
             self.null[name] += null
-            self.outside[name] += outside
-            self.kinds[name].update(kinds)
-            if words and len(self.words[name]) < WORDS_KEPT:
-                self.words[name].update(words)
+            self.outside[name] += bad.outside
+            self.negative[name] += bad.negative
+            self.kinds[name].update(bad.kinds)
+            if bad.words and len(self.words[name]) < WORDS_KEPT:
+                self.words[name].update(bad.words)
         if self.users is not None and piece.ids is not None:
             grown = np.bincount(self.users.add(piece.ids), minlength=len(self.sizes))
             grown[: len(self.sizes)] += self.sizes
@@ -355,6 +367,7 @@ class _Counts:
             sum(self.kinds[name].values()) / rows,
             dict(self.kinds[name].most_common()),
             self._nearly(item, self.words[name]) / rows,
+            negative=self.negative[name] / rows,
         )
         return replace(made, note=_note(made, item))
 

@@ -224,6 +224,32 @@ def users_needed(cap: int, mu: float, share: float, delta: float) -> tuple[float
     return sigma, least_threshold(sigma, cap, delta) + SURVIVES * sigma
 
 
+def vanishing(names: Sequence[str], needed: float) -> str:
+    """What a private domain will not show, in words: the same before a run and in a plan."""
+    return (
+        f"values that fewer than about {rounded_up(needed):,} users have will vanish from"
+        f" {', '.join(names)}: together they become one value, (other)"
+    )
+
+
+def rounded_up(needed: float) -> int:
+    """A number of users to two digits, rounded up."""
+    step = 10 ** max(0, math.floor(math.log10(max(needed, 1.0))) - 1)
+    return math.ceil(needed / step) * step
+
+
+def vanishing_note(schema: Schema, mu: float, costs: DomainCosts) -> str:
+    """What the private columns of a run will not show, from public facts; "" without such
+    columns."""
+    keyed = [c for c in schema.pending.values() if c.keyed]
+    if not keyed:
+        return ""
+    needed = [
+        users_needed(keys_cap(schema, c), mu, *expected_keys(schema, costs))[1] for c in keyed
+    ]
+    return vanishing([c.name for c in keyed], max(needed))
+
+
 def crowding_warning(schema: Schema, mu: float, costs: DomainCosts) -> str:
     """A warning that too many columns share the budget for domains, from public facts; "" if it is
     enough."""

@@ -32,7 +32,7 @@ from ..privacy.sampler_distance import check_sampler
 from ..privacy.unit import Unit
 from ..schema import Schema
 from ..tables.bound import check_clip
-from .domaincosts import DomainCosts, check_askable, clip_of, crowding_warning
+from .domaincosts import DomainCosts, check_askable, clip_of, crowding_warning, vanishing_note
 from .gateway import Session
 from .keyselect import check_draws, remaining_delta
 from .noiseplan import check_affordable
@@ -178,8 +178,13 @@ def reserve(
     if len(caps) > 1:
         agreed = crosscheck.agree(caps, joint, delta)
     if domain_part is not None and isinstance(cap := caps[domain_part], GAUSSIAN):
-        if text := crowding_warning(schema, cap.mu, DomainCosts.of(schema, delta)):
-            LOG.warning("fastdp: warning: %s", text)
+        costs = DomainCosts.of(schema, delta)
+        for text in (
+            vanishing_note(schema, cap.mu, costs),
+            crowding_warning(schema, cap.mu, costs),
+        ):
+            if text:
+                LOG.warning("fastdp: warning: %s", text)
     ledger, dataset = opened(
         ledger, dataset, None if work is None else Path(work) / "ledger.db", _trace
     )

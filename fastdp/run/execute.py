@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from .._util.progress import LOG
 from ..answers.evidence import code_maps
 from ..errors import FastdpError, StoppedEarly
 from ..mechanisms.base import Job, Outcome, ignore_empty_columns
@@ -26,6 +27,7 @@ from ..mechanisms.with_users import run_with_users
 from ..privacy.statement import statement_hashes
 from ..release.gateway import Session
 from ..release.reserve import BudgetRequest, Reserved, reserve
+from ..schema.wide_bins import wide_outer_bins
 from .counter import counter_for, key_source, open_counter
 from .early_stop import ADVICE, charge_text, stop_if_empty
 from .finalize import finalize, write_json
@@ -33,7 +35,7 @@ from .folder import RunFolder
 from .id_source import id_source
 from .number_table import measured_numbers, quoting
 from .output import Output, spawned_seeds
-from .owner_files import Comparison, diagnose, write_owner_files
+from .owner_files import Comparison, diagnose, write_notes, write_owner_files
 from .preload import preload
 from .prepare import check_ahead, check_limits, prepare, prepare_previous
 from .result import Run, load_run
@@ -142,6 +144,8 @@ def _begin(spec: RunSpec, source: Any, folder: RunFolder | None) -> Mapping[str,
 def _reserve(spec: RunSpec, run: str, folder: RunFolder | None) -> Reserved:
     """Reserves the budget of all epsilons in the ledger; nothing of the private data was read
     before."""
+    for text in (text for part in spec.tables for text in wide_outer_bins(part.schema)):
+        LOG.warning("fastdp: warning: %s", text)
     options, place = spec.options, None if folder is None else str(folder.out)
     asks = [
         BudgetRequest(
@@ -322,6 +326,7 @@ def _stopped(
     reserved.finish()
     if folder is not None:
         folder.forget()
+        write_notes(spec, source, folder)
         failed = diagnose(spec, source, folder)
         if failed is not None:
             text += f". The diagnosis could not be made: {failed.why}"

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from .._util.files import write_atomic
 from ..errors import FastdpError, ReportError
+from ..tables.sources.source import Source
 from .folder import RunFolder
 from .spec import RunSpec
 from .status import RunStatus
@@ -42,7 +43,7 @@ def write_owner_files(
     """Write the report pages and the diagnosis next to a run folder that is in its place. If one
     fails the others are still made; then ReportError. `done`: what `synthesize` returns."""
     tried = [_report(one, folder) for one in compared]
-    tried.append(diagnose(spec, source, folder))
+    tried += [diagnose(spec, source, folder), write_notes(spec, source, folder)]
     failed = [one for one in tried if one is not None]
     if failed:
         error = ReportError(failure_text(spec.status, failed, _call))
@@ -94,6 +95,23 @@ def diagnose(spec: RunSpec, source: Any, folder: RunFolder) -> Failed | None:
         report = check(source, spec.schema, mechanism=None, threads=spec.options.threads)
         _write(file, json.dumps(report.to_dict(), indent=1))
         _write(folder.private / "check.txt", str(report))
+    except Exception as error:
+        return Failed("diagnosis", _why(error), folder.out / "schema.json", file)
+    return None
+
+
+def write_notes(spec: RunSpec, source: Any, folder: RunFolder) -> Failed | None:
+    """Write the notes to the owner into the private folder, if there are any; returns what
+    failed."""
+    from .owner_notes import NOTES, notes_text, owner_notes
+
+    if not isinstance(source, Source):  # linked tables have public domains
+        return None
+    file = folder.private / NOTES
+    try:
+        notes = owner_notes(source, spec.asked, spec.schema, folder.private)
+        if notes:
+            _write(file, notes_text(notes))
     except Exception as error:
         return Failed("diagnosis", _why(error), folder.out / "schema.json", file)
     return None

@@ -27,6 +27,7 @@ from ..release.domaincosts import DomainCosts
 from ..release.keyselect import remaining_delta
 from ..schema import Schema
 from ..schema.linked_schema import is_linked
+from ..schema.wide_bins import wide_outer_bins
 from ..tables.sources.source import source_of
 from ..tables.table import Table
 from .early_stop import plan_note
@@ -152,6 +153,7 @@ def plan(
         notes.append(TAILS)
     if guessed:
         notes.append(f"no number of rows is given: {ROWS_EACH} for each user are taken")
+    notes += wide_outer_bins(asked)
     if users and schema.user is None:
         notes.append(
             "the number of users is not used: the schema has no user column, so each row is a user"

@@ -26,7 +26,7 @@ def domain_lines(
                 f"; of users with t values, sqrt(t) times as many, t up to {cap}" if cap > 1 else ""
             )
             how = f"values of so many users are found with a probability of 95 %{each}"
-            lines.append(DomainLine(name, how, sigma, bar))
+            lines.append(DomainLine(name, how, sigma, bar, listed=True))
             continue
         sigma = clip / (own * math.sqrt(domaincosts.ROUNDS[-1]))
         how = (

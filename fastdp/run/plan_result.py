@@ -10,6 +10,7 @@ from .._util.html import text_html
 from .._util.texttable import size, table
 from ..answers.verdict import NONE, Verdict
 from ..measurement import Clique
+from ..release.domaincosts import vanishing
 
 
 @dataclass(frozen=True)
@@ -30,12 +31,13 @@ class Line:
 class DomainLine:
     """How one private column is found. The noise is that of a cell of the last partition, in rows,
     or of the count of a value, in users; `bar`: how many rows or users a cell or value needs to be
-    seen."""
+    seen. `listed`: its values are looked for, and those of fewer users vanish."""
 
     column: str
     how: str
     sigma: float
     bar: float
+    listed: bool = False
 
 
 @dataclass(frozen=True)
@@ -120,6 +122,12 @@ class Plan:
         return text_html(plan_text(self))
 
     @property
+    def vanishing(self) -> str:
+        """Which values private domains will not show; empty if none are private."""
+        bars = {line.column: line.bar for line in self.domain if line.listed}
+        return vanishing(list(bars), max(bars.values())) if bars else ""
+
+    @property
     def measurements(self) -> int:
         return sum(line.times for line in self.lines)
 
@@ -128,6 +136,7 @@ class Plan:
         return {
             **asdict(self),
             "verdict": self.verdict.to_dict(),
+            "vanishing": self.vanishing,
             "children": [child.to_dict() for child in self.children],
             "measurements": self.measurements,
         }
@@ -149,6 +158,7 @@ def _text(plan: Plan) -> str:
             f"What this budget can show on {plan.rows:,} rows:",
             *(f"  {text}" for text in plan.verdict.lines),
         ]
+    lines += [f"  not for: {plan.vanishing}"] if plan.vanishing else []
     lines += _domain(plan)
     at = f" at clip {plan.clip}" if plan.clip_options else ""
     heads = ("marginal", "cells", "times", f"noise per cell (rows{at})", "detectable count", "")

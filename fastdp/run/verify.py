@@ -74,7 +74,7 @@ PRIVATE: tuple[str, ...] = (
     "log*",
     "*.log",
 )
-PRIVATE += ("*.db", "*.head", "reading.json", "state.json")
+PRIVATE += ("*.db", "*.head", "notes.txt", "reading.json", "state.json")
 
 
 @dataclass(frozen=True)

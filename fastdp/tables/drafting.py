@@ -87,6 +87,13 @@ class Draft:
             self.schema.save(place)
 
 
+UNREADABLE = (
+    ": no row can be read. Each line needs as many values as the first line has names: look at the"
+    ' first lines, and try dialect={"delimiter": ";"} or dialect={"encoding": "latin-1"}, or give the'
+    " names where the file has none (docs/guide/text-files.md)"
+)
+
+
 def draft(
     source: Any,
     *,
@@ -157,9 +164,7 @@ def draft(
             notes += looked.notes
     if not entries:
         why = ": " + "; ".join(f"{name!r}: {reason}" for name, reason in left_out.items())
-        raise SchemaError(
-            f"the draft would have no column{why if len(table) else ': no row can be read'}"
-        )
+        raise SchemaError(f"the draft would have no column{why if len(table) else UNREADABLE}")
     columns = Columns(values, entries)
     proposed = propose(columns)
     origin = f"drafted from {'public ' if public else ''}data"

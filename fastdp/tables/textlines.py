@@ -10,6 +10,7 @@ thread that reads it. Two kinds of dialect break this rule and must be declared
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -85,14 +86,24 @@ def delimited(path: str, dialect: Dialect) -> Part:
         read = partial(_cut, lambda block: split(transcode(block))[0], tally, keep)
         return (partial(read, piece) for piece in textblocks.pieces(path, dialect, header))
 
+    if dialect.delimiter == " " and names.count("") > 1:
+        raise DataError(f"{path}: its first line is {ALIGNED}")
     schema = pa.schema([(name, pa.binary()) for name in names])
     hint = _other_delimiter(names, dialect.delimiter or ",")
     return Part(path, schema, units, text=frozenset(names), tally=tally, hint=hint)
 
 
+ALIGNED = (
+    "aligned by blanks, and fastdp reads one delimiter between two values; write it with commas"
+    " first, for example: sed -E 's/^ +//; s/ +/,/g' FILE > NEW.csv"
+)
+
+
 def _other_delimiter(names: Sequence[str], delimiter: str) -> str:
     """A hint for error texts if the names in the header look as if the file had another delimiter;
     else an empty text. The names are public."""
+    if len(names) == 1 and re.search(r"\S {2,}\S", names[0]):
+        return f"; its first line looks {ALIGNED}"
     marks = {
         mark: sum(name.count(mark) for name in names) for mark in ";\t|,:" if mark != delimiter
     }

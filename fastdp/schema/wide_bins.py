@@ -1,0 +1,59 @@
+"""Warnings about bins that are so wide that the numbers in them say little."""
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+from .schema import Schema
+
+WIDE = 10.0
+"""An outer bin is wide if it is so many times as wide as all other bins together. Edges that grow
+tenfold each time, 1, 10, 100, 1000, have 9."""
+ADVISED = 4
+"""Edges that a warning proposes."""
+
+
+def wide_outer_bins(schema: Schema) -> list[str]:
+    """A sentence for each first or last bin that is far wider than the rest, as in 0, 10, 50, 10000.
+    Rows are spread evenly over a bin, so that means and sums would follow from its width. Bins with
+    means of their own are left out."""
+    out = []
+    for name, column in schema.fields.items():
+        edges = getattr(column, "edges", ())
+        if len(edges) < 3 or getattr(column, "means", None) is not None:
+            continue
+        if column.timely or not all(math.isfinite(edge) for edge in edges):
+            continue
+        widths = [high - low for low, high in pairwise(edges)]
+        for which, at in (("first", 0), ("last", -1)):
+            rest = sum(widths) - widths[at]
+            if widths[at] > WIDE * rest:
+                low, high = (edges[0], edges[1]) if at == 0 else (edges[-2], edges[-1])
+                out.append(_warning(name, which, low, high, widths[at] / rest))
+    return out
+
+
+def _warning(name: str, which: str, low: float, high: float, times: float) -> str:
+    between = ", ".join(f"{edge:g}" for edge in steps(low, high))
+    return (
+        f"column {name!r}: its {which} bin, {low:g} to {high:g}, is {times:,.0f} times as wide as all"
+        " others together; rows in it are spread evenly, so means and sums of the column would say"
+        f" little. Add edges such as {between}, or state the bins' means"
+    )
+
+
+def steps(low: float, high: float) -> Sequence[float]:
+    """A few round edges inside a bin, closer to its end near 0."""
+    inner, outer = sorted((abs(low), abs(high)))
+    sign = -1.0 if low + high < 0 else 1.0
+    first = max(inner, (outer - inner) / 10**ADVISED, 1e-9)
+    ratio = (outer / first) ** (1 / (ADVISED + 1))
+    near = [first * ratio**k for k in range(1, ADVISED + 1)]
+    edges = sorted({sign * _round(edge) for edge in near})
+    return [edge for edge in edges if low < edge < high]
+
+
+def _round(value: float) -> float:
+    """1, 2 or 5 times a power of ten."""
+    power = 10.0 ** math.floor(math.log10(value))
+    return min((1, 2, 5, 10), key=lambda m: abs(math.log(value / (m * power)))) * power
