@@ -183,7 +183,7 @@ def with_numbers(answer: pa.Table, numbers: pa.Table | None, questions: Question
     replaced = False
     z = NormalDist().inv_cdf((1 + LEVEL) / 2)
     for row, question in zip(rows, asked, strict=True):
-        by, by_group = known.get(question, ([], {}))
+        by, by_group = known.get(question or "", ([], {}))
         if any(name not in row for name in by):
             continue
         key = tuple("(null)" if row[name] is None else str(row[name]) for name in by)

@@ -120,9 +120,10 @@ def plan(
     left = remaining_delta(delta, costs.keys_delta) if costs.keys_delta else delta
     whole = mu_of_method(epsilon, left, "laplace" if pure else config.calibration)
     asked_for = number_options(recipe.numbers if numbers is None else numbers)
-    guessed = rows is None and users and asked_for is not None and schema.user is not None
-    if guessed:
+    guessed = False
+    if rows is None and users and asked_for is not None and schema.user is not None:
         rows = users * ROWS_EACH
+        guessed = True
     if rows is None:
         raise UsageError(
             "rows= is missing: plan needs a public guess of the number of rows, for example "
