@@ -148,6 +148,6 @@ def redact_errors(call: Callable[[], Any], memory: str, other: Callable[[str], F
         pass
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
-    except BaseException as error:
+    except BaseException as error:  # panics of foreign code too: see the docstring
         failed = type(error).__name__
     raise other(failed) if failed else MemoryError(memory)

@@ -78,7 +78,7 @@ class SparkPartitions:
             given = list(zip(frames, schemas, columns))
             self._encoded, facts = guarded(lambda: self._keep(given, common))
             self._learn(facts)
-        except BaseException:
+        except BaseException:  # also an interrupt: the executors keep nothing
             self.close()
             raise
 
@@ -231,7 +231,7 @@ def guarded(call: Callable[[], Any]) -> Any:
     def without_fastdp() -> Any:
         try:
             return call()
-        except Exception as error:
+        except Exception as error:  # raised as it is, but for one cause that the user can mend
             if "No module named 'fastdp'" in str(error):
                 raise DataError(
                     "Spark's executors cannot import fastdp; install the driver's build there"

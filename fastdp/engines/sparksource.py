@@ -82,7 +82,7 @@ def opened(sources: Sequence[str], master: str | None) -> Iterator[Any]:
                 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         session = builder.getOrCreate()
-    except Exception as error:
+    except Exception as error:  # of Py4J, of gRPC or of Java: no common base
         raise DataError(
             f"could not start a Spark session ({type(error).__name__}); Spark needs Java, and "
             "a master or sc:// address that responds"

@@ -62,7 +62,7 @@ def _task(
             yield from parts
         except GeneratorExit:
             raise
-        except BaseException:
+        except BaseException:  # whatever it is, it is Spark's: it must not become a row
             broken = True
             raise
 

@@ -63,7 +63,7 @@ class Database:
             return ask()
         except (MemoryError, DataError):
             raise
-        except Exception as error:
+        except Exception as error:  # classes of drivers have no common base
             failed = f"<sql>: {self.dialect.name} could not run a statement"
             raise DataError(f"{failed} ({type(error).__name__}); {HIDDEN}") from None
 

@@ -51,7 +51,7 @@ def problems(statement: Mapping) -> list[str]:
     texts: list[str] = []
     try:
         texts.extend(_problems(statement))
-    except Exception as error:
+    except Exception as error:  # a hostile statement may raise anything: see the docstring
         texts.append(f"the statement is malformed ({type(error).__name__}: {error})")
     return texts
 

@@ -99,7 +99,7 @@ def guarded(what: str, check: Callable[[], Iterable[str]]) -> list[str]:
     texts: list[str] = []
     try:
         texts.extend(check())
-    except Exception as error:
+    except Exception as error:  # a hostile folder may raise anything: it is a problem of the folder
         texts.append(f"{what} cannot be checked ({type(error).__name__}: {error})")
     return texts
 

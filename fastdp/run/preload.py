@@ -18,7 +18,7 @@ def preload(sparse: bool) -> None:
 
 
 def _load(sparse: bool) -> None:
-    with contextlib.suppress(Exception):
+    with contextlib.suppress(Exception):  # who needs the module meets its error
         if sparse:
             import scipy.sparse  # noqa: F401
         from ..estimate import estimator  # noqa: F401

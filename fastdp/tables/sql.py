@@ -86,7 +86,7 @@ def open_query(source: Query) -> Part:
         cursor.execute(source.query)
     except MemoryError:
         raise
-    except Exception as error:
+    except Exception as error:  # classes of drivers have no common base
         failed = f"<sql>: the database refused the query ({type(error).__name__})"
         hidden = "its message may quote private values and is not shown"
         raise DataError(f"{failed}; run the query in the database to see why: {hidden}") from None
@@ -214,7 +214,7 @@ def connect(uri: str | None = None) -> Any:
         ) from None
     except (DataError, UsageError):
         raise
-    except Exception as error:
+    except Exception as error:  # classes of drivers have no common base; texts may hold a password
         raise DataError(f"{URI}: cannot connect ({type(error).__name__})") from None
     raise UsageError(
         f"{URI}: expected a URL that begins with sqlite://, duckdb:// or postgresql://"

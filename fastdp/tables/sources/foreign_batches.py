@@ -30,7 +30,7 @@ def _redacted(
         yield from batches()
     except (pa.ArrowException, OSError, MemoryError):
         raise
-    except Exception as error:
+    except Exception as error:  # a library's own classes; only the name is passed on
         raise pa.ArrowInvalid(type(error).__name__) from None
 
 

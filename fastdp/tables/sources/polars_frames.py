@@ -97,7 +97,7 @@ def _stream(frame: Any) -> Iterator[Any]:
         try:
             frame.sink_batches(put, chunk_size=parts.BATCH_ROWS, maintain_order=True)
             put(None)
-        except BaseException as error:
+        except BaseException as error:  # panics of Polars too: the reader raises it
             put(error)
 
     worker = threading.Thread(target=run, name="fastdp-lazy", daemon=True)
