@@ -29,7 +29,7 @@ import pyarrow.compute as pc
 import fastdp
 from fastdp.answers.values import values_of
 from fastdp.model.graphical_model import Model, Node
-from fastdp.ondemand.row_law import Known
+from fastdp.ondemand.known_rows import Known
 
 from . import machine
 

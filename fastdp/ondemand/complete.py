@@ -15,7 +15,7 @@ from ..errors import DataError
 from ..schema import Schema
 from .conditions import place_numbers
 from .frames import Given, disagreeing, with_given
-from .row_law import Codes, Known, Law
+from .known_rows import Codes, Known, Law
 
 TRIES = 64
 """How often a row is drawn again whose computed column was given and came out differently. Only

@@ -25,7 +25,8 @@ from ..schema.bins import BinColumn, bins_of, digits, on_grid
 from ..schema.columns import Column
 from ..schema.derived import Derived
 from .frames import Given
-from .row_law import Codes, Known, RowLaw, uniform_of
+from .known_rows import Codes, Known, uniform_of
+from .row_law import RowLaw
 
 DAY = 86_400
 EQUAL = "equal"

@@ -19,7 +19,7 @@ from ..errors import DataError, UsageError, did_you_mean
 from ..schema import Schema
 from ..schema.columns import Column
 from ..schema.fields import Field
-from .row_law import Known
+from .known_rows import Known
 
 NULLS = ("fill", "draw", "keep")
 

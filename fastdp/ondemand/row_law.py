@@ -11,12 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
-from msgspec import Struct, field
 
-from .._core import codes as core
 from ..codec.draws import stream_key
 from ..codec.possible import compiled_constraints
 from ..domain import Domain
@@ -27,66 +24,7 @@ from ..model.graphical_model import Model
 from ..model.row_facts import RowFacts
 from ..schema import Schema
 from .exchange import Exchange
-
-Codes = dict[str, np.ndarray]
-
-
-class Known(Struct, eq=False):
-    """What is known of rows, in the schema's codes. `codes`: by column, int32 per row, -1 where
-    nothing is known. `likelihood`: by column, (row of the matrix for each row or -1, matrix [k,
-    codes]). `numbers`: which rows these are, for their random numbers (None: from 0 on). `group`:
-    groups of their users, if known."""
-
-    rows: int
-    codes: dict[str, np.ndarray] = field(default_factory=dict)
-    likelihood: dict[str, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
-    numbers: np.ndarray | None = None
-    group: np.ndarray | None = None
-
-    def of_rows(self, rows: np.ndarray) -> Known:
-        codes = {a: c[rows] for a, c in self.codes.items()}
-        likelihood = {a: (ids[rows], matrix) for a, (ids, matrix) in self.likelihood.items()}
-        numbers = rows.astype(np.int64) if self.numbers is None else self.numbers[rows]
-        group = None if self.group is None else self.group[rows]
-        return Known(len(rows), codes, likelihood, numbers, group)
-
-    def times(self, column: str, where: np.ndarray, weights: np.ndarray) -> None:
-        """Multiply the likelihood of a column by weights [codes] in the rows where it is not
-        known."""
-        self.times_each(column, np.where(where, 0, -1).astype(np.int32), weights[None])
-
-    def times_each(self, column: str, ids: np.ndarray, matrix: np.ndarray) -> None:
-        """Multiply the likelihood of a column by row ids[i] of the matrix (-1: by nothing)."""
-        if column not in self.likelihood:
-            self.likelihood[column] = (ids, matrix)
-            return
-        before, old = self.likelihood[column]
-        joint = (before.astype(np.int64) + 1) * (len(matrix) + 1) + ids + 1
-        kinds, of_row = np.unique(joint, return_inverse=True)
-        first, second = np.divmod(kinds, len(matrix) + 1)
-        ones = np.ones((1, matrix.shape[1]))
-        made = np.concatenate([ones, old])[first] * np.concatenate([ones, matrix])[second]
-        ids = np.where(kinds[of_row] == 0, -1, of_row.reshape(-1)).astype(np.int32)
-        self.likelihood[column] = (ids, made)
-
-
-class Law(Protocol):
-    """Rows that can be drawn given evidence: of a model (`RowLaw`), or stored (`StoredLaw`)."""
-
-    schema: Schema
-    columns: tuple[str, ...]
-
-    def draw(
-        self,
-        known: Known,
-        seed: int,
-        stream: str = "",
-        threads: int | None = None,
-        soften: bool = True,
-    ) -> tuple[Codes, np.ndarray]: ...
-    def group(
-        self, known: Known, seed: int, stream: str = "", threads: int | None = None
-    ) -> np.ndarray | None: ...
+from .known_rows import Codes, Known, uniform_of
 
 
 class RowLaw:
@@ -449,11 +387,3 @@ def _log_sum(part: np.ndarray) -> np.ndarray:
 
 def _seed(seed: int, stream: str) -> int:
     return stream_key(seed, "", f"rows on demand {stream}")
-
-
-def uniform_of(seed: int, purpose: str, known: Known) -> np.ndarray:
-    """A number in [0, 1) for each row, which depends on (seed, purpose) and its number alone."""
-    numbers = known.numbers
-    out = np.empty(known.rows if numbers is None else int(numbers.max(initial=-1)) + 1)
-    core.uniform(stream_key(seed, "", f"rows on demand {purpose}"), 0, out)
-    return out if numbers is None else out[numbers]

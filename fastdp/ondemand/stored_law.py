@@ -13,7 +13,7 @@ import numpy as np
 
 from ..mechanisms.shared.code_compression import row_keys
 from ..schema import Schema
-from .row_law import Codes, Known, uniform_of
+from .known_rows import Codes, Known, uniform_of
 
 
 class StoredLaw:

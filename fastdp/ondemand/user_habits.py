@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from ..schema import Schema
 from ..users.rates import urn
-from .row_law import Codes, Known, Law, uniform_of
+from .known_rows import Codes, Known, Law, uniform_of
 
 
 class Habits(Struct, frozen=True, eq=False):

@@ -22,7 +22,8 @@ from ..errors import DataError, UsageError, did_you_mean
 from ..measurement import Measurement
 from ..ondemand.complete import complete_codes, completed_values
 from ..ondemand.frames import Given, given_rows
-from ..ondemand.row_law import Codes, Known, RowLaw
+from ..ondemand.known_rows import Codes, Known
+from ..ondemand.row_law import RowLaw
 from ..schema.linked_schema import LinkedSchema
 from ..tables.linked_tables import LEVELS, Links, level_codes
 from .linked_children import child_codes, last_clear_bin, places_of, rows_of

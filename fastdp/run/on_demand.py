@@ -22,7 +22,8 @@ from ..ondemand.classifier import ModelClassifier
 from ..ondemand.complete import complete_rows
 from ..ondemand.conditions import conditioned, design, inexact, probability
 from ..ondemand.frames import Given, check_names, given_rows
-from ..ondemand.row_law import Codes, Known, Law, RowLaw
+from ..ondemand.known_rows import Codes, Known, Law
+from ..ondemand.row_law import RowLaw
 from ..ondemand.stored_law import StoredLaw
 from ..ondemand.user_habits import Habits, draw_people
 from ..schema import Schema

@@ -9,7 +9,8 @@ from fastdp.domain import Domain
 from fastdp.errors import DataError
 from fastdp.model.graphical_model import Model, Node
 from fastdp.model.row_facts import RowFacts
-from fastdp.ondemand.row_law import Known, RowLaw
+from fastdp.ondemand.known_rows import Known
+from fastdp.ondemand.row_law import RowLaw
 
 CODES, ROWS = 8, 60_000
 SCORES = (np.arange(CODES) - 3.5) / np.std(np.arange(CODES))

@@ -221,7 +221,8 @@ def test_values_that_share_a_code_and_drawn_columns_keep_their_conditionals(run)
     from fastdp.domain import Domain
     from fastdp.model.graphical_model import Model, Node
     from fastdp.model.row_facts import DrawnColumn, RowFacts
-    from fastdp.ondemand.row_law import Known, RowLaw
+    from fastdp.ondemand.known_rows import Known
+    from fastdp.ondemand.row_law import RowLaw
 
     rng = np.random.default_rng(3)
     schema = fastdp.Schema.from_domain({"a": 4, "b": 3, "c": 3}, user=None)

@@ -7,7 +7,8 @@ import pytest
 import fastdp
 from fastdp.domain import Domain
 from fastdp.model.graphical_model import Model, Node
-from fastdp.ondemand.row_law import Known, RowLaw
+from fastdp.ondemand.known_rows import Known
+from fastdp.ondemand.row_law import RowLaw
 from fastdp.ondemand.user_habits import Habits, draw_people
 
 USERS, ROWS = 3000, 4

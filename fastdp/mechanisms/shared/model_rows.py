@@ -64,7 +64,28 @@ class ModelRows:
         return sample_given(self.model, known, seed)
 
 
-class GroupedRows(ModelRows):
+class RowsOfRows(ModelRows):
+    """Rows that are made of those of another, `rows`."""
+
+    def __init__(self, rows: ModelRows):
+        self.rows = rows
+        self.model, self.total, self._seed = rows.model, rows.total, rows._seed
+
+    @property
+    def facts(self) -> RowFacts:
+        return self.rows.facts
+
+    @property
+    def shard_rows(self) -> int:
+        return self.rows.shard_rows
+
+    def again(self, total: int, seed: int) -> Self:
+        other = super().again(total, seed)
+        other.rows = self.rows.again(total, seed)
+        return other
+
+
+class GroupedRows(RowsOfRows):
     """Rows of a model with a column `name` of groups ("": all are one group): of each group the
     part that `shares` says; `keep` [groups, codes]: by column, how often a row is kept. Without
     shares, rows as the model has them, without that column."""
@@ -75,21 +96,12 @@ class GroupedRows(ModelRows):
     def __init__(
         self, rows: ModelRows, name: str, shares: np.ndarray | None, keep=MappingProxyType({})
     ):
-        self.rows, self.name, self.shares, self.keep = rows, name, shares, keep
-        self.model, self.total, self._seed = rows.model, rows.total, rows._seed
+        super().__init__(rows)
+        self.name, self.shares, self.keep = name, shares, keep
 
     @property
     def facts(self) -> RowFacts:
         return replace(self.rows.facts, group=self.name, shares=self.shares, keep=self.keep)
-
-    @property
-    def shard_rows(self) -> int:
-        return self.rows.shard_rows
-
-    def again(self, total: int, seed: int) -> Self:
-        other = super().again(total, seed)
-        other.rows = self.rows.again(total, seed)
-        return other
 
     def plain(self) -> Self:
         other = super().plain()
@@ -137,27 +149,14 @@ class GroupedRows(ModelRows):
         return rows if halving is None else halving(rows, np.random.default_rng(seeds[0]))
 
 
-class PoolRows(ModelRows):
+class PoolRows(RowsOfRows):
     """Shards with `times` times as many rows as `total` says, of which a dealer keeps one in
     `times` (`users.user_choice`). It keeps counts of rows as they are in the pool, so these are drawn
     without halving."""
 
     def __init__(self, rows: ModelRows, times: int):
-        self.rows, self.times = rows, times
-        self.model, self.total, self._seed = rows.model, rows.total, rows._seed
-
-    @property
-    def facts(self) -> RowFacts:
-        return self.rows.facts
-
-    @property
-    def shard_rows(self) -> int:
-        return self.rows.shard_rows
-
-    def again(self, total: int, seed: int) -> Self:
-        other = super().again(total, seed)
-        other.rows = self.rows.again(total, seed)
-        return other
+        super().__init__(rows)
+        self.times = times
 
     def given(self, known: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
         return self.rows.given(known, seed)
