@@ -39,6 +39,20 @@ class DrawnColumn(Struct, frozen=True, eq=False):
         sums = out.sum(axis=1, keepdims=True)
         return np.divide(out, sums, out=np.full_like(out, 1 / out.shape[1]), where=sums > 0)
 
+    def draw(self, given: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """A value for each value of the source."""
+        given = np.asarray(given, np.int64)
+        uniform = rng.random(len(given))
+        out = np.minimum(
+            np.searchsorted(self.rest, uniform * self.rest[-1], "right"), len(self.rest) - 1
+        )
+        known = np.flatnonzero(self.start[given] < self.start[given + 1])
+        first, last = self.start[given[known]], self.start[given[known] + 1]
+        ends = np.concatenate([[0.0], self.ends])
+        at = ends[first] + uniform[known] * (ends[last] - ends[first])
+        out[known] = self.codes[np.clip(np.searchsorted(self.ends, at, "right"), first, last - 1)]
+        return out
+
 
 class RowFacts(Struct, frozen=True, eq=False):
     """`within`: weights of a column's codes, among those that share a code of the model. `drawn`:

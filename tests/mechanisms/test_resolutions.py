@@ -341,7 +341,7 @@ def test_drawing_follows_the_table_and_what_it_leaves():
     cells, rows = np.array([0, 1, 6, 12, 14]), np.array([30.0, 10.0, 3.0, 15.0, 45.0])
     table = Filtered(("a", "b"), (4, 4), cells, rows, 1.0, 2.0)
     shape = {"b": np.array([45.0, 10.0, 48.0, 17.0])}
-    drawn = dependencies.Conditional.of(dependencies.Dependency("b", "a", 1.0), table, shape)
+    drawn = dependencies.drawn_column(dependencies.Dependency("b", "a", 1.0), table, shape)
     rng = np.random.default_rng(1)
     for value, (often, seldom) in ((0, (0, 1)), (3, (2, 0))):
         made = drawn.draw(np.full(4000, value, np.uint8), rng)
@@ -349,6 +349,6 @@ def test_drawing_follows_the_table_and_what_it_leaves():
         assert abs(np.mean(made == often) - 0.75) < 5 * math.sqrt(0.1875 / 4000)
     assert (np.array([drawn.draw(np.full(50, v), rng) for v in (1, 2)]) == [[2], [3]]).all()
     whole = {"b": np.array([45.0, 10.0, 48.0, 0.0])}
-    rest = dependencies.Conditional.of(dependencies.Dependency("b", "a", 1.0), table, whole)
+    rest = dependencies.drawn_column(dependencies.Dependency("b", "a", 1.0), table, whole)
     shares = np.bincount(rest.draw(np.full(9000, 2), rng), minlength=4) / 9000
     assert shares == pytest.approx(whole["b"] / 103, abs=5 * 0.5 / math.sqrt(9000))

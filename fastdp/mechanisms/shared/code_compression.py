@@ -12,7 +12,6 @@ import math
 from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
@@ -35,18 +34,6 @@ is."""
 
 DRAWN_STREAM = 1 << 30
 """The first stream of randomness of columns that are drawn given others."""
-
-
-class Conditional(Protocol):
-    """How a column is drawn given another."""
-
-    @property
-    def column(self) -> str: ...
-    @property
-    def source(self) -> str: ...
-    @property
-    def stored(self) -> DrawnColumn: ...
-    def draw(self, given: np.ndarray, rng: np.random.Generator) -> np.ndarray: ...
 
 
 def merge_rare(measured: Measurement, rare: float, classes: np.ndarray | None = None) -> np.ndarray:
@@ -172,7 +159,7 @@ class Expansion:
         impossible: Mapping[Clique, np.ndarray] | None = None,
         seed: int = 0,
         spread: Mapping[str, Sequence[str]] | None = None,
-        drawn: Sequence[Conditional] = (),
+        drawn: Sequence[DrawnColumn] = (),
     ):
         full = compression.full
         self._compression = compression
@@ -223,7 +210,7 @@ class Expansion:
 
     def drawn_columns(self) -> tuple[DrawnColumn, ...]:
         """The columns that are drawn given others, in this order."""
-        return tuple(item.stored for item in self._drawn)
+        return tuple(self._drawn)
 
     def reseeded(self, seed: int) -> Expansion:
         """The same expansion with another stream of randomness."""

@@ -163,9 +163,9 @@ class DependentColumns(Struct, frozen=True, eq=False):
     def details(self) -> dict[str, dict[str, str]]:
         return {"drawn_given": {d.column: d.source for d in self.found}} if self.found else {}
 
-    def conditionals(self, shape: Mapping[str, np.ndarray]) -> list[Conditional]:
+    def conditionals(self, shape: Mapping[str, np.ndarray]) -> list[DrawnColumn]:
         """How the columns are drawn; `shape`: rows of every column's values."""
-        return [Conditional.of(d, t, shape) for d, t in zip(self.found, self.tables)]
+        return [drawn_column(d, t, shape) for d, t in zip(self.found, self.tables)]
 
     def better(self, ones: Sequence[Measurement]) -> list[Measurement]:
         """The 1-ways, averaged with what the tables say about the columns that others are drawn
@@ -234,45 +234,17 @@ def sure_rows(table: Filtered) -> float:
     return table.sigma * -float(ndtri(min(0.5, STRICT / table.shape[1])))
 
 
-class Conditional(Struct, frozen=True, eq=False):
-    """How a column is drawn given another: values `codes[start[a]:start[a + 1]]` by the differences
-    of `ends`; where there are none, by the differences of `rest`."""
-
-    column: str
-    source: str
-    codes: np.ndarray
-    start: np.ndarray
-    ends: np.ndarray
-    rest: np.ndarray
-
-    @classmethod
-    def of(cls, found: Dependency, table: Filtered, shape: Mapping[str, np.ndarray]) -> Conditional:
-        """From the released cells: of every value of the source the largest, and all that are sure.
-        Values of the source without cells get what these leave of the column's 1-way."""
-        given, code, rows = cells_of(table)
-        keep = (np.diff(given, prepend=-1) > 0) | (rows > sure_rows(table))
-        given, code, rows = given[keep], code[keep], rows[keep]
-        start = np.searchsorted(given, np.arange(table.shape[0] + 1))
-        whole = np.maximum(shape[found.column], 1e-9)
-        left = np.maximum(shape[found.column] - np.bincount(code, rows, whole.size), 0)
-        rest = np.cumsum(left if left.any() else whole)
-        return cls(found.column, found.source, code, start, np.cumsum(rows), rest)
-
-    @property
-    def stored(self) -> DrawnColumn:
-        """As it is stored with the model."""
-        return DrawnColumn(self.column, self.source, self.codes, self.start, self.ends, self.rest)
-
-    def draw(self, given: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """A value for each value of the source."""
-        given = np.asarray(given, np.int64)
-        uniform = rng.random(len(given))
-        out = np.minimum(
-            np.searchsorted(self.rest, uniform * self.rest[-1], "right"), len(self.rest) - 1
-        )
-        known = np.flatnonzero(self.start[given] < self.start[given + 1])
-        first, last = self.start[given[known]], self.start[given[known] + 1]
-        ends = np.concatenate([[0.0], self.ends])
-        at = ends[first] + uniform[known] * (ends[last] - ends[first])
-        out[known] = self.codes[np.clip(np.searchsorted(self.ends, at, "right"), first, last - 1)]
-        return out
+def drawn_column(
+    found: Dependency, table: Filtered, shape: Mapping[str, np.ndarray]
+) -> DrawnColumn:
+    """How a column is drawn given another, from the released cells. Of every value of the source
+    the largest cell is used, and all that are sure. Values of the source without cells get what
+    these leave of the column's 1-way."""
+    given, code, rows = cells_of(table)
+    keep = (np.diff(given, prepend=-1) > 0) | (rows > sure_rows(table))
+    given, code, rows = given[keep], code[keep], rows[keep]
+    start = np.searchsorted(given, np.arange(table.shape[0] + 1))
+    whole = np.maximum(shape[found.column], 1e-9)
+    left = np.maximum(shape[found.column] - np.bincount(code, rows, whole.size), 0)
+    rest = np.cumsum(left if left.any() else whole)
+    return DrawnColumn(found.column, found.source, code, start, np.cumsum(rows), rest)

@@ -24,13 +24,12 @@ from msgspec.structs import replace
 from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...model.graphical_model import Model
-from ...model.row_facts import RowFacts
+from ...model.row_facts import DrawnColumn, RowFacts
 from ...model.table_ops import onto_simplex
 from ...schema import Schema
 from ..base import Job
 from .code_compression import (
     Compression,
-    Conditional,
     Expansion,
     equal_rows,
     equivalent_codes,
@@ -137,7 +136,7 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
         seed: int,
         spread: Mapping[str, Sequence[str]] | None = None,
         halving: Callable[[int], Halving | None] | None = None,
-        drawn: Sequence[Conditional] = (),
+        drawn: Sequence[DrawnColumn] = (),
         steering: Steering | None = None,
     ) -> ExpandedRows:
         """Rows of the model with merged codes expanded. `spread`, `drawn`: see `Expansion`.
