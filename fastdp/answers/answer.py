@@ -196,7 +196,9 @@ def _compared(
     one = np.full(at.size, at[ref])
     x, y = groups.estimate[at], groups.estimate[one]
     hidden = numbers.hidden | numbers.hidden[ref]
-    scale, times, estimate = np.ones(at.size), np.ones(at.size), x - y
+    scale = np.ones(at.size)
+    times = np.ones(at.size)
+    estimate = x - y
     if over is not None:
         clear = y[0] != 0 and abs(y[0]) >= SHOWN * float(groups.noise[one][0])
         hidden = hidden | (not clear)
@@ -253,10 +255,8 @@ def _table(
     trials = max(1, int((~unknown).sum())) if jointly else 1
     z = NormalDist().inv_cdf(1 - (1 - level) / trials / 2)
     sampling = n.sampling if population else np.zeros(n.estimate.size)
-    low, high = (
-        n.low - z * np.hypot(n.low_error, sampling),
-        n.high + z * np.hypot(n.high_error, sampling),
-    )
+    low = n.low - z * np.hypot(n.low_error, sampling)
+    high = n.high + z * np.hypot(n.high_error, sampling)
     estimate = n.estimate
     error = np.hypot(np.hypot(n.noise, n.clipping), np.hypot(sampling, n.inside))
     if n.floor is not None:

@@ -17,8 +17,12 @@ if TYPE_CHECKING:
 SHOWN = ("estimate", "low", "high", "basis")
 MOST_LINES = 60
 """Lines that a person is shown; the table holds all."""
-WIDTH, BAR, GAP = 320, 14, 6
-"""Of the picture, in pixels: its width, a line's height, and the space between lines."""
+WIDTH = 320
+"""Width of the picture, in pixels."""
+BAR = 14
+"""Height of a line, in pixels."""
+GAP = 6
+"""Space between lines, in pixels."""
 
 
 class Answer:

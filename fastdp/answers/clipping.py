@@ -136,7 +136,9 @@ class Clipping:
         """The tilt of a column, from the model's rows that count by code and group of users, and
         their distance from the data where they were not measured together."""
         total = max(float(cells.sum()), 1e-9)
-        codes, groups, off = cells.sum(1) / total, cells.sum(0) / total, distance / total
+        codes = cells.sum(1) / total
+        groups = cells.sum(0) / total
+        off = distance / total
         factors = np.array(self.factors)
         away = factors / max(float(factors @ groups), 1.0) - 1
         between = off * float(np.square(away) @ groups) / max(float(np.abs(away) @ groups), 1e-9)
@@ -167,7 +169,9 @@ def clipping_of(
     if schema.user is None or statement.get("unit", {}).get("kind") == "event":
         return Clipping()
     part = (statement.get("parts") or [{}])[statement.get("part", 0)]
-    clip, choice, bound = part.get("clip"), part.get("clip_choice"), schema.max_rows_per_user
+    clip = part.get("clip")
+    choice = part.get("clip_choice")
+    bound = schema.max_rows_per_user
     if clip is None:
         return Clipping(known=False, text="the statement names no clip")
     of_users = dict(statement.get("mechanism", {}).get("users", {}))

@@ -82,7 +82,9 @@ class Groups:
 
 def totals(a: Layout) -> Groups:
     """Counts and sums."""
-    x, value, clip = a.table.x, a.asked.value, a.facts.clipping
+    x = a.table.x
+    value = a.asked.value
+    clip = a.facts.clipping
     factor, rows = clip.factor, float(x.sum())
     columns = [c for c in a.table.axes if value is None or c != value.name or c in a.asked.where]
     low = middle = high = None

@@ -52,7 +52,10 @@ def _rows(facts: Facts) -> list[str]:
 
 
 def _values(facts: Facts) -> list[str]:
-    out, other, merged, alone = [], [], [], []
+    out = []
+    other = []
+    merged = []
+    alone = []
     for name in facts.schema.modelled:
         column, found = facts.schema.columns[name], _shares(facts, name)
         if found is None:

@@ -34,8 +34,10 @@ from .misfit import empirical_bayes, expected_sizes
 
 ROWS = "rows"
 OF_USERS = re.compile(r"^\s*(?P<of>.+?)\s+(?:of\s+users|per\s+user)\s*$", re.S)
-HISTOGRAM, FINE, ORDER = "rows per user", "rows per user in fine bins", "order of users' rows"
-"""Labels of releases of every run that makes users."""
+# Labels of releases of every run that makes users.
+HISTOGRAM = "rows per user"
+FINE = "rows per user in fine bins"
+ORDER = "order of users' rows"
 BY_ROWS = "users by RowsPerUser"
 PAIRS = "people"
 """The released table of pairs of facts, by the model."""

@@ -92,7 +92,9 @@ def rule_of(column: Column, source: Form) -> Rule:
     keys: tuple[Any, ...]
     codes: tuple[int, ...] = ()
     if isinstance(coding, Range):
-        way, keys, step = "range", (coding.first, coding.first + coding.count - 1), scale
+        way = "range"
+        keys = (coding.first, coding.first + coding.count - 1)
+        step = scale
     elif isinstance(coding, Bins):
         units = per_unit(column.dtype) if coding.timely else 1
         inner = [edge for edge in coding.edges if math.isfinite(edge)]
@@ -105,7 +107,9 @@ def rule_of(column: Column, source: Form) -> Rule:
         way, listed = "list", _listed(coding, source, scale)
         keys = tuple(sorted(listed))
         codes = tuple(listed[key] for key in keys)
-    other, nan, null = other_code(column), nan_code(column), null_code(column)
+    other = other_code(column)
+    nan = nan_code(column)
+    null = null_code(column)
     return Rule(way, keys, codes, below, above, other, nan, null, floats, step)
 
 

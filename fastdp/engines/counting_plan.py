@@ -113,7 +113,10 @@ class Projections:
         if self._fill is not None:
             self._fill()
         work.run(self.threads)
-        self._fill, self._levels, self._run, self.pending = None, [{}], self._run + len(levels), 0
+        self._fill = None
+        self._levels = [{}]
+        self._run = self._run + len(levels)
+        self.pending = 0
 
 
 def project_all(

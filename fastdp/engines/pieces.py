@@ -164,7 +164,9 @@ class Joined:
             self._join()
 
     def _join(self) -> None:
-        pieces, self._waiting, self._rows = self._waiting, [], 0
+        pieces = self._waiting
+        self._waiting = []
+        self._rows = 0
         full = [piece for piece in pieces if piece.rows]
         names = self._names if full else ()
         codes = {name: np.concatenate([piece.codes[name] for piece in full]) for name in names}
@@ -183,7 +185,9 @@ class Joined:
 def fingerprint(table: Table) -> str:
     """A fingerprint of a table's rows that does not depend on their order: the sum modulo 2^64 of a
     hash of each row's codes, exact numbers and its user."""
-    columns, users, total = list(table.codes.values()), None, 0
+    columns = list(table.codes.values())
+    users = None
+    total = 0
     for numbers in table.exact.values():
         words = np.ascontiguousarray(numbers).view(np.uint32).reshape(-1, 2)
         columns += [words[:, 0], words[:, 1]]

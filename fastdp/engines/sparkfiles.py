@@ -72,7 +72,9 @@ def _files(frame: Any) -> list[str] | None:
     files = sorted(unquote(re.sub("^file:/+", "/", uri)) for uri in uris)
     if len(set(files)) != len(files) or any("=" in os.path.dirname(file) for file in files):
         return None  # folders may give values to columns
-    spark, form, columns = frame.sparkSession, frame.schema, frame.columns
+    spark = frame.sparkSession
+    form = frame.schema
+    columns = frame.columns
     for path in _roots(files):
         if frame.sameSemantics(spark.read.schema(form).parquet(path)):
             return files

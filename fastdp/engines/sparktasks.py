@@ -71,7 +71,9 @@ def _task(
         check(arguments["build"])
         yield from work(arguments, source())
 
-    made, waiting, size = rows(), [], 0
+    made = rows()
+    waiting = []
+    size = 0
     while True:
         came = attempt(lambda: next(made, None))
         if broken:
@@ -218,11 +220,9 @@ def join(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
     """Pieces to the blobs of each partition's tables: number, partition, blob."""
 
     def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
-        plain, secret, count = (
-            json.loads(arguments["schema"]),
-            arguments["secret"],
-            len(arguments["keys"]),
-        )
+        plain = json.loads(arguments["schema"])
+        secret = arguments["secret"]
+        count = len(arguments["keys"])
         links = Links(LinkedSchema.from_dict(plain)) if is_linked(plain) else None
         schemas = {"": Schema.from_dict(plain)} if links is None else links.linked.tables
         joined: dict[int, tuple[UserIndex, list[pieces.Joined]]] = {}
@@ -252,12 +252,16 @@ def _tables(
     schema: Schema, rows: Iterable[tuple[int, int, bytes]]
 ) -> Iterator[tuple[int, pieces.Tables]]:
     """(partition, its table's blobs put together)."""
-    at, expected, made = -1, 0, None
+    at = -1
+    expected = 0
+    made = None
     for number, partition, blob in rows:
         if number == 0:
             if made is not None:
                 yield at, made
-            at, expected, made = partition, 1, pieces.Tables(schema, blob)
+            at = partition
+            expected = 1
+            made = pieces.Tables(schema, blob)
         elif made is None or partition != at or number != expected:
             raise DataError("a partition's codes are out of order; nothing was counted")
         else:

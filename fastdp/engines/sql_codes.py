@@ -132,8 +132,13 @@ class _Writer:
         table: str,
         name: str,
     ):
-        self.dialect, self.made, self.source = dialect, made, source
-        self.own, self.x, self.table, self.name = own, x, table, name
+        self.dialect = dialect
+        self.made = made
+        self.source = source
+        self.own = own
+        self.x = x
+        self.table = table
+        self.name = name
 
     def refused(self, what: str) -> DataError:
         return DataError(
@@ -330,7 +335,9 @@ class _Writer:
 
     def calendar(self, x: str, item: Timestamp) -> dict[str, str]:
         """As `Timestamp.split`, in whole numbers that are not negative."""
-        d, first, last = self.dialect, FIRST_SECOND, LAST_SECOND + 1
+        d = self.dialect
+        first = FIRST_SECOND
+        last = LAST_SECOND + 1
         if {"year", "date"} & set(item.names):
             first, last = max(first, item.span[0] * DAY), min(last, (item.span[1] + 1) * DAY)
         inside, safe = self._clock(x, first, last)

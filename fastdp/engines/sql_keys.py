@@ -128,7 +128,9 @@ def key_value(
     if len(found) != 1:
         raise DataError(f"<sql>: column {name!r} is missing, or occurs more than once")
     kind, own = types.field(found[0]).type, own_types.get(name, "").upper()
-    t, d, x = pa.types, dialect, dialect.quoted(name)
+    t = pa.types
+    d = dialect
+    x = dialect.quoted(name)
 
     def refused(what: str) -> DataError:
         return DataError(

@@ -70,7 +70,9 @@ class PostgresConnection(Database):
 
     def _insert(self, table: str, columns: pa.Table) -> None:
         """By literal arrays, which are read much faster than rows of VALUES."""
-        names, arrays, values = columns.column_names, [], []
+        names = columns.column_names
+        arrays = []
+        values = []
         for name, column in zip(names, columns.columns, strict=True):
             if pa.types.is_integer(column.type):
                 arrays.append(f"CAST('{{{','.join(map(str, column.to_pylist()))}}}' AS BIGINT[])")

@@ -55,7 +55,9 @@ class SqlRows(CodedTable):
     # --- opening
 
     def _open(self) -> None:
-        db, d, schema = self.database, self.dialect, self.schema
+        db = self.database
+        d = self.dialect
+        schema = self.schema
         for lookup, _ in self.codes.joins:
             db.load(lookup.name.removeprefix(db.prefix), lookup.keys, lookup.codes)
         more = {} if self.who is None else {"who": self.who.value}

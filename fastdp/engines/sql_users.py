@@ -93,7 +93,9 @@ def tie_number(d: Dialect, select: str, words: Sequence[str], present: Sequence[
     last = "a"
     conditions = [""] * (len(words) - len(present)) + list(present) + [""]
     for i, (word, there) in enumerate(zip([*words, "b"], conditions, strict=True)):
-        x, square, power = f"tx{i}", f"ts{i}", f"tz{i}"
+        x = f"tx{i}"
+        square = f"ts{i}"
+        power = f"tz{i}"
         sum_of = f"{last} + CAST({word} AS {d.whole})"
         select = f"SELECT *, {d.remainder(sum_of, PRIME)} AS {x} FROM ({select}) AS t{i}x"
         squared = d.remainder(f"{x} * {x}", PRIME)
@@ -251,7 +253,9 @@ def _disagreement(rows: CodedTable, key: userkeys.Disagreement) -> np.ndarray:
 
 
 def _succession(rows: CodedTable, key: userkeys.Succession) -> np.ndarray:
-    domain, groups, whole = rows.schema.domain, len(key.edges), rows.dialect.whole
+    domain = rows.schema.domain
+    groups = len(key.edges)
+    whole = rows.dialect.whole
     db = rows.database
     out = {name: np.zeros(size, object) for name, size in key.lengths.items()}
     users = _binned(_groups(rows.lengths, key.edges), rows.having, groups)
@@ -331,7 +335,9 @@ def view_table(rows: CodedTable, view: userkeys.View) -> tuple[str, dict[str, st
         facts = view.facts
     else:
         raise UsageError(f"unknown kind of view: {type(view).__name__}")
-    db, made, loaded = rows.database, {view.name: "g"}, []
+    db = rows.database
+    made = {view.name: "g"}
+    loaded = []
     select = f"SELECT u, r, {group_of('r', view.edges)} AS g FROM {rows.table} GROUP BY u, r"
     try:
         for i, (name, kind, column, numbers, edges) in enumerate(facts):
@@ -357,7 +363,9 @@ def _fact(
     """A select (u, f): one fact of each user, as `users.user_facts` says."""
     if kind == "value":
         raise UsageError("engine='sql' does not count features of users; use engine='local'")
-    d, alias, size = rows.dialect, rows.alias[column], rows.schema.domain[column]
+    d = rows.dialect
+    alias = rows.alias[column]
+    size = rows.schema.domain[column]
     whole = d.whole
     if kind == "constant":
         modes = _modes(rows, rows.cell((column,)), rows.table, size)

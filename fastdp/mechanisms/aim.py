@@ -173,8 +173,14 @@ class _Rounds:
         left: float,
         step: float,
     ):
-        self.config, self.session, self.job, self.merged = config, session, job, merged
-        self.model, self.left, self.step, self.whole = model, left, step, left
+        self.config = config
+        self.session = session
+        self.job = job
+        self.merged = merged
+        self.model = model
+        self.left = left
+        self.step = step
+        self.whole = left
         self.measured: list[Measurement] = []
         self.structure = Structure(merged.domain, merged.zeros)
         cells, shape = merged.domain.cells, merged.domain.shape
@@ -190,7 +196,9 @@ class _Rounds:
         enough, or once all is spent."""
         if self.left < 2 * self.step:
             self.step = self.left
-        session, merged, domain = self.session, self.merged, self.merged.domain
+        session = self.session
+        merged = self.merged
+        domain = self.merged.domain
         spent = 1 - (self.left - self.step) / self.whole
         limit = max(self.config.limit * spent, self.structure.cells())
         cliques = [c for c in self.weights if self.structure.cells(c) <= limit]

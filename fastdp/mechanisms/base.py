@@ -34,9 +34,13 @@ if TYPE_CHECKING:
     from .limits.model_size import LargestModel
 
 Calibration = Literal["gdp", "classic-rdp", "classic-gaussian"]
-LEAST_AMOUNT, MOST_AMOUNT, MOST_WHOLE = 1e-9, 1e9, 1 << 63
-"""Numbers of a recipe are 0 or between these in size. Shares of mu^2 below 1e-9 would need noise
-that cannot be drawn, and weights beyond 1e9 make such shares of all others."""
+LEAST_AMOUNT = 1e-9
+"""Numbers of a recipe are 0 or at least this in size. Smaller shares of mu^2 would need noise that
+cannot be drawn."""
+MOST_AMOUNT = 1e9
+"""The largest number of a recipe. Larger weights make such small shares of all others."""
+MOST_WHOLE = 1 << 63
+"""Whole numbers of a recipe are below this."""
 
 
 def check_amounts(fields: Any, name: str = "") -> None:

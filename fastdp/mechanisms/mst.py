@@ -75,7 +75,9 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         merged = merge(
             session.domain, best, self.rare, impossible=job.zeros.impossible, schema=session.schema
         )
-        priors, tree, measured = None, list[Clique](), list[Clique]()
+        priors = None
+        tree = list[Clique]()
+        measured = list[Clique]()
         if public is None or not pair:
             estimates = None if not merged.zeros else partial(self.before_pairs, job, merged)
             pairs_chosen = spanning_tree(

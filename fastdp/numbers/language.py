@@ -93,7 +93,10 @@ def _tokens(text: str) -> list[_Token]:
 
 class _Parser:
     def __init__(self, text: str):
-        self.text, self.tokens, self.place, self.depth = text, _tokens(text), 0, 0
+        self.text = text
+        self.tokens = _tokens(text)
+        self.place = 0
+        self.depth = 0
 
     @property
     def next(self) -> _Token:

@@ -54,7 +54,9 @@ class Types:
     """Infers the types of the parts of one number."""
 
     def __init__(self, number: Number, schema: Schema, private: Collection[str] = ()):
-        self.number, self.schema, self.private = number, schema, frozenset(private)
+        self.number = number
+        self.schema = schema
+        self.private = frozenset(private)
         self.amounts: dict[str, Amount] = {}
 
     def fail(self, node: Any, why: str) -> UsageError:

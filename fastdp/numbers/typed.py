@@ -204,7 +204,9 @@ def is_constant(types: Types, column: Column) -> bool:
 
 def _check_groups(types: Types, number: Number) -> bool:
     """Check the columns after `by`; whether each user is in one group at most."""
-    schema, cells, one = types.schema, 1, True
+    schema = types.schema
+    cells = 1
+    one = True
     for name, pick in zip(number.by, number.pick, strict=True):
         column: CodeColumn | None = schema.columns.get(name)
         if column is None:

@@ -52,7 +52,10 @@ class ModelClassifier:
     _estimator_type = "classifier"
 
     def __init__(self, law: RowLaw, target: str, read: Frame, threads: int | None = None):
-        self._law, self.target, self._read, self.threads = law, target, read, threads
+        self._law = law
+        self.target = target
+        self._read = read
+        self.threads = threads
         self._column = target_column(law, target)
         column = law.schema.columns[self._column]
         listed = values_of(column).to_pylist()

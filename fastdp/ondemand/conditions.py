@@ -61,7 +61,10 @@ class Condition:
     def of_code(cls, column: Any, code: int) -> Condition:
         """The rows that have one code of a column."""
         one = cls.__new__(cls)
-        one.column, one.span, one.numbers, one.exact = column, None, (), True
+        one.column = column
+        one.span = None
+        one.numbers = ()
+        one.exact = True
         one.weights = (np.arange(column.size) == code).astype(float)
         return one
 
@@ -98,14 +101,19 @@ class Condition:
                 )
             width = float(bins.high[code] - bins.low[code]) + 1.0
             weights[code] += 1.0 if not math.isfinite(width) else 1.0 / max(width, 1.0)
-        self.column, self.weights, self.numbers = column, weights, tuple(values)
+        self.column = column
+        self.weights = weights
+        self.numbers = tuple(values)
 
     def _derived(self, schema: Schema) -> None:
         """A column that follows from one other becomes a condition on that one."""
         column = self.column
         if column is None or column.name in schema.modelled:
             return
-        self.column, weights, self.span, self.numbers = None, self.weights, None, ()
+        self.column = None
+        weights = self.weights
+        self.span = None
+        self.numbers = ()
         self.exact = False
         for item in compiled_constraints(schema).derived:
             if item.column == column.name and len(item.sources) == 1:

@@ -276,7 +276,9 @@ class RowLaw:
         return Evidence(evidence.hard, evidence.soft, likelihood), full
 
     def _merged(self, column: str, matrix: np.ndarray) -> np.ndarray:
-        codes, weights, size = self._maps[column], self.within(column), self.model.domain[column]
+        codes = self._maps[column]
+        weights = self.within(column)
+        size = self.model.domain[column]
         mass = np.bincount(codes, weights, size)
         sums = np.stack([np.bincount(codes, weights * row, size) for row in matrix])
         return sums / np.where(mass > 0, mass, 1.0)

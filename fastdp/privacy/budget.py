@@ -174,7 +174,9 @@ class Budget:
             if delta is not None:
                 raise UsageError("a budget given as mu has no delta; leave delta out")
             return cls(mu=float(mu), keys=float(keys))
-        epsilon, delta, pure = float(epsilon), float(0.0 if delta is None else delta), float(pure)
+        epsilon = float(epsilon)
+        delta = float(0.0 if delta is None else delta)
+        pure = float(pure)
         keys = float(keys)
         checked = cls(epsilon=epsilon, delta=delta, pure=pure, keys=keys)
         if delta == 0:

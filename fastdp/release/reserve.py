@@ -313,10 +313,8 @@ class Reserved:
             )
             if self.learnt is not None and i == self._domain_part:
                 mu = self.learnt.left * (1 - SLACK)
-                steps.number, steps.releases = (
-                    self.learnt.steps,
-                    [dict(r) for r in self.learnt.releases],
-                )
+                steps.number = self.learnt.steps
+                steps.releases = [dict(r) for r in self.learnt.releases]
             asked = self._asked(ask)
             self._sessions.append(
                 Session(own, steps, cap=cap, mu=mu, pure=pure, asked=asked, unit=ask.unit)

@@ -17,7 +17,9 @@ class ViewCounter:
     """`Counter` over the table that a view makes of an engine's table."""
 
     def __init__(self, engine: Counter, view: View, schema: Schema):
-        self.engine, self.view, self.schema = engine, view, schema
+        self.engine = engine
+        self.view = view
+        self.schema = schema
 
     @property
     def has_users(self) -> bool:

@@ -73,7 +73,9 @@ def finalize(
     used = [] if public is None else [public_entry(public, spec.configs[0].public_relabel)]
     part = i if spec.several else None
     statement = reserved.statement(mechanism=mechanism, public_data=used, notes=notes, only=part)
-    tables, measured, model = outcome.tables, outcome.measurements, outcome.model
+    tables = outcome.tables
+    measured = outcome.measurements
+    model = outcome.model
     run = Run(statement, measured, model, spec.schema, tables=tables, _output=output)
     if folder is None:
         return replace(run, timings=spec.timings(i))

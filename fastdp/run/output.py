@@ -275,7 +275,9 @@ class Output:
         elif self.source.habits is not None:
             columns = self.source.habits.columns
             joined = {c: np.concatenate([codes[c] for codes in block]) for c in columns}
-            habits, most, threads = self.source.habits, self.source.bound, self._threads
+            habits = self.source.habits
+            most = self.source.bound
+            threads = self._threads
             owner, _ = ids.deal(joined, total, habits, bound=most, seed=seed, threads=threads)
         else:
             owner, _ = ids.deal_by_size(total, self.source.sizes, self.source.users, seed=seed)

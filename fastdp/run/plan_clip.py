@@ -52,7 +52,9 @@ def clip_facts(
         return ClipFacts()
     clip_criteria = config.clip_criteria(schema.modelled, **facts)
     noise = unit_noise(mu, ((p.cells, p.weight) for p in clip_criteria))
-    lost, suggested, costs = None, None, {}
+    lost = None
+    suggested = None
+    costs = {}
     counts_rows = bool(clip_criteria) or not outline.measurements  # else only users are counted
     if table is not None and counts_rows:
         corrected = chosen or config.traits.corrects_clipped_total

@@ -240,7 +240,9 @@ def _facts_of_users(statement: Mapping) -> dict[str, int]:
 def _count_problems(release: Mapping, schema: Schema, facts: Mapping[str, int]) -> Iterator[str]:
     """Problems where a release has another number of answers than `schema.json` gives it. `facts`:
     the columns of the table about users."""
-    kind, count, about = release["kind"], release["count"], release["attributes"]
+    kind = release["kind"]
+    count = release["count"]
+    about = release["attributes"]
     if kind == "schema" and count != len(schema_bytes(schema)):
         yield "schema.json has a different length than the released schema"
     if kind == "keys" and release.get("draws") != MOST_KEYS:

@@ -50,7 +50,9 @@ class RunStatus:
     def reserved(self, ledger: Any, run: str, promise: str) -> None:
         """Note the ledger (a path, a `Ledger`, or None for the run's own) and the run's name in it.
         `promise` is for people: what is promised, and the data set it is charged to."""
-        self._ledger, self._run, self._promise = ledger, run, promise
+        self._ledger = ledger
+        self._run = run
+        self._promise = promise
 
     def charge(self) -> Charge | None:
         """What is charged so far; None if nothing was reserved, or the ledger is locked."""

@@ -358,7 +358,9 @@ def bin_numbers(column: BinColumn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     mean. Infinite in open bins that public knowledge does not limit."""
     bins, _ = bins_of(column)
     n, unit = column.base, bins.unit
-    low, high, mean = bins.low[:n] / unit, bins.high[:n] / unit, bins.mean[:n] / unit
+    low = bins.low[:n] / unit
+    high = bins.high[:n] / unit
+    mean = bins.mean[:n] / unit
     start, end = bins.lo[:n] / unit, bins.hi[:n] / unit
     last = (end - 1 / unit) if bins.whole else end
     middle = np.where(mean == 0, (start + last) / 2, np.where(mean > 0, start + mean, end + mean))

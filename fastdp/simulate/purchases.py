@@ -14,7 +14,9 @@ from fastdp.simulate._draw import check_int
 from .._util.lazy import pa
 
 MONTHS, LAST_START = 12, 8
-COUNTRIES, SHOPS, PAYMENTS = 8, 24, 4
+COUNTRIES = 8
+SHOPS = 24
+PAYMENTS = 4
 AGAIN = np.linspace(0.62, 0.30, LAST_START + 1)
 """The share of people who buy again, by the month in which they began."""
 BETWEEN, WITHIN = 0.8, 0.57

@@ -82,7 +82,10 @@ class ColumnLook:
     def __init__(
         self, name: str, column: pa.ChunkedArray, bins: int, public: bool, names: Sequence[str]
     ):
-        self.name, self.bins, self.public, self.names = name, bins, public, names
+        self.name = name
+        self.bins = bins
+        self.public = public
+        self.names = names
         self.notes: list[str] = []
         self.low: Any
         self.high: Any

@@ -140,7 +140,9 @@ def draft(
         if name not in names:
             what = "user=" if name == user else "drop="
             raise SchemaError(f"{what}: the data has no column {name!r}{did_you_mean(name, names)}")
-    entries, values, left_out = {}, {}, {}
+    entries = {}
+    values = {}
+    left_out = {}
     users: list[Candidate] = []
     for name in names:
         if name in drop:

@@ -189,7 +189,9 @@ class Gathering:
     """Joins encoded batches into a table; users are numbered in the order of their first row."""
 
     def __init__(self, schema: Schema, users: UserIndex | None, threads: int = 1):
-        self.schema, self.users, self.threads = schema, users, threads
+        self.schema = schema
+        self.users = users
+        self.threads = threads
         self.rows = self.dropped = self.null_ids = 0
         self._columns = {name: _Column(code_dtype(size)) for name, size in schema.domain.items()}
         self._exact = {name: _Column(np.dtype(np.int64)) for name in schema.amounts}

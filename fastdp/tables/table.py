@@ -172,7 +172,10 @@ class Table:
 
     def close(self) -> None:
         """Release the columns and the files they are mapped from, as garbage collection does."""
-        self.codes, self.user, self.user_hash, self._rows_per_user = {}, None, None, None
+        self.codes = {}
+        self.user = None
+        self.user_hash = None
+        self._rows_per_user = None
         self.exact = {}
 
     def __enter__(self) -> Table:

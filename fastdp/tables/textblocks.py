@@ -104,7 +104,9 @@ def transcoder(encoding: str) -> Callable[[Any], Any]:
 def blocks(stream: Any, size: int, limit: int) -> Iterator[tuple[bytes, int]]:
     """Yields (bytes of whole lines, number of lines that are left out), in the order of the stream.
     Lines longer than `limit` are left out; the last block may end without LF."""
-    carry, left_out, skipping = b"", 0, False
+    carry = b""
+    left_out = 0
+    skipping = False
     while chunk := stream.read(size):
         start = 0
         if skipping:
@@ -119,7 +121,9 @@ def blocks(stream: Any, size: int, limit: int) -> Iterator[tuple[bytes, int]]:
             yield b"".join((carry, memoryview(chunk)[start:end])), left_out
             carry, left_out = chunk[end:], 0
         if len(carry) > limit:
-            carry, left_out, skipping = b"", left_out + 1, True
+            carry = b""
+            left_out = left_out + 1
+            skipping = True
     yield carry, left_out
 
 

@@ -32,10 +32,8 @@ TEXT_PATTERNS = {
 """The kind of a text is the first whose pattern matches, in this order; if none does, it is `WORD`.
 """
 WORD = "word"
-NUMBERS, _TIMES = (
-    {"whole number", "number with a point"},
-    {"ISO date", "ISO time", "ISO time with a zone"},
-)
+NUMBERS = {"whole number", "number with a point"}
+_TIMES = {"ISO date", "ISO time", "ISO time with a zone"}
 READABLE = {"int": {"whole number"}, "float": NUMBERS, "decimal": NUMBERS, "date": _TIMES}
 READABLE |= {
     "timestamp": _TIMES,

@@ -132,10 +132,8 @@ def damaged_lines(path: str, dialect: Dialect, columns: Sequence[str], most: int
     dialect = dialect.named(textblocks.stem(path)) if kind is delimited else dialect
     if kind is None or dialect.trusts_writer:
         return []
-    transcode, header = (
-        textblocks.transcoder(dialect.encoding),
-        kind is delimited and dialect.header is True,
-    )
+    transcode = textblocks.transcoder(dialect.encoding)
+    header = kind is delimited and dialect.header is True
     if kind is delimited:
         rule, column = _rule(dialect), np.full(len(names_of(path, dialect)), -1, np.int32)
         column[0] = 0

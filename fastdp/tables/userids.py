@@ -204,7 +204,9 @@ class UserIndex:
             if self._ids is None:
                 words = 2 if batch.kind.startswith(("string", "decimal", PAIRS)) else 1
                 self._ids = bound.Ids(words, int(self._secret[0]), self._threads)
-        key, valid, codes = batch.key, batch.valid, batch.codes
+        key = batch.key
+        valid = batch.valid
+        codes = batch.codes
         if codes is not None and (nulls := np.count_nonzero(missing := codes < 0)):
             distinct = len(key) // 2
             codes = np.where(missing, distinct + np.cumsum(missing) - 1, codes)

@@ -10,9 +10,12 @@ from msgspec.structs import replace
 
 from .people import Codes, Groups, People
 
-MOST, MOST_KEPT, SWEEPS = 8.0, 3.0, 10
-"""The most by which a constant's share is changed in one turn over all constants, how much more
-often than the mean a row is kept at most, and how many turns there are."""
+MOST = 8.0
+"""The most by which a constant's share is changed in one turn over all constants."""
+MOST_KEPT = 3.0
+"""How much more often than the mean a row is kept, at most."""
+SWEEPS = 10
+"""Turns over all constants."""
 LEAST = 1e-5
 """A share that counts as nothing."""
 

@@ -25,23 +25,34 @@ CHUNK_ROWS = 1 << 14
 memory is 12 bytes for each of their rows in each list of csrc/deal.c, of a thread at a time."""
 SAMPLE_ROWS = 1 << 18
 """Rows of the model that are laid out as they will be dealt."""
-LEAST_TRIAL_ROWS, MOST_TRIAL_ROWS, SPREAD = 1 << 15, 1 << 16, 0.3
-"""Rows of them, in whole chunks, that trial dealings deal: so trials find as many rows of each kind as
-the dealing itself will. As many as it takes until the rates that a trial sees vary by no more than
-the released ones: a user's agreement varies by SPREAD between users (at most .5)."""
-TRIALS, MOST_MOVED, FARTHEST = 4, 1.5, 1.5
-"""How often parts are dealt, and how far the logarithm of a parameter moves in one of them and in all
-from the urn's formula. Where rows that agree are not there, wanting them more only drives out what
-else is wanted."""
+LEAST_TRIAL_ROWS = 1 << 15
+"""Rows of them, in whole chunks, that trial dealings deal at least. So trials find as many rows of
+each kind as the dealing itself will."""
+MOST_TRIAL_ROWS = 1 << 16
+"""Rows that trial dealings deal at most. Between the two, as many as it takes until the rates that a
+trial sees vary by no more than the released ones."""
+SPREAD = 0.3
+"""Standard deviation of a user's agreement between users (at most .5), by which that is judged."""
+TRIALS = 4
+"""How often parts are dealt to find the urns' parameters."""
+MOST_MOVED = 1.5
+"""How far the logarithm of a parameter moves in one trial, at most."""
+FARTHEST = 1.5
+"""How far it moves from the urn's formula in all. Where rows that agree are not there, wanting them
+more only drives out what else is wanted."""
 CANDIDATES = 8
 """Rows that are looked at for each place and earlier row (`bench.users`, seed 300: with 16, a quarter
 slower, same values .045, .075 and .051 in place of .047, .076 and .051 of cohorts, events and
 patients)."""
-MOST_JOINT, MOST_NEAR, LEAST_EXCESS, SURE = 3, 4, 0.25, 3.0
-"""Pairs of columns, and groups of neighbouring codes, that get urns of their own: how many at most,
-and by which part, and by how many standard errors, users repeat them more often than urns of single
-columns bring about (chosen on flights and Chicago trips; groups of codes without an order have a
-tenth at most)."""
+MOST_JOINT = 3
+"""Pairs of columns that get urns of their own, at most."""
+MOST_NEAR = 4
+"""Groups of neighbouring codes that get urns of their own, at most."""
+LEAST_EXCESS = 0.25
+"""Minimum relative excess over urns of single columns for such an urn. Chosen on flights and Chicago
+trips; groups of codes without an order have a tenth at most."""
+SURE = 3.0
+"""Minimum excess in standard errors for such an urn."""
 FREE = 1e9
 """The parameter of an urn that likes all values the same."""
 DENSE = 1 << 20
@@ -267,10 +278,8 @@ class _Trial(Struct, frozen=True, eq=False):
 def _goal(roles: Roles, rates: Rates, some) -> tuple[np.ndarray, np.ndarray]:
     """(agreement, the urns' parameters to start with) [groups, columns] of the columns that are
     dealt."""
-    place, by_chance = (
-        [rates.columns.index(name) for name in roles.dealt],
-        chance(some, roles.dealt),
-    )
+    place = [rates.columns.index(name) for name in roles.dealt]
+    by_chance = chance(some, roles.dealt)
     lift = rates.overall[place] - by_chance
     drawn = shrunk(lift, rates.error[place]) / np.where(lift == 0, 1.0, lift)
     goal = np.clip(by_chance + drawn * (rates.by_group[:, place] - by_chance), 1e-3, 1 - 1e-3)

@@ -21,9 +21,12 @@ LEVEL_GROUPS = 8
 COARSE = 2
 """Groups of a level that count as one when rows are exchanged, so that users keep their level."""
 MOST_LEVELS = 2
-LEAST_BETWEEN, MOST_BETWEEN, SURE = 0.05, 0.95, 3.0
-"""A level is used if this part of the variance lies between users, and if rates are above what urns
-bring about by SURE standard errors."""
+LEAST_BETWEEN = 0.05
+"""A level is used if at least this part of the variance lies between users."""
+MOST_BETWEEN = 0.95
+"""The part of the variance between users is cut off here."""
+SURE = 3.0
+"""Standard errors by which rates must be above what urns bring about, for a level to be used."""
 NODES = 33
 
 

@@ -28,14 +28,20 @@ its noise, is above SHRUNK_LIFT."""
 MOST_AVOIDED = 0.75
 """A column is avoided if its agreement is below this part of chance by two standard errors (chosen
 on panels of patients and workers, docs/research/users.md)."""
-MOST_PAIRS, MOST_NEAR, WIDTHS = 24, 10, (4, 16, 64, 256)
-"""Pairs of columns and groups of neighbouring codes whose agreement is asked for; how many of the
-latter, and how many codes a group has (at most a half of all)."""
-DECLINE, SPREAD, LEAST_SPREAD = 0.75, 0.3, 0.02
-"""The lift of a group of users is expected to be DECLINE of that of the group before, as who has
-more rows has more values, with a standard deviation of SPREAD of the column's lift, at least
-LEAST_SPREAD. Chosen on 14 tables other than flights and trips, at epsilon 1, 3 and 10
-(docs/research/users.md)."""
+MOST_PAIRS = 24
+"""Pairs of columns, and groups of neighbouring codes, whose agreement is asked for, at most."""
+MOST_NEAR = 10
+"""Groups of neighbouring codes among them, at most."""
+WIDTHS = (4, 16, 64, 256)
+"""Codes of a group of neighbours; at most a half of all codes."""
+DECLINE = 0.75
+"""The lift of a group of users is expected to be this part of that of the group before, as who has
+more rows has more values. Chosen with the next two on 14 tables other than flights and trips, at
+epsilon 1, 3 and 10 (docs/research/users.md)."""
+SPREAD = 0.3
+"""The standard deviation of that expectation, as a part of the column's lift."""
+LEAST_SPREAD = 0.02
+"""The least standard deviation of that expectation."""
 EACH = np.eye(len(GROUPS) - 1, len(GROUPS))
 
 

@@ -276,7 +276,9 @@ def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> tuple[float,
             # The loss may only stall because momentum overshot: go on without momentum, unless the
             # last such restart gained nothing.
             loss = restarted = descent.restart()
-            t, smooth, ended = 1.0, max(smooth, steady), ""
+            t = 1.0
+            smooth = max(smooth, steady)
+            ended = ""
             stop.forget(loss)
         if ended:
             break
@@ -298,7 +300,9 @@ def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> tuple[float,
             break
         previous, loss = loss, descent.accept(t)
         if distance <= 0 and not loss < previous:  # the step is smaller than rounding errors
-            loss, t, smooth = descent.restart(), 1.0, GROW * max(smooth, steady)
+            loss = descent.restart()
+            t = 1.0
+            smooth = GROW * max(smooth, steady)
             if not loss < restarted * (1 - stop.tol):  # nothing was gained since the last restart
                 ended = "tolerance"
                 break

@@ -208,11 +208,11 @@ def _pieces(
     piece = first[which] + nth
     number = np.searchsorted(of, segment[which]) + piece
     order = np.argsort(number, kind="stable")
-    which, piece, number = which[order], piece[order], number[order]
-    a, b = (
-        np.maximum(low[which], piece * PIECE),
-        np.minimum((low + length)[which], (piece + 1) * PIECE),
-    )
+    which = which[order]
+    piece = piece[order]
+    number = number[order]
+    a = np.maximum(low[which], piece * PIECE)
+    b = np.minimum((low + length)[which], (piece + 1) * PIECE)
     feeds = np.stack([(edge - low)[which] + a, at[segment[which]] + a, b - a, sign[which]], axis=1)
     count = np.bincount(number, minlength=of.size)
     sizes = np.minimum(PIECE, size[of] - start * PIECE)

@@ -42,21 +42,31 @@ from ..solver import Clock, Solution
 from ..task import Task, errors_of, single
 from .functionals import Functionals, adaptive
 
-FIRST, LONG, GROW = 0.018, 0.07, 0.35
-"""Lengths of strides: the first; then twice the last, up to the larger of LONG and GROW times the
-time so far. The constants of this module were chosen on one seed of four problems: Chicago's coded
-trips and a million simulated ones, at epsilon 1 and 10; SETTLED, LAST and SMOOTH also on one seed
-of ten million trips at epsilon 1 and of a second million at epsilon 10. Further seeds of these
-tables were seen before the end rule was changed; adult was run under both rules and decided nothing
-(bench/adagrid_fits.py)."""
+# The constants of this module were chosen on one seed of four problems: Chicago's coded trips and a
+# million simulated ones, at epsilon 1 and 10. SETTLED, LAST and SMOOTH were also chosen on one seed
+# of ten million trips at epsilon 1 and of a second million at epsilon 10. Further seeds of these
+# tables were seen before the end rule was changed; adult was run under both rules and decided
+# nothing (bench/adagrid_fits.py).
+FIRST = 0.018
+"""Length of the first stride. Each further one is twice the last, up to the larger of LONG and GROW
+times the time so far."""
+LONG = 0.07
+"""Length that strides may always grow to."""
+GROW = 0.35
+"""Part of the time so far that strides may grow to."""
 
 RAMP = 20
 """Iterations of the first stride, whose length grows to its own from a twelfth: the start is far
 away."""
 
-INNER, MOST, CLOSE, NEAR = 12, 40, 0.1, 1.5
-"""Iterations of a stride: it ends earlier where its residual (rms, in standard deviations) is below
-CLOSE, later, up to MOST, where it is above NEAR or the loss has not fallen."""
+INNER = 12
+"""Iterations of a stride, if nothing ends it earlier or later."""
+MOST = 40
+"""Iterations of a stride at most, if its residual is above NEAR or the loss has not fallen."""
+CLOSE = 0.1
+"""Residual (rms, in standard deviations) at which a stride ends early."""
+NEAR = 1.5
+"""Residual (rms, in standard deviations) above which a stride goes on after INNER iterations."""
 
 MEMORY = 10
 """Pairs of L-BFGS. Five need a tenth more calls, thirty no fewer."""
@@ -78,13 +88,19 @@ on, cells of higher order would rather end earlier. So pairs and single attribut
 stride. The loss of all rows stands at 0.90 to 0.98 of its own level there: most rows are repeated
 questions, whose disagreement nothing can lower."""
 
-PAIRS, LAST, HELD = 2, 0.04, 1e8
-"""The last stride: the highest order of the functionals that take part, its length, and the factor
-on the variance of the other functionals during it."""
+PAIRS = 2
+"""The highest order of the functionals that take part in the last stride."""
+LAST = 0.04
+"""Length of the last stride."""
+HELD = 1e8
+"""Factor on the variance of the other functionals during the last stride."""
 
-TRIES, BELOW, WIDE = 4, 0.02, 0.1
-"""Going back along a stride: the most calls; how far below the wanted loss they aim, and how far
-below is near enough, in parts of what the stride went too far."""
+TRIES = 4
+"""Calls at most for going back along a stride."""
+BELOW = 0.02
+"""How far below the wanted loss they aim, as a fraction of the overshoot."""
+WIDE = 0.1
+"""How far below the wanted loss is near enough, as a fraction of the overshoot."""
 
 SMOOTH = 0.25
 """Time for which single attributes follow the flow, in closed form, from uniform to the start of a
@@ -128,8 +144,14 @@ class Flow:
     def __init__(
         self, engine: Engine, lines: Functionals, z: State, total: float, most: int = MOST_CALLS
     ):
-        self.engine, self.lines, self.total, self.calls, self.most = engine, lines, total, 1, most
-        self._z, self._at, self._spare = z, engine.state(), engine.state()
+        self.engine = engine
+        self.lines = lines
+        self.total = total
+        self.calls = 1
+        self.most = most
+        self._z = z
+        self._at = engine.state()
+        self._spare = engine.state()
         self._delta, self._none = np.zeros(max(engine.size, 1)), np.zeros((0, 3))
         self.f = lines.answers(self._z.m, engine.team)
         self.loss = lines.loss(self.f)
@@ -195,7 +217,9 @@ class Flow:
         if not self._length:
             steps[:RAMP] = np.geomspace(length / 12, length, RAMP)
         enough = INNER if self._length else RAMP
-        at, f, loss = np.zeros(self.lines.size), self.f, self.loss
+        at = np.zeros(self.lines.size)
+        f = self.f
+        loss = self.loss
         soft, known = at, None
         self._changed = np.zeros(self.lines.active.size)  # of potentials at these multipliers
         for i, step in enumerate(steps):
@@ -217,7 +241,9 @@ class Flow:
             clock.tick(self.calls, loss)
             if self.calls >= self.most:
                 break
-        self._velocity, self._length, self.time = at, length, self.time + length
+        self._velocity = at
+        self._length = length
+        self.time = self.time + length
         self._z, self._at = self._at, self._z
         self.f, self.loss = f, loss
 

@@ -103,10 +103,8 @@ class CastRows:
         """User number of every row of shard i."""
         start, stop = i * self.shard_rows, min((i + 1) * self.shard_rows, self.total)
         ends = self.people.ends
-        first, last = (
-            np.searchsorted(ends, start, side="right"),
-            np.searchsorted(ends, stop, side="left"),
-        )
+        first = np.searchsorted(ends, start, side="right")
+        last = np.searchsorted(ends, stop, side="left")
         edges = np.minimum(ends[first : last + 1], stop)
         return np.repeat(np.arange(first, last + 1, dtype=np.uint32), np.diff(edges, prepend=start))
 

@@ -21,7 +21,9 @@ class ModelRows:
     columns: tuple[str, ...] | None = None
 
     def __init__(self, model: Model, total: int, seed: int):
-        self.model, self.total, self._seed = model, total, seed
+        self.model = model
+        self.total = total
+        self._seed = seed
         model.sample(
             0, seed=seed
         )  # the model's tables are made ready here, once, not in every thread
@@ -69,7 +71,9 @@ class RowsOfRows(ModelRows):
 
     def __init__(self, rows: ModelRows):
         self.rows = rows
-        self.model, self.total, self._seed = rows.model, rows.total, rows._seed
+        self.model = rows.model
+        self.total = rows.total
+        self._seed = rows._seed
 
     @property
     def facts(self) -> RowFacts:
@@ -97,7 +101,9 @@ class GroupedRows(RowsOfRows):
         self, rows: ModelRows, name: str, shares: np.ndarray | None, keep=MappingProxyType({})
     ):
         super().__init__(rows)
-        self.name, self.shares, self.keep = name, shares, keep
+        self.name = name
+        self.shares = shares
+        self.keep = keep
 
     @property
     def facts(self) -> RowFacts:

@@ -33,7 +33,9 @@ class PublicPriors:
     the fit."""
 
     def __init__(self, source: PublicMarginals, session: Session, recode: Mapping[str, np.ndarray]):
-        self._source, self._session, self._recode = source, session, recode
+        self._source = source
+        self._session = session
+        self._recode = recode
         self._screened = False
         self._asked: dict[Clique, tuple[PublicPrior, float | None]] = {}
         self._usable: dict[Clique, tuple[PublicPrior, float]] = {}
@@ -145,11 +147,9 @@ class PublicPriors:
 
 def prior_notes(used: Mapping[str, Any]) -> tuple[str, ...]:
     """What `PublicPriors.describe` says, as a sentence."""
-    alone, both, wrong = (
-        len(used["prior_only"]),
-        len(used["prior_and_answers"]),
-        used["prior_not_used"],
-    )
+    alone = len(used["prior_only"])
+    both = len(used["prior_and_answers"])
+    wrong = used["prior_not_used"]
     rest = (
         f"{both} on it and on private answers; {wrong} more were not found to be right, and"
         " left out"

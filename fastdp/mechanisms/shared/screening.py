@@ -270,7 +270,9 @@ def affordable_batch(
     """The part of a batch with the largest worth (see the module's text), found greedily by
     distance per portion. Marginals that are `held` already, with a total precision of `before`,
     share the precision with the new ones: each new marginal leaves less for them."""
-    batch, removed, total = [], 0.0, math.fsum(c.portion for c in held)
+    batch = []
+    removed = 0.0
+    total = math.fsum(c.portion for c in held)
     best = -(total**1.5) / math.sqrt(before + precision) if held else -math.inf
     for c in sorted(chosen, key=lambda c: -c.weight * c.removed / c.portion):
         worth = (
@@ -279,7 +281,9 @@ def affordable_batch(
             - (total + c.portion) ** 1.5 / math.sqrt(before + precision)
         )
         if worth > best:
-            best, removed, total = worth, removed + c.weight * c.removed, total + c.portion
+            best = worth
+            removed = removed + c.weight * c.removed
+            total = total + c.portion
             batch.append(c)
     return batch
 
@@ -293,7 +297,9 @@ def divide(
     marginals that were measured together are equal but for rounding, and what is asked must not
     depend on how a processor rounds."""
     order = sorted(batch, key=lambda c: before.get(c.key, 0.0) / c.portion)
-    level, filled, portions = 0.0, 0.0, 0.0
+    level = 0.0
+    filled = 0.0
+    portions = 0.0
     for i, c in enumerate(order):
         filled += before.get(c.key, 0.0)
         portions += c.portion

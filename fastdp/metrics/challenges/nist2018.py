@@ -123,7 +123,9 @@ def _inequality(table: pa.Table) -> dict[Any, tuple[float, float]]:
     """City -> (Gini coefficient of wages, women's mean wage over men's)."""
     wage, city, sex = (table[c].to_numpy().astype(np.int64) for c in INCOME)
     paid = (wage > 0) & (wage < NO_WAGE)
-    wage, city, sex = wage[paid], city[paid], sex[paid]
+    wage = wage[paid]
+    city = city[paid]
+    sex = sex[paid]
     out = {}
     for place in np.unique(city):
         wages = np.sort(wage[city == place]).astype(np.float64)
