@@ -115,7 +115,7 @@ class Projections:
         work.run(self.threads)
         self._fill = None
         self._levels = [{}]
-        self._run = self._run + len(levels)
+        self._run += len(levels)
         self.pending = 0
 
 

@@ -122,7 +122,7 @@ def blocks(stream: Any, size: int, limit: int) -> Iterator[tuple[bytes, int]]:
             carry, left_out = chunk[end:], 0
         if len(carry) > limit:
             carry = b""
-            left_out = left_out + 1
+            left_out += 1
             skipping = True
     yield carry, left_out
 

@@ -38,8 +38,8 @@ def other_encoding(source: Any) -> str | None:
             for line in () if block.isascii() else block.split(b"\n"):
                 if not line.isascii():
                     wrong = textvalues.utf8(line) is None
-                    good = good + (not wrong)
-                    bad = bad + wrong
+                    good += not wrong
+                    bad += wrong
                     odd = odd | set(line if wrong else b"")
         if bad > good:
             return "latin-1" if odd & {0x81, 0x8D, 0x8F, 0x90, 0x9D} else "cp1252"

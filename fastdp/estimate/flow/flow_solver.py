@@ -243,7 +243,7 @@ class Flow:
                 break
         self._velocity = at
         self._length = length
-        self.time = self.time + length
+        self.time += length
         self._z, self._at = self._at, self._z
         self.f, self.loss = f, loss
 
