@@ -10,8 +10,8 @@ spread over octaves, so this is even where nothing is known. It needs no logarit
 run of numbers a..b-1 weigh (b - a) / (a + b), which is log(b / a) / 2 up to a part ((b - a) / (a +
 b))^2 / 3 of it, and have (a + b - 1) / 2 rows.
 
-*From bin to bin*, users differ by about as many as there are, or by a quarter of a standard error:
-neighbours are drawn to each other where noise explains their difference, and panels (one number of
+*From bin to bin*, users differ by about as many as there are, or by a quarter of a standard error.
+Neighbours are drawn to each other where noise explains their difference, and panels (one number of
 rows for all) stay. No bin has fewer than 0 users. This holds up to the last bin in which users are
 there for sure: alone or together with bins before it they stand out of the noise (`last_bin`).
 
@@ -22,7 +22,7 @@ them, and two standard deviations of who happens to be there. A tail that ends a
 has a steep index and no rows. Nothing can show users who are few and far beyond the others.
 
 Everything is post-processing of released numbers, without randomness but in `draw`. It uses sums,
-products, quotients and roots, and no step jumps where a sum of floats ends in other last bits, so
+products, quotients and roots, and no step jumps where a sum of floats ends in other last bits. So
 `fastdp verify` finds the same clip on any machine.
 """
 
@@ -72,9 +72,9 @@ def standing_bar(cells: int) -> float:
 
 
 def last_bin(values: Array | Sequence[float], errors: Array | Sequence[float] | float) -> int:
-    """The last cell that holds something for sure: of the last cell k such that a sum of k..j
-    stands out of its noise, the first such j; -1 where there is none. Noise alone in the bins of
-    thousands of rows would count as many more rows than a table has."""
+    """The last cell that holds something for sure; -1 if there is none. Take the last cell k such
+    that a sum of k..j stands out of its noise: the answer is the first such j. Noise alone in the
+    bins of thousands of rows would count as many more rows than a table has."""
     values = np.asarray(values, float)
     errors = np.broadcast_to(np.asarray(errors, float), values.shape)
     bar = standing_bar(values.size)
@@ -106,8 +106,8 @@ def mean_rows(edges: Sequence[int], bound: int, most: float = math.inf) -> Array
 
 
 def places(codes: Array, edges: Array, ends: Array, uniform: Array) -> Array:
-    """A number of rows for each bin of `codes`, at these places (0 to 1) of the shares of its users:
-    the inverse of the cumulative distribution inside bins."""
+    """A number of rows for each bin of `codes`, at these places (0 to 1) of the shares of its
+    users. This is the inverse of the cumulative distribution inside bins."""
     low, high = edges[codes], np.maximum(ends[codes], edges[codes] + 1)
     first = np.maximum(low, 1)
     drawn = (first * (high / first) ** uniform).astype(np.int64)
@@ -179,8 +179,8 @@ class RowsPosterior(Struct, frozen=True, eq=False):
     ) -> RowsPosterior:
         """From Gaussian evidence on the users of all bins: its precision matrix and this times the
         values. `counted`: weights of bins in a number of rows and its noisy value, both in standard
-        errors. With it, AFTER bins after the last one may hold users who do not stand out one by
-        one, and more bins where rows are missing by SHORT standard errors."""
+        errors. With it, AFTER extra bins are kept after the last significant one. More are kept
+        where rows are missing by SHORT standard errors."""
         edges = tuple(int(e) for e in edges)
         spread = np.linalg.inv(inverse)
         values, errors = spread @ right, np.sqrt(np.diag(spread))
@@ -269,8 +269,8 @@ def _smoothed(matrix: Array, vector: Array, values: Array, error: float, there: 
 
 
 def _nonnegative(matrix: Array, right: Array) -> Array:
-    """The least x' matrix x / 2 - right' x over x >= 0, for a positive definite matrix: unknowns
-    that become negative are set to 0 and come back where the derivative says so."""
+    """The least x' matrix x / 2 - right' x over x >= 0, for a positive definite matrix. Unknowns
+    that become negative are set to 0, and come back where the derivative says so."""
     free = np.ones(right.size, bool)
     x = np.zeros(right.size)
     scale = 1e-9 * max(float(np.abs(right).max(initial=0.0)), 1e-300)

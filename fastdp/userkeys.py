@@ -258,8 +258,8 @@ class Agreement(UserKey):
     // w do. A user with R rows, edges[g] <= R < edges[g + 1] (the last group is open; R < edges[0]
     is not counted), adds to group g: for each feature 2 floor(2^20 a) - 2^20, where a is the share
     of agreeing pairs among the R (R - 1) / 2 pairs of its rows, and 2^20 for itself. So all its
-    numbers lie between -1 and 1, and their noise is half of what numbers between 0 and 1 would need
-    for the same shares. Keys are numbered g * (features + 1) + feature, the user's own 1 last.
+    numbers lie between -1 and 1. Their noise is half of what numbers between 0 and 1 would need for
+    the same shares. Keys are numbered g * (features + 1) + feature, the user's own 1 last.
     """
 
     features: tuple[tuple[str | int, ...], ...]
@@ -308,9 +308,10 @@ class Agreement(UserKey):
 class Disagreement(UserKey):
     """Users whose rows do not all have the same code, column by column, less those whose rows do.
 
-    A user with two rows or more adds 1 for each of `columns` in which two of its rows differ, -1
-    for each in which all are equal, and 1 for itself (the last key). A user with one row adds
-    nothing. So one user adds at most `numbers` whole numbers of -1 or 1, however many rows it has.
+    A user with two rows or more adds 1 for each of `columns` in which two of its rows differ, and
+    -1 for each in which all are equal. It adds 1 for itself (the last key). A user with one row
+    adds nothing. So one user adds at most `numbers` whole numbers of -1 or 1, however many rows it
+    has.
     """
 
     columns: tuple[str, ...]
@@ -342,7 +343,7 @@ class Disagreement(UserKey):
 class Succession(UserKey):
     """How a user's rows follow each other, summed over users.
 
-    A user's R rows are put in order of the codes of `order` (most significant first), ties by a
+    A user's R rows are put in order of the codes of `order`, most significant first. Ties go by a
     hash of its id value and the codes of all columns of the key. It adds, in units of 2^-20:
 
     near: for each of `pairs` (x, y), 2 floor(2^20 a) - 2^20, a the share of its R - 1 successive
@@ -350,7 +351,7 @@ class Succession(UserKey):
     edges[g + 1] that it is in (the last is open), near being numbered pair after pair. any: as
     near, of all R (R - 1) ordered pairs of rows, where x and y differ. Only where R >= 2. gaps:
     floor(2^20 share) of its R - 1 gaps in each bin. A gap is the difference of the rows' numbers in
-    C order over `order`; bin 0 holds 0, bin b 2^(b - 1) to 2^b - 1, the last one all above. Only
+    C order over `order`. Bin 0 holds 0, bin b 2^(b - 1) to 2^b - 1, the last one all above. Only
     where R >= 2. first, last: 2^20 in the bin of its first and its last row; the codes of order[0]
     in `ends` equal parts.
 
@@ -459,8 +460,8 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class UserTable(View):
-    """One row per user: the most common code of each of `columns` among the user's rows (ties by a
-    hash of the user's id value and the code), and the group of its number of rows."""
+    """One row per user: the most common code of each of `columns` among the user's rows, and the
+    group of its number of rows. Ties go by a hash of the user's id value and the code."""
 
     columns: tuple[str, ...] = ()
 

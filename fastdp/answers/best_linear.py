@@ -65,8 +65,8 @@ class Table:
         return tuple(int(m.max()) + 1 for m in self.maps)
 
     def variances(self, weights: sp.csr_array, less: np.ndarray | None = None) -> np.ndarray:
-        """Variance of each row of `weights` (functionals x cells) applied to the cells; with
-        `less`, of row i minus less[i] times the sum of all cells."""
+        """Variance of each row of `weights` (functionals x cells) applied to the cells. With
+        `less`, it is that of row i minus less[i] times the sum of all cells."""
         every = None if less is None else self._pulled(np.ones((1, self.x.size)))[:, 0]
         out = np.asarray(weights.power(2) @ self.spread).reshape(-1)
         if less is not None:
@@ -196,10 +196,10 @@ def _aligned(
     is coarser than the target's the map from the target's positions; None if neither partition is
     coarser.
 
-    Which codes were merged follows from the noise of 1-ways: of codes near the limit, those with
+    Which codes were merged follows from the noise of 1-ways. Of codes near the limit, those with
     noise above 0 stay alone and those with noise below 0 are merged. So 1-ways over all codes and
-    marginals over merged ones are compared only in codes that any noise would leave alone, and in
-    all others together."""
+    marginals over merged ones are compared in two ways only: in codes that any noise would leave
+    alone, and in all others together."""
     coarser: list[np.ndarray | None] = []
     for axis, wanted in enumerate(target):
         mine, unsure = m.maps[axis], m.unsure.get(m.axes[axis])

@@ -6,16 +6,16 @@ table's rows are `factor` times as many, by the released histogram of rows per u
 left out are divided among cells is not known. A cell has at least the rows that count, and at most
 the share `lost` of all others moves into it.
 
-Relative to a cell with a share p of the rows, a count is off by the covariance, over rows that
-count, of the factor of a row's user and of the cell's share in this user's rows over p. It has two
-parts:
+Take a cell with a share p of the rows. Relative to it, a count is off by a covariance over rows
+that count: of the factor of a row's user, and of the cell's share in this user's rows over p. It
+has two parts:
 
 - Who happens to have the cell: the standard deviation of shares is at most sqrt(1 / p) times the
-  square root of the column's lift (how much more often than by chance two rows of a user agree).
-  With `by_user` for the factor's deviations from that of its group of users, squared and added up
-  over users, the part is by_user sqrt(lift / p).
-- Busy users differ: `tilt` p^(POWER / 2 - 1), as errors of a model do (`misfit`). Where the run
-  divides rows among groups of users by their number of rows, the model says how groups differ in a
+  square root of the column's lift. The lift is how much more often than by chance two rows of a
+  user agree. With `by_user` for the factor's deviations from that of its group of users, squared
+  and added up over users, the part is by_user sqrt(lift / p).
+- Busy users differ: `tilt` p^(POWER / 2 - 1), as errors of a model do (`misfit`). A run may divide
+  rows among groups of users by their number of rows. The model then says how groups differ in a
   column, and the released distance of the model how far off that is. Between groups, the distance
   moves the counts by the factors of groups. Inside groups, shares are taken to change with the
   logarithm of rows per user as fast as from group to group. Where there are no groups, `tilt` is
@@ -85,12 +85,12 @@ class Clipping:
     """`factor`, `lost`, `by_user`: see the module's text; so is `tilt`, for columns with lift 1.
     `spread`: relative standard errors of the factor, down and up, from the histogram's noise and
     the width of its bins. `known`: False where nothing says how many rows were left out. `text`:
-    what to tell a reader. `cluster`: rows of the user of an average row, by which the variance of a
-    sample of users is at most larger than that of a sample of rows. `parts`: the lift, per column,
-    1 where nothing is known of it. `tilts`: per column. `factors`: the factor of each group of
-    users by rows. `inside`: what a difference of 1 (L1) between groups moves inside them. `apart`:
-    columns that were measured together with the groups. `seen`: the number of rows in two parts,
-    where the histogram says it."""
+    what to tell a reader. `cluster`: size-biased mean rows per user (design effect). The variance
+    of a sample of users is at most so many times that of a sample of rows. `parts`: the lift, per
+    column, 1 where nothing is known of it. `tilts`: per column. `factors`: the factor of each group
+    of users by rows. `inside`: what a difference of 1 (L1) between groups moves inside them.
+    `apart`: columns that were measured together with the groups. `seen`: the number of rows in two
+    parts, where the histogram says it."""
 
     factor: float = 1.0
     lost: float = 0.0
@@ -123,8 +123,8 @@ class Clipping:
         return np.minimum(self.lost * rows / Z95, off), np.minimum(self.lost * rest / Z95, off)
 
     def relative(self, share: Array, columns: Sequence[str]) -> Array:
-        """The same for counts of a share of the rows, relative to them and without a bound; and for
-        means of a column over such rows, in standard deviations of its values."""
+        """The same for counts of a share of the rows, relative to them and without a bound. Also
+        for means of a column over such rows, in standard deviations of its values."""
         share = np.clip(share, 1e-9, 1.0)
         parts = {name: self.parts.get(name, 1.0) for name in columns}
         tilts = [self.tilts.get(name, self.tilt * math.sqrt(part)) for name, part in parts.items()]
@@ -133,8 +133,8 @@ class Clipping:
         return np.hypot(busy_users_differ, who_has_it)
 
     def tilt_of(self, cells: Array, distance: float) -> float:
-        """The tilt of a column, from the model's rows that count by code and group of users, and
-        their distance from the data where they were not measured together."""
+        """The tilt of a column. It follows from the model's rows that count, by code and group of
+        users, and from their distance from the data where they were not measured together."""
         total = max(float(cells.sum()), 1e-9)
         codes = cells.sum(1) / total
         groups = cells.sum(0) / total
@@ -154,7 +154,8 @@ class Clipping:
         self, rows: Array, total: float, columns: Sequence[str] = ()
     ) -> tuple[Array, Array]:
         """Standard errors down and up, in rows of the table, that clipping causes in counts of
-        `rows` weighted rows of `total`: how the rows left out are divided, and how many they are.
+        `rows` weighted rows of `total`. They cover how the rows left out are divided, and how many
+        they are.
         """
         sides, rows = zip(self.divided(rows, total, columns), self.spread), np.maximum(rows, 0.0)
         down, up = (self.factor * np.hypot(d, many * rows) for d, many in sides)
@@ -268,7 +269,7 @@ def from_histogram(
     total: Total = None,
 ) -> Clipping:
     """From a noisy histogram over `size_edges(bound)` with standard error `sigma` per bin.
-    `of_users`: what the statement says of users, where the run counted its rows; its `limit` is the
+    `of_users`: what the statement says of users, where the run counted its rows. Its `limit` is the
     most rows that a user may have, where the bound was found in the run and users may have more.
     `total`: as in `clipping_of`."""
     limit = of_users.get("limit")

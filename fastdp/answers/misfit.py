@@ -4,11 +4,11 @@ data.
 The L1 distance d of the finished model from the data bounds nothing cell by cell, but says how
 large errors are. Errors of cells with m expected rows are taken as normal with variance s^2 (m +
 1)^POWER, given that measured margins are right up to their noise, with s such that the expected L1
-distance is d. A sample differs from its law by a variance in proportion to m, a model that is wrong
-by one in proportion to m^2: the power is between (Taylor's law). From set to set, and so from cell
-to cell, s differs: see `VARIED`. Constants were chosen on adult, Chicago trips, simulated trips, an
-ACS extract, coded taxi trips and flights, one or two runs each at epsilon 1 and 10: no table was
-held aside for all of them. Approximate.
+distance is d. A sample differs from its distribution by a variance in proportion to m. A wrong
+model differs by one in proportion to m^2. The power is between (Taylor's law). From set to set, and
+so from cell to cell, s differs: see `VARIED`. Constants were chosen on adult, Chicago trips,
+simulated trips, an ACS extract, coded taxi trips and flights, one or two runs each at epsilon 1 and
+10: no table was held aside for all of them. Approximate.
 """
 
 import math
@@ -50,8 +50,8 @@ def empirical_bayes(
 ) -> dict[frozenset[str], float]:
     """Distances to make intervals of, from noisy ones. `sizes`: the distance in proportion to which
     a table of rows would differ from the law that they were drawn from. The ratio of distance to
-    size is drawn to that of all sets with as many columns, as far as noise explains how it differs,
-    and the distance raised by what is not known of it (see `DOUBT`)."""
+    size is drawn to that of all sets with as many columns, as far as noise explains how it differs.
+    Then the distance is raised by what is not known of it (see `DOUBT`)."""
     out: dict[frozenset[str], float] = {}
     for order in {len(s) for s in distances}:
         names = [s for s in distances if len(s) == order]
@@ -72,8 +72,9 @@ def empirical_bayes(
 def expected_sizes(
     sets: Iterable[frozenset[str]], marginals: Sequence[Marginal], codes: Mapping[str, np.ndarray]
 ) -> dict[frozenset[str], float]:
-    """`sizes` of `empirical_bayes`: the square roots of the cells of each set, over merged codes, added up,
-    as if its columns were independent and given their margins."""
+    """`sizes` of `empirical_bayes`: expected L1 sampling error of each set, over merged codes, if
+    its columns were independent given their margins. It is the sum of the square roots of the
+    cells."""
     roots, rows = {}, 1.0
     for a in {a for names in sets for a in names}:
         one = estimate(marginals, (a,))

@@ -149,9 +149,9 @@ def people_facts(
 def pairs_of_users(
     model: Model | None, facts: Sequence[str], distances: pa.Table | None
 ) -> pa.Table:
-    """The table `people` that a run releases: users in the cells of each pair of facts, by the model
-    of the table about users, and the released distance of the model from the truth, if there is
-    one."""
+    """The table `people` that a run releases: users in the cells of each pair of facts, by the
+    model of the table about users. It also has the released distance of the model from the truth,
+    if there is one."""
     listed = [] if distances is None else distances.to_pylist()
     known = {frozenset(line["columns"]): line for line in listed}
     lines = []

@@ -5,7 +5,7 @@ released numbers. Both fill one structure, so that one judge words both (`verdic
 
 The precision of a column is the half-width at 95 % of the share of one of its values. It is
 compared with the column's *typical share*: the expected share of the value that a random row has,
-the sum of squared shares. Before a run nobody knows the shares; they are taken as those of Zipf's
+the sum of squared shares. Before a run nobody knows the shares. They are taken as those of Zipf's
 law, where the k-th most frequent value is k times rarer than the first.
 """
 
@@ -37,8 +37,8 @@ MOST_PAIRS = 200
 
 
 class Known(Struct, frozen=True):
-    """How well the shares of a column or of a pair are known: the half-width at 95 % of a share,
-    and the share of the value of a typical row, both as parts of all rows."""
+    """How well the shares of a column or of a pair are known. It has the half-width at 95 % of a
+    share, and the share of the value of a typical row, both as parts of all rows."""
 
     names: tuple[str, ...]
     half: float

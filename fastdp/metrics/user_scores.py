@@ -1,5 +1,6 @@
-"""Whether synthetic users behave like the true ones. Compared are rows per user and, per column,
-how often a user's rows agree, how many users have one value, and how many values users have."""
+"""Whether synthetic users behave like the true ones. It compares rows per user. Per column, it
+compares how often a user's rows agree, how many users have one value, and how many values users
+have."""
 
 from typing import Any
 

@@ -1,8 +1,8 @@
 """Utility for prediction: one model is trained on the synthetic table and one on the truth, and
 both are tested on rows of the truth.
 
-The model, which the result names, is scikit-learn's random forest of 30 trees with leaves of at
-least 5 rows, on the codes of all other columns. It is single-threaded and seeded, so results are
+The model is scikit-learn's random forest of 30 trees with leaves of at least 5 rows, on the codes
+of all other columns. The result names it. It is single-threaded and seeded, so results are
 reproducible. scikit-learn is an optional dependency.
 """
 

@@ -1,8 +1,8 @@
 """A model's rows given evidence about some of their columns: exact draws and probabilities.
 
-The nodes of the junction tree are divided into single columns, p(a | separator, columns before a),
-with those columns first that other nodes hang on. So evidence touches small tables, and every
-column below the last evidence keeps the model's own conditional. `csrc/condition.c` has the passes.
+The nodes of the junction tree are divided into single columns, p(a | separator, columns before a).
+Columns that other nodes hang on come first. So evidence touches small tables, and every column
+below the last evidence keeps the model's own conditional. `csrc/condition.c` has the passes.
 Evidence of a row is hard (a code), soft (a likelihood over the codes), or none, for each column.
 """
 

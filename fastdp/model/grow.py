@@ -12,10 +12,10 @@ from ..errors import UsageError
 def grow(
     domain: Domain, strength: Mapping[Clique, float], ways: int, max_cells: int
 ) -> list[Clique]:
-    """Cliques that form a junction tree by construction: each attribute joins up to `ways` - 1
-    attributes of one clique already there, those with which its pairwise strengths add up to most,
-    as long as the marginal keeps within `max_cells`. With ways=2 this is a maximum spanning tree
-    (Chow and Liu)."""
+    """Cliques that form a junction tree by construction. Each attribute joins up to `ways` - 1
+    attributes of one clique already there: those with which its pairwise strengths add up to most.
+    The marginal keeps within `max_cells`. With ways=2 this is a maximum spanning tree (Chow and
+    Liu)."""
     if ways < 1:
         raise UsageError(f"ways: outer marginals need at least 1 attribute, got {ways}")
     strength_of = {frozenset(p): s for p, s in strength.items()}

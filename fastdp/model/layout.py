@@ -3,7 +3,7 @@ Made once per tree.
 
 Vocabulary (see csrc/infer.h). A *node* is a table [separator | residual]. A *hosted* table is a
 marginal that lies inside a node: a separator, or a measured marginal. Potentials and marginals of
-all of them form one vector. Axes are ordered top-down, so that no pass ever permutes anything: a
+all of them form one vector. Axes are ordered top-down, so that no pass ever permutes anything. A
 hosted table's axes follow its host's, and a node's separator axes follow the hosted separator's.
 
 Two rules keep rows short and many, which is what threads and caches want. The tree is rooted at its

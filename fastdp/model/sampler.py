@@ -6,11 +6,10 @@ A *node* is (sep, res, table): attributes already sampled, new attributes, and a
 numbers run in C order. A node without separator starts a component.
 
 Methods
-    "independent": every row is drawn from the tree separately.
-    "round": within a shard, the rows of one separator cell are given residual cells in whole counts, floor or
-        ceil of (rows x probability) with that exact mean, in random order. Nodes without separator are
-        rounded over all rows at once: their counts are off by less than 1 in total, and by less than 2 in a
-        shard.
+    "independent": every row is drawn from the tree separately. "round": within a shard, the rows of
+    one separator cell are given residual cells in whole counts, in random order. A count is floor
+    or ceil of (rows x probability), with that exact mean. Nodes without separator are rounded over
+    all rows at once: their counts are off by less than 1 in total, and by less than 2 in a shard.
 
 Rows come in shards of `shard_rows`. Shard i depends on (tree, n, shard_rows, method, seed) alone.
 """

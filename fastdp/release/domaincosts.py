@@ -1,5 +1,5 @@
-"""What finding a schema's private columns costs, from public facts alone: shares of a run's budget,
-the charge for a column's values, and which runs may find domains. Proof:
+"""What finding a schema's private columns costs, from public facts alone. It has shares of a run's
+budget, the charge for a column's values, and which runs may find domains. Proof:
 docs/explain/domain-releases.md."""
 
 from __future__ import annotations
@@ -92,9 +92,9 @@ be found."""
 
 @dataclass(frozen=True)
 class DomainCosts:
-    """What finding a schema's private columns takes of one part of a run: a share of mu^2, of which
-    at most `sums` pays for sums inside bins and `atoms` for frequent values, and a part of delta
-    for thresholds. Public facts alone."""
+    """What finding a schema's private columns takes of one part of a run: a share of mu^2, and a
+    part of delta for thresholds. Of the share at most `sums` pays for sums inside bins, and `atoms`
+    for frequent values. Public facts alone."""
 
     share: float = 0.0
     keys_delta: float = 0.0
@@ -285,11 +285,11 @@ def keys_cap(schema: Schema, column: Column) -> int:
 
 
 def kind_of(counts: np.ndarray, sigma: float, typed: bool) -> str:
-    """What a column's texts are read as, by noisy numbers of rows of `kind_of_text.VALUE_KINDS`: the
-    first that all rows are of but a share ODD, or no more than the noise. The noise must be below
-    half of the rows, so that a column of one kind is misread only where a Gaussian exceeds SURE
-    standard errors. Whole numbers are numbers, dates are times; times with and without a zone are
-    read on the clock as written. `typed`: the source says that these are texts; only dates and
+    """What a column's texts are read as, by noisy numbers of rows of `kind_of_text.VALUE_KINDS`. It
+    is the first kind that all rows are of but a share ODD, or no more than the noise. The noise
+    must be below half of the rows. So a column of one kind is misread only where a Gaussian exceeds
+    SURE standard errors. Whole numbers are numbers, dates are times; times with and without a zone
+    are read on the clock as written. `typed`: the source says that these are texts; only dates and
     times are looked for."""
     total = float(counts.sum())
     tried: list[list[int]] = [*([] if typed else [[0], [0, 1]]), [2], [2, 3], [4], [2, 4, 3]]
@@ -311,9 +311,9 @@ def clip_of(clip: int | str | None, schema: Schema) -> int | None:
 
 
 def rows_bound(counts: Sequence[float], sigma: float, bound: int) -> int:
-    """A bound on the rows of a user, from noisy counts of users over `size_edges(bound)`: the upper
-    end of the last bin in which users are there for sure (`rows_per_user.last_bin`); at least 2, at
-    most `bound`."""
+    """A bound on the rows of a user, from noisy counts of users over `size_edges(bound)`. It is the
+    upper end of the last bin in which users are there for sure (`rows_per_user.last_bin`), at least
+    2, at most `bound`."""
     ends = (*size_edges(bound)[1:], bound + 1)
     last = last_bin(counts, sigma)
     return min(bound, max(2, ends[last] - 1)) if last >= 0 else 2

@@ -1,5 +1,5 @@
-"""The partition of a column whose bounds are to be found, the schema by which partitions are
-counted, and an engine that reads nothing before it counts."""
+"""The partition of a column whose bounds are to be found, and the schema by which partitions are
+counted. Also an engine that reads nothing before it counts."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ class Grid:
         return line
 
     def crowded(self, line: Line) -> bool:
-        """Whether a cell of more than one value holds more than a share CROWDED of the rows, so
-        that one more partition is worth its cost."""
+        """Whether a cell of more than one value holds more than a share CROWDED of the rows. One
+        more partition is then worth its cost."""
         wide = [math.isfinite(b - a) and line.after(float(a)) < b for a, b in pairwise(self.edges)]
         return bool((self.counts[wide] > CROWDED * self.counts.sum()).any())
 

@@ -6,9 +6,9 @@ is a step of the run's one reservation and is entered in the ledger before anyth
 
 * For every column whose bounds are to be found: noisy numbers of rows in the cells of a partition,
   three times. Each partition refines the one before where rows are (`cells`). It is
-  `Session.measure` of a 1-way over a provisional schema: a user's rows weigh at most `clip` in all,
-  so the L2 sensitivity is the clip, and the answers are mu-GDP at Gaussian noise of clip / mu. The
-  next partition, bounds and edges are post-processing.
+  `Session.measure` of a 1-way over a provisional schema. A user's rows weigh at most `clip` in all,
+  so the L2 sensitivity is the clip. The answers are mu-GDP at Gaussian noise of clip / mu. The next
+  partition, bounds and edges are post-processing.
 * For every column of times: noisy numbers of rows by the coarsest step of the clock that a time
   lies on. For whole numbers up to 5,000: by the hour of the number read as a clock time
   (`Session.measure` at clip 1).
@@ -294,7 +294,7 @@ class Learning(DomainSteps):
     def _calendars(
         self, columns: Mapping[str, Pending], lines: Mapping[str, Line], grids: Mapping[str, Grid]
     ) -> dict[str, dict]:
-        """The schema entries of columns that fill a range of the calendar: of the columns that may
+        """The schema entries of columns that fill a range of the calendar. Of the columns that may
         do so by the first partition, a second one is counted that tells these ranges apart."""
         some = {n: c for n, c in columns.items() if lines[n].may_be_calendar(grids[n])}
         out: dict[str, dict] = {}

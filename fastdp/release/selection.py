@@ -57,7 +57,7 @@ class SelectionPlan(Struct, frozen=True, eq=False):
 class EstimateGrids:
     """Makes estimates on the grid and their digests, and keeps those of the last call.
 
-    A mechanism that picks a tree asks with the same estimates round after round: comparing them
+    A mechanism that picks a tree asks with the same estimates round after round. Comparing them
     with those of the call before is cheaper than preparing them again.
     """
 

@@ -3,7 +3,7 @@
 Only public facts come in: a plan (a number and the encoding of its users' values) and mu. Nothing
 here can reach the data.
 
-Unit user, add or remove. A user's vector depends on that user's rows and on public facts alone, so
+Unit user, add or remove. A user's vector depends on that user's rows and on public facts alone. So
 the sum changes by one vector, of L2 norm at most sqrt(`sensitivity2`) grid units. Gaussian noise of
 standard deviation at least sqrt(sensitivity2) / mu makes it mu-GDP; `check_gaussian` checks that in
 exact arithmetic. Proof of every encoding: docs/explain/numbers.md.

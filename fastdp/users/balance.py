@@ -1,6 +1,6 @@
 """Constants of users and of rows, brought into line. The table of users says how many users of each
-size have a constant, with much noise; the model of rows says how many of their rows have it, with
-little noise, but of large users only as many rows as the clip lets count."""
+size have a constant, with much noise. The model of rows says how many of their rows have it, with
+little noise. But of large users it has only as many rows as the clip lets count."""
 
 import math
 from collections.abc import Container
@@ -28,11 +28,11 @@ def balanced(
     sigma: float,
     measured: Container[str] = (),
 ) -> tuple[People, dict[str, np.ndarray]]:
-    """(`people` whose constants have as many rows, of each user up to the clip, as `rows` of the
-    model of rows say; for each constant [groups of rows, codes] how often a row is kept so that its
-    share is the one of all rows of these users, as far as it stands out of noise). `groups`: those
-    of users that rows tell apart; `sigma`: standard error of the table of users; `measured`:
-    constants of which the model knows how many rows each group has."""
+    """(people, how often rows are kept). Users are reweighted so that clipped counts per constant
+    match `rows`, the model of rows. For each constant [groups of rows, codes], rows are kept so
+    often that its share is the one of all rows of these users, as far as it stands out of noise.
+    `groups`: those of users that rows tell apart; `sigma`: standard error of the table of users;
+    `measured`: constants of which the model knows how many rows each group has."""
     table, group, (name, edges) = people.table, people.group, groups
     if not table:
         return people, {}

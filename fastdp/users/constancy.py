@@ -100,8 +100,8 @@ def share_needed(rates: Rates, columns: int, mu: float) -> float:
 def constancy_test(
     columns: tuple[str, ...], answers: Measurement, rates: Rates, different: np.ndarray
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """(constant columns, columns that are surely not), by a release of `Disagreement(columns)`. In a
-    constant, the share of users whose rows disagree is not surely above EXCEPTIONS, and surely
+    """(constant columns, columns that are surely not), by a release of `Disagreement(columns)`. In
+    a constant, the share of users whose rows disagree is not surely above EXCEPTIONS. It is surely
     below that of a column that users only repeat."""
     sigma = float(np.max(answers.sigma))
     trust = sigma**2 / (sigma**2 + rates.users_error**2)

@@ -1,8 +1,8 @@
 """Deals synthetic rows to synthetic users: constant columns decide which rows a user may get, urns
 which of these it gets.
 
-Every row is used once, by users who have its constants but for a few rows at the end of each
-segment (users with the same constants), so all marginals stay those of the row model.
+Each row goes to one user. A segment is users with the same constants; a few leftover rows at its
+end change their constants. So all marginals stay those of the row model.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ class Places(Struct, frozen=True, eq=False):
 
 
 class Dealer(Struct, frozen=True, eq=False):
-    """`alpha` [groups of users, features]: the parameters of the urns, one for each repeated column
-    and for each pair of columns in `joint`, which users repeat together. `groups`: the rows' column
-    of groups of users by their number of rows, which decides as constants do which rows a user may
-    get ("": none), and the groups' lower edges. `levels`: columns of numbers in whose mean users
-    differ."""
+    """`alpha` [groups of users, features]: the parameters of the urns. There is one for each
+    repeated column and for each pair of columns in `joint`, which users repeat together. `groups`:
+    the rows' column of groups of users by their number of rows, which decides as constants do which
+    rows a user may get ("": none), and the groups' lower edges. `levels`: columns of numbers in
+    whose mean users differ."""
 
     people: People
     roles: Roles
@@ -116,9 +116,9 @@ class Dealer(Struct, frozen=True, eq=False):
         self, codes: Codes, seed: int, threads: int
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """(codes, uint32 user number of each row): the rows of `codes`, where a few have their
-        user's constants in place of their own; with an order, user after user and each user's in
-        order. With a choice, one in `times` of the rows: those of whole users. Depends on rows and
-        seed alone."""
+        user's constants in place of their own. With an order, they come user after user, each
+        user's in order. With a choice, one in `times` of the rows: those of whole users. Depends on
+        rows and seed alone."""
         made, owner = self._dealt(codes, seed, threads)
         if self.choice is None:
             return made, owner
@@ -231,10 +231,10 @@ def dealer(
     order: tuple[Order, Goal] | None = None,
     numbers: Sequence[str] = (),
 ) -> Dealer:
-    """The dealer whose users agree as the rates say, and whose rows follow each other as `order` says:
-    parameters by the urn's formula, then corrected by trial dealings of a part of the rows `codes`,
-    which are as many as will be dealt at once. `numbers`: columns of numbers, in whose level users
-    may differ."""
+    """The dealer whose users agree as the rates say, and whose rows follow each other as `order`
+    says. Parameters come from the urn's formula. Trial dealings then correct them, on a part of the
+    rows `codes`, which are as many as will be dealt at once. `numbers`: columns of numbers, in
+    whose level users may differ."""
     made = Dealer(people, roles, np.full((len(GROUPS), len(roles.dealt)), FREE), groups)
     if not len(next(iter(codes.values()))):
         return made
@@ -310,8 +310,8 @@ def _repeating(made: Dealer, rates: Rates, trial: _Trial, numbers: Sequence[str]
 
 def _tuned(made: Dealer, goal: np.ndarray, trial: _Trial) -> Dealer:
     """The dealer with the parameters by which trial dealings come nearest to the goal. An urn adds
-    the lift 1 / (1 + alpha) to the agreement of rows that are dealt at random, so a trial moves the
-    logarithm of alpha by the log-odds of the lift, at most by MOST_MOVED; the mean over the second
+    the lift 1 / (1 + alpha) to the agreement of rows that are dealt at random. So a trial moves the
+    logarithm of alpha by the log-odds of the lift, at most by MOST_MOVED. The mean over the second
     half of the trials counts."""
     at_random = replace(made, alpha=np.full_like(made.alpha, FREE), levels=())
     own = made.alpha.shape[1]

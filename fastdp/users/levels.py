@@ -1,9 +1,9 @@
 """Levels: users differ in what their rows cost, weigh or last on average.
 
 A column of numbers is seen through normal scores of its rows. A user's rows have scores around the
-user's level; the part of the variance that lies between users is set such that two rows of one user
-are in the same group of neighbouring codes as often as was released (`userkeys.Agreement`), together
-with what urns of other columns bring about.
+user's level. The part of the variance that lies between users follows from a release
+(`userkeys.Agreement`): how often two rows of one user are in the same group of neighbouring codes.
+What urns of other columns bring about is taken into account.
 """
 
 from __future__ import annotations

@@ -67,10 +67,10 @@ def rows_limit(coarse: Histogram, bound: int) -> int:
 
 
 def row_groups(coarse: Histogram, bound: int, clip: int, least: float) -> tuple[int, ...]:
-    """Lower edges of groups of users by rows, by which the rows' model may tell rows apart: near
-    the clip times powers of 2, and the clip over 4 and 16. Each has `least` rows or more, of a user
-    at most the clip; where no two have, half as many, or a quarter. One group where the clip leaves
-    out less than LEAST_LOST of the rows."""
+    """Lower edges of groups of users by rows, by which the rows' model may tell rows apart. They
+    are near the clip times powers of 2, and the clip over 4 and 16. Each has `least` rows or more,
+    of a user at most the clip; where no two have, half as many, or a quarter. One group where the
+    clip leaves out less than LEAST_LOST of the rows."""
     last = max(last_bin(coarse.values, coarse.sigma), 0)
     sizes, users = mean_rows(coarse.edges, bound), np.maximum(coarse.values, 0.0)
     weight = np.minimum(sizes, clip) * users
@@ -145,7 +145,7 @@ class Sizes(Struct, frozen=True, eq=False):
 def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: int) -> Sizes:
     """Rows per user by all that was released about them, combined by least squares into one
     posterior (`rows_per_user`). The number of rows is the mean of the users' rows and of the count,
-    to which users beyond its limit are added; its interval does without those who do not stand out.
+    to which users beyond its limit are added. Its interval does without those who do not stand out.
     """
     bins, means = len(fine.edges), mean_rows(fine.edges, bound)
     inverse, right = np.eye(bins) / fine.sigma**2, fine.values / fine.sigma**2

@@ -135,9 +135,9 @@ def rates_of(
 
 
 class Roles(Struct, frozen=True):
-    """What the columns are for a user: `constant` columns have one value per user, `repeated` ones
-    recur more often than by chance (most often first), `avoided` ones more seldom (such as the year
-    of a panel); all others are free. `following`: columns that follow from a constant one, and so
+    """What the columns are for a user: `constant` columns have one value per user. `repeated` ones
+    recur more often than by chance, most often first; `avoided` ones more seldom (such as the year
+    of a panel). All others are free. `following`: columns that follow from a constant one, and so
     are constant too."""
 
     constant: tuple[str, ...]
@@ -194,8 +194,8 @@ def roles(
 
 
 def may_repeat(roles: Roles, rates: Rates, by_chance: np.ndarray) -> tuple[str, ...]:
-    """Where users repeat or avoid something, the columns that they may repeat or avoid: all but
-    constant ones and those whose lift is below SHRUNK_LIFT by two standard errors."""
+    """Where users repeat or avoid something, the columns that they may repeat or avoid. These are
+    all but constant ones and those whose lift is below SHRUNK_LIFT by two standard errors."""
     likely = rates.overall + 2 * rates.error > by_chance + SHRUNK_LIFT * (1 - by_chance)
     known = (*roles.constant, *roles.following)
     found = [
@@ -233,7 +233,7 @@ def pairs_to_ask(
 
 
 def urn(rate: np.ndarray | float, by_chance: np.ndarray | float) -> np.ndarray:
-    """The parameter alpha of a Polya urn for this rate of agreement: two of its draws agree with
+    """The parameter alpha of a Polya urn for this rate of agreement. Two of its draws agree with
     probability (1 + alpha chance) / (1 + alpha)."""
     gap = np.maximum(np.asarray(rate) - by_chance, 1e-3)
     return np.clip((1 - np.asarray(rate)) / gap, 1e-2, 1e4)

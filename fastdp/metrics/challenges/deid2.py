@@ -202,7 +202,7 @@ def binned(column: pa.ChunkedArray, step: int, name: str) -> np.ndarray:
 
 def _narrow(a: np.ndarray, b: np.ndarray, name: str) -> tuple[np.ndarray, np.ndarray, int]:
     """Both arrays of codes in one byte, and the number of codes. With more than 256 codes, the
-    values that occur only in `a` are merged into one code, and so are those that occur only in `b`.
+    values that occur only in `a` are merged into one code. So are those that occur only in `b`.
     This leaves every L1 distance as it was, since the counts of merged cells are zero in the other
     table."""
     size = 1 + max((int(c.max()) for c in (a, b) if len(c)), default=0)
