@@ -91,7 +91,13 @@ class Build(build_ext):
 
         def compile_one(obj, source, ext, cc_args, extra, pp_opts):
             path = Path(source)
-            level = "-O3" if path.parts[0] == "csrc" else "-O2" if path.stem in LOOPS else "-O0"
+            kernel = path.parts[0] == "csrc"
+            level = "-O3" if kernel else "-O2" if path.stem in LOOPS else "-O0"
+            if not kernel:
+                extra = [
+                    *extra,
+                    "-w",
+                ]  # looking for faults in generated code takes a quarter of its time
             one(
                 obj,
                 source,
