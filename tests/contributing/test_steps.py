@@ -1,6 +1,7 @@
 """Pages on extending fastdp: who follows one, and writes only the file that it names, has the new
 thing working. The steps are applied to a copy of the package."""
 
+import json
 import os
 import re
 import shutil
@@ -19,37 +20,60 @@ WRITE = re.compile(r"^Write \*\*([^*]+)\*\*:\n\n```python\n(.*?)```", re.M | re.
 CHECK = re.compile(r"^Check it:\n\n```python\n(.*?)```", re.M | re.S)
 
 
+STEPS = {name: WRITE.findall(text) for name, text in PAGES.items() if WRITE.search(text)}
+
+
+def program(name):
+    """The check of a page, as code. A name that it uses of the new module is imported; else the
+    registry has to find it."""
+    (path, module), (check,) = STEPS[name][0], CHECK.findall(PAGES[name])
+    dotted = path.removesuffix(".py").replace("/", ".")
+    used = [word for word in re.findall(r"^class (\w+)", module, re.M) if f"{word}(" in check]
+    return f"from {dotted} import {', '.join(used)}\n{check}" if used else check
+
+
 @pytest.fixture(scope="module")
-def copied(tmp_path_factory):
-    """A copy of the package without its C sources; its bytecode is still good."""
+def followed(tmp_path_factory):
+    """What went wrong on each page: all are followed in a copy of the package without its C sources
+    (its bytecode is still good), and one process checks them one after another."""
     place = tmp_path_factory.mktemp("copy")
     unneeded = shutil.ignore_patterns("*.c", "*.pyx")
     shutil.copytree(ROOT / "fastdp", place / "fastdp", ignore=unneeded)
-    return place
+    for steps in STEPS.values():
+        for path, module in steps:
+            assert not (place / path).exists(), "the page adds a file, and changes none"
+            (place / path).write_text(module, "utf-8")
+    programs = {name: program(name) for name in STEPS}
+    done = subprocess.run(
+        [sys.executable, "-c", FOLLOW],
+        input=json.dumps([str(place), programs]),
+        capture_output=True,
+        text=True,
+        cwd=place,
+        env={**os.environ, "PYTHONPATH": str(place)},
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout.splitlines()[-1])
 
 
-@pytest.mark.parametrize("name", [name for name, text in PAGES.items() if WRITE.search(text)])
-def test_following_a_page_changes_only_the_file_that_it_names(copied, name):
-    (path, module), (check,) = WRITE.findall(PAGES[name])[0], CHECK.findall(PAGES[name])
-    new = copied / path
-    assert not new.exists(), "the page adds a file, and changes none"
-    new.write_text(module, "utf-8")
+FOLLOW = """
+import json, sys, traceback
+import fastdp
+place, programs = json.load(sys.stdin)
+assert fastdp.__file__.startswith(place)
+wrong = {}
+for name, program in programs.items():
     try:
-        dotted = path.removesuffix(".py").replace("/", ".")
-        # A name that the check uses of the new module is imported; else the registry has to find it.
-        used = [name for name in re.findall(r"^class (\w+)", module, re.M) if f"{name}(" in check]
-        program = f"from {dotted} import {', '.join(used)}\n{check}" if used else check
-        proof = f"import fastdp\nassert fastdp.__file__.startswith({str(copied)!r})\n"
-        done = subprocess.run(
-            [sys.executable, "-c", proof + program],
-            capture_output=True,
-            text=True,
-            cwd=copied,
-            env={**os.environ, "PYTHONPATH": str(copied)},
-        )
-        assert done.returncode == 0, done.stderr[-2000:]
-    finally:
-        new.unlink()
+        exec(compile(program, name, "exec"), {"__name__": name})
+    except Exception:
+        wrong[name] = traceback.format_exc()
+print(json.dumps(wrong))
+"""
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_following_a_page_changes_only_the_file_that_it_names(followed, name):
+    assert name not in followed, followed[name][-2000:]
 
 
 def test_there_is_a_page_for_each_kind_of_extension():

@@ -184,7 +184,7 @@ FEWER = {
     "--rows 200000": "--rows 70000",
     "taxi(60_000": "taxi(8_000",
     "taxi(20_000": "taxi(8_000",
-    "purchases(3_000": "purchases(1_500",
+    "purchases(3_000": "purchases(800",
     "partitions=32": "partitions=2",
     "partitions 32": "partitions 2",
 }
