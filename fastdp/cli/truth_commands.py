@@ -23,6 +23,7 @@ from .parser import command
 def evaluate(
     truth: str,
     synthetic: str | None = None,
+    source_kind: str | None = None,
     schema: str | None = None,
     metric: list[str] | None = None,
     out: Path | None = None,
@@ -43,15 +44,20 @@ def evaluate(
         return
     if synthetic is None:
         raise UsageError("evaluate needs two tables: the true data and the synthetic data")
-    tables = truth_tables(truth, synthetic)
-    check_paths(*([truth] if tables is None else tables.values()), synthetic, schema=schema)
+    tables = None
+    if source_kind is None:
+        tables = truth_tables(truth, synthetic)
+        check_paths(*([truth] if tables is None else tables.values()))
+    check_paths(synthetic, schema=schema)
     from ..report.evaluate import evaluate as score
     from .show import linked_table, scores_table
 
     if about is not None and out is None:
         raise UsageError("--about is for the page; name its file with --out")
     page = None if out is None else str(out)
-    rows = tables or truth
+    rows: Any = tables or truth
+    if source_kind is not None:
+        rows = named_source(source_kind, [truth])
     scores = score(rows, synthetic, schema=schema, metrics=metric, report=page, about=about)
     if as_json:
         emit(scores)

@@ -111,8 +111,9 @@ def test_a_run_with_a_mechanism_a_source_and_a_metric_from_outside(installed):
     assert [line.clique for line in lines] == [("a", "b")]
 
 
-def test_the_command_line_hands_its_data_to_a_source_by_name(installed):
-    """The run is that of the same call in Python; without the name, the archive is no table."""
+def test_the_command_line_hands_its_data_to_a_source_by_name(installed, capsys):
+    """The run and its scores are those of the same calls in Python; without the name, the archive
+    is no table."""
     packed = str(archive(installed))
     schema = installed / "schema.toml"
     SCHEMA.save(schema)
@@ -127,6 +128,10 @@ def test_the_command_line_hands_its_data_to_a_source_by_name(installed):
     statement = json.loads((out / "privacy.json").read_text("utf-8"))
     assert [p["name"] for p in statement["mechanism"]["plugins"]] == ["zipped"]
     app.main(["check", packed, "--source", "zipped", "-s", str(schema), "--json"])
+    capsys.readouterr()
+    app.main(["evaluate", packed, str(out), "--source", "zipped", "--metric", "tv1", "--json"])
+    scores = fastdp.evaluate(rows(), out, metrics=["tv1"])
+    assert json.loads(capsys.readouterr().out)["tv1"] == scores["tv1"]
     with pytest.raises(SystemExit):
         app.main(["synth", packed, *asked, "--out", str(installed / "unnamed")])
 
