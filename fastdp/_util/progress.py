@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ..errors import Cancelled, UsageError
 
@@ -14,8 +14,13 @@ LOG = logging.getLogger("fastdp")
 """Stages of runs, as they begin; nothing in it depends on private data except the time that passes.
 """
 
-STAGES = {"read": 0.20, "measure": 0.10, "fit": 0.35, "sample": 0.10, "ids": 0.10, "write": 0.15}
+STAGES = {"read": 0.20, "measure": 0.10, "fit": 0.30, "users": 0.10, "sample": 0.10, "ids": 0.10}
+STAGES |= {"write": 0.10, "report": 0.0}
 """A run's stages in order, and the part of its time each usually takes (for the time left)."""
+OTHER = "other"
+"""What the times of a run call the seconds outside of all stages."""
+BEAT = 0.4
+"""Seconds between two reports at most: work that reports nothing itself is not silent for longer."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +56,7 @@ class Reporter:
         callback: Callable[[Progress], None] | None = None,
         cancel: Callable[[], bool] | threading.Event | None = None,
         runs: int = 1,
+        clock: Callable[[], float] = time.perf_counter,
     ):
         if callback is not None and not callable(callback):
             raise UsageError(
@@ -62,12 +68,16 @@ class Reporter:
             raise UsageError("cancel must be a function without arguments or a threading.Event")
         self._callback = callback
         self._cancel = cancel
+        self._clock = clock
         self.current = ""
-        self._start = time.perf_counter()
+        self._start = clock()
         self._now = 0
         self._run = ""
         self._parts = [0.0] * runs
         self._lock = threading.Lock()
+        self._last: Progress | None = None
+        self._failed: BaseException | None = None
+        self._inner = 0.0
         self.timings: list[tuple[str, str, float]] = []
 
     def begin(self, number: int, run: str) -> None:
@@ -75,20 +85,23 @@ class Reporter:
         self._now = number
         self._run = run
 
-    def spent(self, run: str) -> dict[str, float]:
-        """Seconds of each stage of one of the runs, with those before the first. Some stages happen
-        inside others; each second is reported once."""
+    def spent(self, run: str, shared: bool = True) -> dict[str, float]:
+        """Seconds of each stage of one of the runs; `shared`: with those of all runs together, which
+        come before the first. Each second is counted once: that of a stage inside another one is
+        the inner one's."""
         seconds_of: dict[str, float] = {}
         for of, stage, seconds in self.timings:
-            if of in ("", run):
+            if of == run or (shared and of == ""):
                 seconds_of[stage] = seconds_of.get(stage, 0.0) + seconds
-        for outer, inner in (("measure", ("fit",)), ("write", ("sample", "ids"))):
-            if outer in seconds_of:
-                within = sum(seconds_of.get(name, 0.0) for name in inner)
-                seconds_of[outer] = max(0.0, seconds_of[outer] - within)
         return {name: seconds_of[name] for name in STAGES if name in seconds_of}
 
+    def other(self) -> float:
+        """Seconds since the start that no stage has."""
+        return max(0.0, self._clock() - self._start - sum(s for _, _, s in self.timings))
+
     def check(self) -> None:
+        if self._failed is not None:
+            raise self._failed
         if self._cancel is not None and self._cancel():
             raise Cancelled("cancelled by the caller; no partial files remain")
 
@@ -100,14 +113,15 @@ class Reporter:
         if text:
             self.update(name, 0.0, text)
         LOG.info("%s%s", f"{self._run}: " if self._run else "", text or name)
-        start = time.perf_counter()
-        around = self.current
-        self.current = name
+        start = self._clock()
+        around, before = self.current, self._inner
+        self.current, self._inner = name, 0.0
         try:
             yield
         finally:
-            self.current = around
-            self.timings.append((self._run, name, time.perf_counter() - start))
+            took = self._clock() - start
+            self.timings.append((self._run, name, took - self._inner))
+            self.current, self._inner = around, before + took
 
     def update(self, stage: str, part: float, text: str = "") -> None:
         """`part` of this stage is done, 0..1."""
@@ -118,7 +132,37 @@ class Reporter:
         done += STAGES[stage] * min(max(part, 0.0), 1.0)
         with self._lock:
             self._parts[self._now] = max(self._parts[self._now], done)
-            fraction = sum(self._parts) / len(self._parts)
-            self._callback(
-                Progress(stage, fraction, time.perf_counter() - self._start, text, self._run)
-            )
+            fraction = round(sum(self._parts) / len(self._parts), 9)
+            self._last = Progress(stage, fraction, self._clock() - self._start, text, self._run)
+            self._callback(self._last)
+
+    def repeat(self) -> None:
+        """Report the last progress again, with the seconds that passed. An error of the callback is
+        raised by the next `check`: it must not get lost in another thread."""
+        with self._lock:
+            if self._callback is None or self._last is None or self._failed is not None:
+                return
+            try:
+                self._callback(replace(self._last, seconds=self._clock() - self._start))
+            except BaseException as error:
+                self._failed = error
+
+    def beat(self, ended: Callable[[float], bool]) -> None:
+        """Repeat the last report until `ended`, which waits so many seconds, says that it is over."""
+        while not ended(BEAT):
+            self.repeat()
+
+    @contextmanager
+    def beating(self) -> Iterator[None]:
+        """A context in which nothing is silent: a thread repeats the last report."""
+        if self._callback is None:
+            yield
+            return
+        over = threading.Event()
+        thread = threading.Thread(target=self.beat, args=(over.wait,), daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            over.set()
+            thread.join()

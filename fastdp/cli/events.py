@@ -20,7 +20,6 @@ import itertools
 import json
 import logging
 import sys
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """The number of this list of fields; it changes if a field is removed or gets another meaning."""
-EVERY = 1.0
+EVERY = 0.5
 """Seconds between two events of one stage, at least."""
 FORMS = ("auto", "json")
 
@@ -87,17 +86,16 @@ def noted() -> Iterator[None]:
 
 
 def reporter() -> Callable[[Progress], None]:
-    """A callback that writes the beginning of each stage, and at most one event per second."""
+    """A callback that writes the beginning of each stage, then at most two events per second."""
     shown: tuple[str, str] = ("", "")
     at = 0.0
 
     def report(p: Progress) -> None:
         nonlocal shown, at
-        now = time.monotonic()
-        if (p.run, p.stage) == shown and now < at + EVERY and p.fraction < 1:
+        if (p.run, p.stage) == shown and p.seconds < at + EVERY and p.fraction < 1:
             return
         shown = (p.run, p.stage)
-        at = now
+        at = p.seconds
         left = p.seconds_left
         write(
             "progress",

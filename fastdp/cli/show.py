@@ -45,7 +45,7 @@ def _lines() -> Callable[[Progress], None]:
 
     def show_stage(p: Progress) -> None:
         nonlocal shown, at
-        name = (f"{p.run}: " if p.run else "") + STAGES.get(p.stage, p.stage)
+        name = (f"{p.run}: " if p.run else "") + doing(p)
         if name != shown or p.seconds >= at + LOG_SECONDS:
             done = f", {p.fraction:.0%} of the run done" if name == shown else ""
             print(f"fastdp {p.seconds:7.1f} s  {name}{done}", file=sys.stderr)
@@ -53,6 +53,11 @@ def _lines() -> Callable[[Progress], None]:
             at = p.seconds
 
     return show_stage
+
+
+def doing(p: Progress) -> str:
+    """What a run does now, in words."""
+    return p.text or STAGES.get(p.stage, p.stage)
 
 
 @contextmanager
@@ -63,7 +68,7 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
     from ..run.plan_result import duration
 
     columns = (
-        TextColumn("{task.description:<24}"),
+        TextColumn("{task.description:<32}"),
         BarColumn(bar_width=40),
         TextColumn("{task.percentage:>3.0f}%"),
         TimeElapsedColumn(),
@@ -78,7 +83,7 @@ def _bar() -> Iterator[Callable[[Progress], None]]:
             bar.update(
                 task,
                 completed=p.fraction,
-                description=run + STAGES.get(p.stage, p.stage),
+                description=run + doing(p),
                 left="" if left is None else f"about {duration(left)} left",
             )
 

@@ -8,6 +8,7 @@ and `fit`. A fit is remembered, so that a resumed run does not repeat it."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import msgspec
@@ -289,6 +290,11 @@ class Users(Struct, frozen=True):
         return [] if self.histogram is None else [self.histogram]
 
 
+def unreported(text: str) -> AbstractContextManager[None]:
+    """The `working` of a job that nobody watches."""
+    return nullcontext()
+
+
 class Job(Struct, frozen=True):
     """What a mechanism is given besides the session.
 
@@ -297,6 +303,7 @@ class Job(Struct, frozen=True):
     that it saves for the mechanism to spend (None: nothing). `users`: the histogram of rows per
     user, if it was measured before the mechanism runs. `given`: columns whose codes are known when
     rows are drawn, so that the model must contain them. `previous`: an earlier release of a series.
+    `working`: a context that tells whoever watches the run what is being done.
     """
 
     schema: Schema
@@ -311,6 +318,7 @@ class Job(Struct, frozen=True):
     zeros: StructuralZeros = field(default_factory=StructuralZeros)
     users: Users | None = None
     given: frozenset[str] = frozenset()
+    working: Callable[[str], AbstractContextManager[None]] = unreported
 
     @property
     def prior(self) -> Public | None:

@@ -11,12 +11,13 @@ import hashlib
 import json
 import secrets
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from .._util.progress import LOG
+from .._util.progress import LOG, OTHER
 from ..answers.evidence import code_maps
 from ..errors import FastdpError, StoppedEarly
 from ..mechanisms.base import Job, Outcome, ignore_empty_columns
@@ -96,8 +97,24 @@ def execute(
     if folder is not None:
         folder.forget()
         spec.status.over = True
-        write_owner_files(spec, source, folder, compared, done)
+        spec.reporter.begin(len(spec.epsilons) - 1, "")
+        made = bool(compared) or spec.options.diagnose
+        try:
+            with spec.reporter.stage("report", "writing the report" if made else ""):
+                write_owner_files(spec, source, folder, compared, done)
+        finally:
+            complete_timings(spec, runs)
+    else:
+        complete_timings(spec, runs)
     return done
+
+
+def complete_timings(spec: RunSpec, runs: list[Run]) -> None:
+    """Seconds of all stages, which add up to those of the whole run: the last run has what no stage
+    has."""
+    for i, run in enumerate(runs):
+        run.timings.update(spec.timings(i))
+    runs[-1].timings[OTHER] = spec.reporter.other()
 
 
 def was_charged(reserved: Reserved) -> bool:
@@ -294,6 +311,9 @@ def job_of(spec: RunSpec, i: int, seed: int, prior: PublicTable | None) -> Job:
         spec.reporter.check()
         spec.reporter.update("fit", 1 - 0.97**calls, "fitting the model")
 
+    def working(text: str) -> AbstractContextManager[None]:
+        return spec.reporter.stage("users", text)
+
     # Only the first epsilon's answers may stop the run. Stopping at a later epsilon would not
     # return the charges of those before it.
     ignore = spec.options.ignore_empty_columns or i > 0
@@ -309,6 +329,7 @@ def job_of(spec: RunSpec, i: int, seed: int, prior: PublicTable | None) -> Job:
         threads=threads,
         after_ones=ignore_empty_columns if ignore else stop,
         zeros=StructuralZeros.of(spec.schema),
+        working=working,
     )
 
 

@@ -211,7 +211,7 @@ class Output:
                     decoded = {i: pool.submit(self._decode, block[i - start], i) for i in ahead}
                     reporter.update("ids", start / self.shards)
                     with reporter.stage("ids"):
-                        owners = self._owners(block, start)
+                        owners = self._owners(block, start, reporter)
                     for k, i in enumerate(range(start, stop)):
                         reporter.check()
                         codes, block[k] = decoded.pop(i, block[k]), None
@@ -253,7 +253,7 @@ class Output:
             )
         return codes
 
-    def _owners(self, block: list, start: int) -> Sequence[np.ndarray | None]:
+    def _owners(self, block: list, start: int, reporter: Reporter) -> Sequence[np.ndarray | None]:
         """User numbers of the rows of each shard; users are assigned over the whole block at once.
         A dealer also exchanges rows: the block is changed in place."""
         if self.schema.user is not None and self.outcome.owners is not None:
@@ -269,7 +269,13 @@ class Output:
         total, seed = sum(lengths), self._seeds[1] + start
         if self.source.dealer is not None:
             joined = {c: np.concatenate([codes[c] for codes in block]) for c in block[0]}
-            dealt, owner = self.source.dealer.deal(joined, seed, self._threads)
+
+            def tell(part: float, text: str) -> None:
+                reporter.check()
+                done = (start + part * len(block)) / self.shards
+                reporter.update("ids", done, text)
+
+            dealt, owner = self.source.dealer.deal(joined, seed, self._threads, tell)
             for k, end in enumerate(np.cumsum(lengths).tolist()):
                 block[k] = {c: column[end - lengths[k] : end] for c, column in dealt.items()}
         elif self.source.habits is not None:

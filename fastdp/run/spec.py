@@ -215,7 +215,8 @@ class RunSpec:
         return f"eps-{self.epsilons[i]:g}"
 
     def timings(self, i: int) -> dict[str, float]:
-        return self.reporter.spent(self.label(i) if self.several else "")
+        """Seconds of each stage; what all runs share is the first one's."""
+        return self.reporter.spent(self.label(i) if self.several else "", shared=i == 0)
 
 
 def plugins_of(recipe: Recipe, sources: Sequence[Source | None]) -> tuple[dict[str, str], ...]:

@@ -227,7 +227,8 @@ def watched(
         if folder is not None and folder.finished:
             done = load_finished(spec, folder)
         else:
-            done = execute(spec, source, folder, measure)
+            with spec.reporter.beating():
+                done = execute(spec, source, folder, measure)
         if links is not None and isinstance(done, list):
             place = None if folder is None else folder.out
             return LinkedRun(dict(zip(links.names, done)), links.linked, place)

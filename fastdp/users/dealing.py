@@ -7,7 +7,7 @@ end change their constants. So all marginals stay those of the row model.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -91,6 +91,10 @@ class Places(Struct, frozen=True, eq=False):
         )
 
 
+DEALT = 0.6
+"""The part of the time that dealing takes, where users are chosen afterwards (`bench.pool`)."""
+
+
 class Dealer(Struct, frozen=True, eq=False):
     """`alpha` [groups of users, features]: the parameters of the urns. There is one for each
     repeated column and for each pair of columns in `joint`, which users repeat together. `groups`:
@@ -113,15 +117,23 @@ class Dealer(Struct, frozen=True, eq=False):
         return 1 if self.choice is None else self.choice.times
 
     def deal(
-        self, codes: Codes, seed: int, threads: int
+        self,
+        codes: Codes,
+        seed: int,
+        threads: int,
+        tell: Callable[[float, str], None] | None = None,
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """(codes, uint32 user number of each row): the rows of `codes`, where a few have their
         user's constants in place of their own. With an order, they come user after user, each
         user's in order. With a choice, one in `times` of the rows: those of whole users. Depends on
-        rows and seed alone."""
+        rows and seed alone. `tell` is called with the part that is done, and what comes next."""
+        if tell is not None:
+            tell(0.0, "dealing rows to users")
         made, owner = self._dealt(codes, seed, threads)
         if self.choice is None:
             return made, owner
+        if tell is not None:
+            tell(DEALT, "choosing users")
         return self.choice(made, owner, len(owner) // self.times, seed, threads)
 
     def places(self, codes: Codes, seed: int) -> Places:

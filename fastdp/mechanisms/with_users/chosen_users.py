@@ -33,13 +33,15 @@ def with_chosen_users(asked: UserQuestions, outcome: Outcome) -> Outcome:
         rows = GroupedRows(model, asked.groups.name, None)
     if asked.people is not None and asked.decided is not None:
         rows = _rows_of_users(asked, outcome, model, rows)
-        made = _pool(asked, rows)
+        with asked.job.working("finding how users repeat values"):
+            made = _pool(asked, rows)
         described |= _pool_described(asked, made)
         table = TableAboutUsers(asked)
         if asked.told:
             facts = table.view.domain(asked.session.domain)
             described["facts"] = {n: size for n, size in facts.items() if n != table.view.name}
-        made = _with_choice(asked, made, rows, table)
+        with asked.job.working("asking about users"):
+            made = _with_choice(asked, made, rows, table)
         if asked.told:
             described["people"] = table.described()
         tables = {**tables, **({} if table.pairs is None else {PAIRS: table.pairs})}

@@ -1,0 +1,132 @@
+"""Progress: nothing is silent, the times of stages add up, and dealing users says so. Time is a fake
+clock, so that no test depends on a machine."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fastdp
+from fastdp._util.progress import BEAT, OTHER, Reporter
+from fastdp.cli import events
+from fastdp.errors import Cancelled
+
+
+class Clock:
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+    def wait(self, until):
+        """A wait that the clock passes at once; true when it is `until`."""
+
+        def ended(seconds):
+            self.now += seconds
+            return self.now >= until
+
+        return ended
+
+
+def test_nothing_is_silent_for_more_than_a_second(capsys):
+    """A stage that reports nothing itself for 55 seconds: callbacks and JSON events go on."""
+    clock, seen = Clock(), []
+    show = events.reporter()
+
+    def callback(p):
+        seen.append((p.seconds, p.stage, p.text))
+        show(p)
+
+    reporter = Reporter(callback, clock=clock)
+    with reporter.stage("users", "finding how users repeat values"):
+        reporter.beat(clock.wait(155.0))
+    times = [0.0, *(seconds for seconds, _, _ in seen), 55.0]
+    assert np.diff(times).max() <= 1.0 and BEAT <= 0.5
+    assert {what for _, *what in map(list, seen) for what in [tuple(what)]} == {
+        ("users", "finding how users repeat values")
+    }
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    printed = [0.0, *(line["seconds"] for line in lines), 55.0]
+    assert np.diff(printed).max() <= 1.0 and {line["stage"] for line in lines} == {"users"}
+
+
+def test_the_times_of_stages_add_up_to_the_wall_time():
+    clock = Clock()
+    reporter = Reporter(clock=clock)
+    clock.now += 1  # before the first stage
+    with reporter.stage("read"):
+        clock.now += 2
+    with reporter.stage("measure"):
+        clock.now += 3
+        with reporter.stage("fit"):
+            clock.now += 5
+        with reporter.stage("users"):
+            clock.now += 7
+            with reporter.stage("fit"):
+                clock.now += 11
+    with reporter.stage("write"):
+        with reporter.stage("sample"):
+            clock.now += 13
+        clock.now += 17
+    clock.now += 19
+    spent = reporter.spent("")
+    assert spent == {"read": 2, "measure": 3, "fit": 16, "users": 7, "sample": 13, "write": 17}
+    assert reporter.other() == 20 and sum(spent.values()) + reporter.other() == clock.now - 100
+
+
+def test_an_error_of_the_callback_is_not_lost_in_the_thread_that_repeats_it():
+    def callback(p):
+        if p.seconds > 0:
+            raise Cancelled("enough")
+
+    clock = Clock()
+    reporter = Reporter(callback, clock=clock)
+    reporter.update("read", 0.0)
+    reporter.beat(clock.wait(101.0))
+    with pytest.raises(Cancelled, match="enough"):
+        reporter.check()
+
+
+def test_a_run_says_when_it_learns_about_users_deals_and_chooses_them(tmp_path):
+    rows = fastdp.simulate.purchases(100, seed=2)
+    schema = fastdp.Schema.from_dict(
+        {
+            "user": {"column": "customer", "max_rows": 8, "order": "month"},
+            "columns": {
+                "country": {"kind": "integer", "min": 0, "max": 7},
+                "month": {"kind": "integer", "min": 0, "max": 3},
+            },
+        }
+    )
+    seen = []
+    run = fastdp.synthesize(
+        rows,
+        schema=schema,
+        epsilon=4.0,
+        delta=1e-6,
+        out=tmp_path / "run",
+        progress=lambda p: seen.append((p.stage, p.text)),
+    )
+    said = dict.fromkeys(seen)
+    for stage, text in (
+        ("users", "finding how users repeat values"),
+        ("users", "asking about users"),
+        ("ids", "dealing rows to users"),
+        ("ids", "choosing users"),
+    ):
+        assert (stage, text) in said
+    assert {"read", "users", "ids", OTHER} <= set(run.timings)
+
+
+def test_what_several_runs_share_is_counted_once():
+    schema = fastdp.Schema.from_domain({"a": 3, "b": 2})
+    codes = np.arange(60)
+    rows = {"a": codes % 3, "b": codes % 2}
+    one, two = fastdp.synthesize(
+        pa.table(rows), "mst", epsilon=[1.0, 2.0], delta=1e-6, schema=schema
+    )
+    assert OTHER in two.timings and OTHER not in one.timings
+    assert "read" in one.timings and "read" not in two.timings
+    assert all(seconds >= 0 for run in (one, two) for seconds in run.timings.values())
