@@ -15,6 +15,7 @@ from ..schema import Schema
 from ..schema.columns import Column
 from ..schema.constraints import ordered_columns, sources_of
 from ..schema.derived import Derived
+from .part_dates import part_selections
 from .values import Selection, select
 
 _OF = re.compile(r"^\s*(count|share|mean|sum)\s*(?:\(\s*(.*?)\s*\))?\s*$")
@@ -68,8 +69,22 @@ def question(
         raise UsageError(
             f"where: expected a mapping from column to value, list or range, got {where!r}"
         )
-    selected = {n: select(_column(schema, n, "where"), c) for n, c in (where or {}).items()}
+    selected: dict[str, Selection] = {}
+    for own, condition in (where or {}).items():
+        for part, selection in _selected(schema, own, condition).items():
+            if part in selected:
+                raise UsageError(f"where: {part!r} is part of {own!r}; name one of them")
+            selected[part] = selection
     return Question(kind, value, columns, selected)
+
+
+def _selected(schema: Schema, name: Any, condition: Any) -> dict[str, Selection]:
+    """What one condition selects, by column: dates of a time that is counted in parts are
+    conditions on its parts."""
+    field = schema.fields.get(name) if isinstance(name, str) else None
+    if isinstance(field, Derived) and field.calendar and name not in schema.columns:
+        return part_selections(field, condition)
+    return {name: select(_column(schema, name, "where"), condition)}
 
 
 def _column(schema: Schema, name: Any, where: str) -> Column:

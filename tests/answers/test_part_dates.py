@@ -1,0 +1,104 @@
+"""Dates on times that are counted in parts: the parts select exactly the rows of these dates where
+they can, and say so where they cannot."""
+
+from datetime import date
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import fastdp
+from fastdp.answers.part_dates import part_selections
+from fastdp.errors import UsageError
+
+DAY = 86_400
+
+
+def timestamp(*parts, first="2024-11-01", last="2025-03-31"):
+    entry = {"kind": "timestamp", "dtype": "timestamp[us]", "min": first, "max": last}
+    named = {part: f"t_{part}" for part in parts}
+    return fastdp.Schema.from_dict({"columns": {"t": entry | {"parts": named}}})
+
+
+def matching(field, condition):
+    """How much of each hour of the span the selections take, and whether all of it is sure."""
+    first, last = field.span
+    hours = (np.arange(first, last + 1)[:, None] * DAY + np.arange(24) * 3600).reshape(-1)
+    codes, _ = field.split(hours)
+    part, sure = np.ones(len(hours)), np.ones(len(hours), bool)
+    found = part_selections(field, condition)
+    for column, code in zip(field.parts, codes):
+        if column.name in found:
+            part = part * found[column.name].part[code]
+            sure &= found[column.name].sure[code]
+    return hours // DAY, part, sure
+
+
+@pytest.mark.parametrize(
+    "parts, condition, days",
+    [
+        (("date",), "2025-01-15", ["2025-01-15"]),
+        (
+            ("date", "hour"),
+            ("2024-12-30", "2025-01-02"),
+            ["2024-12-30", "2024-12-31", "2025-01-01"],
+        ),
+        (("date",), [date(2025, 1, 1), date(2025, 3, 31)], ["2025-01-01", "2025-03-31"]),
+        (("year", "month", "day"), date(2025, 2, 3), ["2025-02-03"]),
+    ],
+)
+def test_parts_that_say_the_day_select_it_exactly(parts, condition, days):
+    field = timestamp(*parts).fields["t"]
+    day, part, sure = matching(field, condition)
+    wanted = np.isin(day, [(date.fromisoformat(d) - date(1970, 1, 1)).days for d in days])
+    assert np.array_equal(part, wanted.astype(float)) and np.array_equal(sure, wanted)
+
+
+def test_whole_months_are_exact_and_one_day_is_a_part_of_its_weekdays():
+    field = timestamp("year", "month", "day_of_week").fields["t"]
+    day, part, sure = matching(field, ("2025-02-01", "2025-03-01"))
+    months = day.astype("datetime64[D]").astype("datetime64[M]").astype(str)
+    assert np.array_equal(part, (months == "2025-02").astype(float)) and (part > 0)[sure].all()
+    day, part, sure = matching(field, "2025-02-03")  # one of four Mondays
+    assert not sure.any() and part.sum() == pytest.approx(24) and set(part) == {0.0, 0.25}
+    assert matching(field, (None, None))[1].min() == 1.0
+
+
+@pytest.mark.parametrize(
+    "parts, condition, said",
+    [
+        (("year", "month"), ("2024-12-01", "2025-02-01"), None),
+        (("year", "month"), "2025-01-07", "cannot say these dates together"),
+        (("date",), "2026-01-01", "expected dates from 2024-11-01 to 2025-03-31"),
+        (("date",), "soon", "expected a date such as"),
+        (("date",), (1, 2, 3), "low, high"),
+    ],
+)
+def test_what_parts_cannot_say_is_refused_or_marked(parts, condition, said):
+    field = timestamp(*parts).fields["t"]
+    if said is None:  # December and January of both years: half of what the parts select
+        whole = timestamp(*parts, first="2024-01-01", last="2025-12-31").fields["t"]
+        _, part, sure = matching(whole, condition)
+        assert not sure.any() and part.max() < 1
+        return
+    with pytest.raises(UsageError, match=said):
+        part_selections(field, condition)
+
+
+def test_answers_take_a_date_as_people_type_it():
+    rng = np.random.default_rng(0)
+    days = np.datetime64("2024-11-01") + rng.integers(0, 30, 4000)
+    seconds = days.astype("datetime64[s]") + rng.integers(0, DAY, 4000)
+    schema = timestamp("date", "hour", last="2024-11-30")
+    rows = pa.table({"t": pa.array(seconds.astype("datetime64[us]"))})
+    run = fastdp.synthesize(rows, "mst", epsilon=5.0, delta=1e-6, schema=schema, seed=3)
+    for where, true in (
+        ({"t": "2024-11-05"}, days == np.datetime64("2024-11-05")),
+        ({"t": ("2024-11-01", "2024-11-11")}, days < np.datetime64("2024-11-11")),
+    ):
+        (found,) = run.answer("count", where=where).to_pylist()
+        assert (
+            found["low"] - 20 <= true.sum() <= found["high"] + 20 and found["basis"] == "measured"
+        )
+    with pytest.raises(UsageError, match="is part of 't'"):
+        run.answer("count", where={"t_date": "2024-11-05", "t": "2024-11-05"})
