@@ -45,6 +45,8 @@ ASKED = [
     Hats(corners=octaves(1 << 50), of="residual", rough=35, shift=3, signed=True),
     DirectionHats(corners=octaves(1 << 40), groups=GROUPS, signed=True),
     GroupsPerUser(edges=(1, 2, 3, 5)),
+    CappedSum(cap=1000, of="residual", rough=35, signed=True, largest=500, refunds=False),
+    CappedGroups(cap=1000, groups=GROUPS, of="residual", rough=9, signed=True, largest=500),
 ]
 
 
