@@ -26,7 +26,8 @@ ENDS = 0.35
 FOLLOWS = 0.15
 """Prior chance that it follows the law; else it goes on straight."""
 CLUSTER = 0.33
-"""Prior chance, of that of `ENDS`, of a second cluster of users above the measured corners."""
+"""Prior chance, of that of `ENDS`, of a second cluster of users above the measured corners. At .15,
+1 % of 2,400 users who have thirty times as much are covered in 80 % of runs."""
 NEAR, FAR = 3, 6
 """A second cluster lies within so many corners, or so many further ones."""
 FAR_DRAWS = 0.25
