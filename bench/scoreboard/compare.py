@@ -65,12 +65,10 @@ class Loss:
 
 def latest(records: Iterable[dict]) -> list[dict]:
     """One record for each table, mechanism, epsilon and seed: of several versions or machines the
-    last that gave rows. Errors do not depend on the machine."""
+    last by date. Errors do not depend on the machine."""
     out: dict[tuple, dict] = {}
-    for record in records:
-        key = tuple(record[k] for k in ("table", "mechanism", "epsilon", "seed"))
-        if key not in out or "failed" not in record:
-            out[key] = record
+    for record in sorted(records, key=lambda record: record.get("date", "")):
+        out[tuple(record[k] for k in ("table", "mechanism", "epsilon", "seed"))] = record
     return list(out.values())
 
 

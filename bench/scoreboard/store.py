@@ -11,6 +11,7 @@ import json
 import os
 import re
 import subprocess
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
@@ -86,7 +87,12 @@ class Store:
                 sink.write(json.dumps(self.about) + "\n")
             elif not before.endswith(b"\n"):  # the last line was cut off
                 sink.write("\n")
-            sink.write(json.dumps(record | {"commit": commit(), "load": load}) + "\n")
+            about = {
+                "commit": commit(),
+                "load": load,
+                "date": f"{datetime.now(UTC):%Y-%m-%dT%H:%M}",
+            }
+            sink.write(json.dumps(record | about) + "\n")
 
     def peers(self) -> dict[str, str]:
         """What installing each peer came to."""

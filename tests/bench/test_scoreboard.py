@@ -352,24 +352,22 @@ def test_losses_are_those_beyond_chance():
     assert compare.losses(compare.comparisons(better)) == []
 
 
-def test_times_are_compared_within_one_machine():
-    def record(machine, mechanism, processor):
-        about = {"table": "t", "mechanism": mechanism, "epsilon": 1.0, "seed": 1, "kind": "fastdp"}
-        about |= {
-            "machine": machine,
-            "processor": processor,
-            "peak_mb": 1,
-            "measures": {"pairs": 0.1},
-        }
-        return about
+def test_times_are_of_one_machine_and_errors_of_the_last_run():
+    """A run that was made twice counts once; seconds come from the machine with most mechanisms."""
 
-    records = [record("one", "cliquetree", 1.0), record("other", "cliquetree", 9.0)]
-    records.append(record("other", "mst", 3.0))
-    found = compare.cells(records)
-    times = {c.mechanism: c.values for c in found if c.measure == "processor"}
-    assert times == {"cliquetree": (9.0,), "mst": (3.0,)}
-    pairs = [c for c in found if c.measure == "pairs" and c.mechanism == "cliquetree"]
-    assert [c.values for c in pairs] == [(0.1,)]
+    def record(machine, mechanism, processor, pairs, date):
+        about = {"table": "t", "mechanism": mechanism, "epsilon": 1.0, "seed": 1, "kind": "fastdp"}
+        about |= {"machine": machine, "processor": processor, "peak_mb": 1, "date": date}
+        return about | {"measures": {"pairs": pairs}}
+
+    records = [
+        record("one", "cliquetree", 1.0, 0.2, "2026-02-02T00:00"),
+        record("other", "cliquetree", 9.0, 0.3, "2026-01-01T00:00"),
+        record("other", "mst", 3.0, 0.4, "2026-01-01T00:00"),
+    ]
+    found = {(c.mechanism, c.measure): c.values for c in compare.cells(records)}
+    assert found["cliquetree", "processor"] == (9.0,) and found["mst", "processor"] == (3.0,)
+    assert found["cliquetree", "pairs"] == (0.2,) and found["mst", "pairs"] == (0.4,)
 
 
 def test_a_job_that_is_cut_short_has_compared_everybody():
