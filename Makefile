@@ -14,8 +14,14 @@ build: $(VENV)/.built
 LOCK ?= requirements-dev.lock
 PIP  := $(BIN)/python -m pip install -q --disable-pip-version-check -c $(VENV)/versions.txt
 
+# Python brings a wheel of pip. It is unpacked: `python -m venv` would install and compile it, and takes ten seconds.
+UNPACK_PIP = import ensurepip, pathlib, sysconfig, zipfile; \
+  (wheel,) = (pathlib.Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"); \
+  zipfile.ZipFile(wheel).extractall(sysconfig.get_path("purelib"))
+
 $(VENV)/.made: $(LOCK)
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
+	test -d $(VENV)/lib/python*/site-packages/pip || $(BIN)/python -c '$(UNPACK_PIP)' || $(BIN)/python -m ensurepip
 	sed -n 's/^\([A-Za-z0-9._-]*==[^ ]*\).*/\1/p' $(LOCK) > $(VENV)/versions.txt
 	$(PIP) --no-compile setuptools cython
 	touch $@
