@@ -16,14 +16,11 @@ from .privacy.calibrate import calibrate as calibrate
 from .privacy.ledger import Ledger as Ledger
 from .release.keyselect import select_keys as select_keys
 from .report.evaluate import evaluate as evaluate
+from .run.linked_result import LinkedRun as LinkedRun
+from .run.loading import load_run as load_run, scan as scan
 from .run.plan import plan as plan
 from .run.publish import publish as publish
-from .run.result import (
-    LinkedRun as LinkedRun,
-    Run as Run,
-    load_run as load_run,
-    scan as scan,
-)
+from .run.result import Run as Run
 from .run.spark_reader import register_spark as register_spark
 from .run.synthesize import synthesize as synthesize
 from .run.synthesizer import Synthesizer as Synthesizer

@@ -102,9 +102,9 @@ def synth(
     from ..engines.sparksource import opened
     from ..mechanisms.limits.size_limits import parse_bytes
     from ..mechanisms.recipe import load
+    from ..run.linked_result import LinkedRun
     from ..run.owner_files import failure_text
     from ..run.publish import local_folder
-    from ..run.result import LinkedRun
     from ..run.spec import DEFAULT_DELTA, Options
     from ..run.synthesize import watched
     from .show import progress_for, run_summary

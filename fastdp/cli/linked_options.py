@@ -58,7 +58,7 @@ def rows_of(text: str | None) -> int | dict[str, int] | None:
 
 def write_tables(made: Any, out: Path) -> None:
     """Write a table to the file `out`, or linked tables to NAME.parquet in the folder `out`."""
-    from ..run.result import write_rows
+    from ..run.run_files import write_rows
 
     tables = {out: made}
     if isinstance(made, dict):

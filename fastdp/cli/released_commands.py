@@ -44,7 +44,7 @@ def statement(folder: str, form: str = "text") -> None:
     It repeats what privacy.json says; `fastdp verify` checks it.
     """
     from ..privacy.forms import as_form
-    from ..run.result import load_run
+    from ..run.loading import load_run
 
     privacy = load_run(folder).privacy
     if form == "json":
@@ -73,7 +73,7 @@ def answer(
     from .._util.texttable import table as lines
     from ..answers.answer import interval_note
     from ..answers.question import parsed
-    from ..run.result import load_run
+    from ..run.loading import load_run
 
     of, by, where = parsed(question)
     found = load_run(run).answer(
@@ -104,7 +104,7 @@ def numbers(run: str, csv: bool = False, as_json: bool = False) -> None:
     from .._util.texttable import table as lines
     from ..errors import UsageError
     from ..numbers.number_words import NOTE, table_rows
-    from ..run.result import load_run
+    from ..run.loading import load_run
 
     found = load_run(run).numbers
     if found is None:
@@ -154,7 +154,9 @@ def sample(
     """
     from ..answers.question import conditions
     from ..errors import UsageError
-    from ..run.result import LinkedRun, load_run, write_rows
+    from ..run.linked_result import LinkedRun
+    from ..run.loading import load_run
+    from ..run.run_files import write_rows
 
     if bool(given) == (rows is not None):
         raise UsageError("give either --rows, or --given with a file of partial rows")
@@ -186,7 +188,7 @@ def _complete_linked(
 ) -> None:
     """Complete the tables of a `LinkedRun`, and write each to its file in a new folder."""
     from ..errors import UsageError
-    from ..run.result import write_rows
+    from ..run.run_files import write_rows
 
     parts = [item.partition("=") for item in given or ()]
     if not parts or not all(equals for _, equals, _ in parts):
@@ -213,7 +215,8 @@ def predict(run: str, given: Path, target: str, out: Path, as_json: bool = False
     Columns that the file lacks, and nulls, are not used. No budget is spent. The result is about
     the rows of the file: if they are private, so is it.
     """
-    from ..run.result import load_run, write_rows
+    from ..run.loading import load_run
+    from ..run.run_files import write_rows
 
     made = load_run(run).predict(given, target)
     write_rows(made.to_reader(), out)

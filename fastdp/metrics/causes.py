@@ -27,8 +27,8 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
-from scipy import sparse
 
+from .._util.lazy import sp
 from ..answers.best_linear import estimate
 from ..answers.facts import Facts
 from ..schema import Schema
@@ -64,14 +64,14 @@ class _Column(Struct, frozen=True, eq=False):
     seen: np.ndarray
     codes: np.ndarray
     made: np.ndarray
-    drawn: sparse.csr_array
+    drawn: sp.csr_array
     axes: tuple[str, ...]
 
     @property
-    def mixed(self) -> sparse.csr_array:
+    def mixed(self) -> sp.csr_array:
         """From `seen` to cells."""
         cells = self.drawn.shape[1]
-        return sparse.vstack([sparse.eye_array(cells), self.drawn], format="csr")
+        return sp.vstack([sp.eye_array(cells), self.drawn], format="csr")
 
 
 def with_own_codes(schema: Schema) -> Schema:
@@ -214,14 +214,14 @@ def _column(
     seen = np.where(gone, size + 1 + codes, own)
     synthetic = pair.synthetic[source].astype(np.int64)
     shape = (n_codes, size + 1)
-    drawn = sparse.coo_array((np.ones(len(drawn_codes)), (drawn_codes, synthetic)), shape).tocsr()
+    drawn = sp.coo_array((np.ones(len(drawn_codes)), (drawn_codes, synthetic)), shape).tocsr()
     empty = drawn.sum(1) == 0
     # Codes that no synthetic row has: their values stay as they are, what is lost becomes null.
     rest = empty[codes]
     where = np.where(gone, null, own)[rest]
-    drawn = drawn + sparse.coo_array((np.ones(int(rest.sum())), (codes[rest], where)), shape)
+    drawn = drawn + sp.coo_array((np.ones(int(rest.sum())), (codes[rest], where)), shape)
     total = np.maximum(np.asarray(drawn.sum(1)), 1)
-    drawn = sparse.diags_array(1 / total) @ drawn.tocsr()
+    drawn = sp.diags_array(1 / total) @ drawn.tocsr()
     return _Column(cells, seen, codes, synthetic, drawn.tocsr(), axes)
 
 
@@ -250,15 +250,15 @@ def _shares(
     at, of = np.unique(flat, return_inverse=True)
     counts = np.bincount(of, weight)
     total = max(counts.sum(), 1e-300)
-    return sparse.coo_array((counts / total, np.divmod(at, sizes[1])), sizes).tocsr()
+    return sp.coo_array((counts / total, np.divmod(at, sizes[1])), sizes).tocsr()
 
 
-def _through(shares: Any, ways: Sequence[sparse.csr_array]) -> np.ndarray:
+def _through(shares: Any, ways: Sequence[sp.csr_array]) -> np.ndarray:
     """Shares of codes as shares of cells."""
     if len(ways) == 1:
         return ways[0].T @ shares
     out = ways[0].T @ shares @ ways[1]
-    return out.toarray() if sparse.issparse(out) else np.asarray(out)
+    return out.toarray() if sp.issparse(out) else np.asarray(out)
 
 
 def _in_values(comparison: Comparison) -> bool:

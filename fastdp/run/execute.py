@@ -34,12 +34,13 @@ from .early_stop import ADVICE, charge_text, stop_if_empty
 from .finalize import finalize, write_json
 from .folder import RunFolder
 from .id_source import id_source
+from .loading import load_run
 from .number_table import measured_numbers, quoting
 from .output import Output, spawned_seeds
 from .owner_files import Comparison, diagnose, write_notes, write_owner_files
 from .preload import preload
 from .prepare import check_ahead, check_limits, prepare, prepare_previous
-from .result import Run, load_run
+from .result import Run
 from .row_count_checks import UNSURE, estimated_total
 from .source_pins import STATE, check_unchanged, pin_sources, with_source_facts
 from .spec import RunSpec

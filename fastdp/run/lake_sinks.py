@@ -17,7 +17,9 @@ from typing import Any
 from .._util.files import as_path
 from .._util.lazy import pa
 from ..errors import RunError, UsageError
-from .result import LinkedRun, Run, load_run
+from .linked_result import LinkedRun
+from .loading import load_run
+from .result import Run
 from .spark_output import spark_schema
 
 KEY = "fastdp.statement"

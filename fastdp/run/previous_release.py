@@ -15,7 +15,8 @@ from ..mechanisms.base import Config
 from ..mechanisms.registry import names_where
 from ..schema import Schema
 from ..tables.ingest import read
-from .result import Run, load_run
+from .loading import load_run
+from .result import Run
 
 if TYPE_CHECKING:
     from ..public.data import PublicTable

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 import math
 import os
-import tempfile
-import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._util import stores
-from .._util.files import as_path, synthetic_path
-from .._util.lazy import pa, pl, pq
+from .._util.files import synthetic_path
+from .._util.lazy import pa, pl
 from ..answers.concentration import TopShare, top_share
 from ..errors import FastdpError, RunError, UsageError, is_whole
 from ..measurement import Measurement
 from ..model.graphical_model import Model
-from ..privacy.statement import part_folders
 from ..schema import Schema
-from ..schema.linked_schema import LinkedSchema
 from .answer_numbers import (
     LEVEL,
     advised_question,
@@ -35,12 +29,11 @@ from .answer_numbers import (
     with_advice,
     with_numbers,
 )
-from .folder import whole_file
 from .matching_rows import stored_rows
 from .output import Output
+from .run_files import reading_folder, write_page, write_rows
 
 if TYPE_CHECKING:
-    import numpy as np
     import pandas as pd
     import pyarrow.dataset as pads
 
@@ -50,27 +43,6 @@ if TYPE_CHECKING:
     from ..ondemand.classifier import ModelClassifier
     from ..ondemand.row_law import RowLaw
     from ..ondemand.stored_law import StoredLaw
-
-
-DAMAGE = (OSError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
-"""What reading a file of unknown content may raise; Arrow's own errors are among them."""
-
-
-@contextmanager
-def reading_folder(out: Path | None) -> Iterator[None]:
-    """A context in which a damaged or hostile run folder ends in a RunError. Without a folder
-    (None), errors stay as they are."""
-    try:
-        yield
-    except FastdpError:
-        raise
-    except DAMAGE as error:
-        if out is None:
-            raise
-        raise RunError(
-            f"{out}: the run folder cannot be used ({type(error).__name__}: {error}); "
-            f"`fastdp verify {out}` says which file is damaged"
-        ) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -482,7 +454,7 @@ class Run:
             What the head of the page says: title, description, license, contact, creator, date, url,
             version, and `base`, the address where the folder is published.
         """
-        write_page(self, path, about)
+        write_page(self.out, path, about)
 
     def write(self, path: str | os.PathLike[str]) -> None:
         """Write the synthetic rows to one file, whole or not at all: .parquet, .csv, .arrow or
@@ -519,171 +491,8 @@ class Run:
         return f"<fastdp.Run {promise}>" + (f"\n{headline}" if headline else "")
 
 
-@dataclass(frozen=True, eq=False)
-class LinkedRun:
-    """A finished run on linked tables. Everything in it may be released, except `timings`.
-
-    Attributes
-    ----------
-    runs : mapping of str to Run
-        The part of each table, the parent's first: its measurements, model and rows. The schema of a child's
-        part also has its parent's columns, as in `runs["orders"].answer(by="customers.country")`.
-    schema : LinkedSchema
-    out : Path or None
-        The run folder, with a folder `table-NAME` for each table.
-    """
-
-    runs: Mapping[str, Run]
-    schema: LinkedSchema
-    out: Path | None = None
-
-    @property
-    def privacy(self) -> dict:
-        """The statement of all tables together."""
-        first = next(iter(self.runs.values())).privacy
-        return {key: value for key, value in first.items() if key not in ("part", "files")}
-
-    @property
-    def data(self) -> dict[str, pa.Table]:
-        """All synthetic rows of each table. Keys of child rows are keys of parent rows."""
-        return {name: run.data for name, run in self.runs.items()}
-
-    @property
-    def timings(self) -> dict[str, dict[str, float]]:
-        """Seconds of each stage, by table; not for release."""
-        return {name: run.timings for name, run in self.runs.items()}
-
-    def complete(
-        self,
-        frames: Mapping[str, Any],
-        seed: int | None = None,
-        *,
-        nulls: str = "fill",
-        threads: int | None = None,
-    ) -> dict[str, pa.Table]:
-        """Whole tables from given parents, by table name: post-processing, it costs no budget.
-
-        Parameters
-        ----------
-        frames : mapping of str to frame, path or anything that `fastdp.read` takes
-            The parents' table, with some of its columns or with nulls. A column `rows of CHILD`
-            gives the number of child rows. Without the key column, parents get keys 1, 2, ... The
-            frame of a child table has the key and some of the other columns; its rows are then
-            completed in place of new ones.
-        seed : int, optional
-            Fixes what is drawn; None: other rows each time.
-        nulls : {"fill", "draw", "keep"}
-            As in `Run.complete`.
-        threads : int, optional
-            The result does not depend on it.
-
-        Returns
-        -------
-        dict of str to pyarrow.Table
-            All tables. Row i of a given table has the values of row i of its frame. Child rows are
-            drawn given the columns of their parent, and follow it in the order of the parents.
-        """
-        from .linked_complete import complete_linked
-
-        with reading_folder(self.out):
-            return complete_linked(self.runs, self.schema, frames, seed, nulls, threads)
-
-    def page(self, path: str | os.PathLike[str], about: Any = None) -> None:
-        """Write one page about all tables that may be published, as `Run.page` does of one."""
-        write_page(self, path, about)
-
-    def answer(self, *_: Any, **__: Any) -> None:
-        """Answers come from one table: `runs[NAME].answer(...)`."""
-        one = "runs[NAME].answer(...)" if self.out is None else f"{self.out / 'table-NAME'}"
-        raise UsageError(
-            f"this run holds the tables {', '.join(self.runs)}: ask one of them, {one}"
-        )
-
-    def __repr__(self) -> str:
-        where = f", out={str(self.out)!r}" if self.out else ""
-        return (
-            f"<fastdp.LinkedRun {', '.join(self.runs)}"
-            f" epsilon={self.privacy['epsilon']:.6g}{where}>"
-        )
-
-
 def _makers_of_users() -> tuple[str, ...]:
     """Mechanisms that make whole users instead of dealing rows to them."""
     from ..mechanisms.registry import names_where
 
     return tuple(names_where(lambda traits: traits.makes_users))
-
-
-def write_page(run: Run | LinkedRun, path: str | os.PathLike[str], about: Any) -> None:
-    """The page of a run that was written to a folder."""
-    from ..report.page import write_public
-
-    if run.out is None:
-        raise RunError("this run was not written to a folder (out=), from which its page is made")
-    with reading_folder(run.out):
-        write_public(path, run.out, about)
-
-
-def write_rows(reader: pa.RecordBatchReader, path: str | os.PathLike[str]) -> None:
-    """Write a stream of rows to one file, whole or not at all: .parquet, .csv, .arrow or
-    .feather."""
-    target = as_path(path, "the file to write")
-    suffix = target.suffix.lower()
-    if suffix not in (".parquet", ".csv", ".arrow", ".feather"):
-        raise UsageError(
-            f"{target}: expected a name that ends in .parquet, .csv, .arrow or .feather"
-        )
-    import pyarrow.csv as csv
-
-    kind, opened = reader.schema, pa.ipc.new_file
-    if suffix == ".parquet":
-        opened = partial(pq.ParquetWriter, compression="zstd")
-    elif suffix == ".csv":  # has no dictionaries
-        kind = pa.schema([(f.name, getattr(f.type, "value_type", f.type)) for f in kind])
-        opened = csv.CSVWriter
-    with whole_file(target) as part, opened(part, kind) as writer:
-        for batch in reader:
-            writer.write_table(pa.Table.from_batches([batch]).cast(kind))
-
-
-def load_run(out: str | os.PathLike | Run | LinkedRun) -> Any:
-    """A finished run folder as a `Run`, of linked tables as a `LinkedRun`. Measurements are read
-    when they are first used. An address in an object store is copied to a temporary folder, which
-    goes with the run."""
-
-    if isinstance(out, Run | LinkedRun):
-        return out
-    if stores.is_store(out):
-        copy = tempfile.TemporaryDirectory(prefix="fastdp-run-")
-        found = load_run(stores.fetched(str(out), Path(copy.name)))
-        weakref.finalize(found, copy.cleanup)
-        return found
-    folder = as_path(out, "a run folder")
-    with reading_folder(folder):
-        return _loaded(folder)
-
-
-def _loaded(folder: Path) -> Any:
-    from ..report import runs
-
-    parts = {
-        p.name.removeprefix("table-"): p
-        for p in part_folders(folder)
-        if p.name.startswith("table-")
-    }
-    if parts:
-        linked = LinkedSchema.load(folder / "tables.json")
-        return LinkedRun({name: load_run(parts[name]) for name in linked.tables}, linked, folder)
-    return Run(**runs.folder(folder), out=folder)
-
-
-def scan(run: str | os.PathLike | Run | LinkedRun) -> Any:
-    """The synthetic rows of a run, or of its folder, as a lazy `polars.LazyFrame`; of linked tables
-    a dict of them by table. Rows are read when the frame is collected."""
-    found = load_run(run)
-    if isinstance(found, LinkedRun):
-        return {name: scan(part) for name, part in found.runs.items()}
-    if found.out is None:
-        return found.to_polars().lazy()
-    rows = synthetic_path(found.out)
-    return pl.scan_parquet(rows / "*.parquet" if rows.is_dir() else rows)

@@ -11,7 +11,8 @@ from typing import Any
 
 from .._util.files import as_path
 from ..errors import UsageError, did_you_mean
-from .result import LinkedRun, load_run
+from .linked_result import LinkedRun
+from .loading import load_run
 from .spark_output import spark_schema
 from .verify import verify
 

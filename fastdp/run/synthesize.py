@@ -16,7 +16,9 @@ from ..schema.linked_schema import is_linked
 from ..tables.sources.source import Source, source_of
 from .execute import execute, load_finished
 from .folder import RunFolder
-from .result import LinkedRun, Run, load_run
+from .linked_result import LinkedRun
+from .loading import load_run
+from .result import Run
 from .row_count_checks import UNSURE
 from .spec import DEFAULT_DELTA, Options, RunOptions, RunSpec, lists_options
 from .status import RunStatus

@@ -27,7 +27,8 @@ from ..privacy.ledger import Ledger
 from . import folder_check
 from .folder_check import guarded
 from .linked_check import linked_problems
-from .result import LinkedRun, Run
+from .linked_result import LinkedRun
+from .result import Run
 from .statement_check import recomputed_problems, same_build
 from .strict_json import read_json
 
