@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 from msgspec import Struct
-from scipy import sparse
 
 from .._util.arrow import of_numpy, of_texts, takeable
-from .._util.lazy import pa
+from .._util.lazy import pa, sp
 from .._util.texttable import plural
 from ..errors import UsageError
 from .cell_layout import Layout
@@ -205,10 +204,8 @@ def _compared(
         scale = np.full(at.size, 1 / y[0] if clear else 0.0)
         times = x * scale
         estimate = times if clear else np.full(at.size, np.nan)
-    weigh = sparse.diags_array
-    linear = sparse.csr_array(
-        weigh(scale) @ (groups.linear[at] - weigh(times) @ groups.linear[one])
-    )
+    weigh = sp.diags_array
+    linear = sp.csr_array(weigh(scale) @ (groups.linear[at] - weigh(times) @ groups.linear[one]))
     less = None if groups.less is None else scale * (groups.less[at] - times * groups.less[one])
     noise, sampling = a.error(linear, less, a.asked.kind), a.sampled(linear, less)
     (down, up), (down_one, up_one) = ([part[i] for part in groups.clipping] for i in (at, one))

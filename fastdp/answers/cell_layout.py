@@ -1,14 +1,16 @@
 """A table of noisy cells as a question sees it: which cells belong to which group, the numbers of
 their positions, and their errors."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from functools import cached_property
 
 import msgspec
 import numpy as np
-from scipy import sparse
 
+from .._util.lazy import sp
 from ..rows_per_user import last_bin
 from .best_linear import Table
 from .bin_means import bin_means
@@ -70,7 +72,7 @@ class Layout:
             chosen == np.bincount(codes, minlength=size) if which == "sure" else chosen > 0
         ).astype(float)
 
-    def weights(self, which: str, numbers: np.ndarray | None = None) -> sparse.csr_array:
+    def weights(self, which: str, numbers: np.ndarray | None = None) -> sp.csr_array:
         """Groups x cells: what `where` selects, times a number per position of the value's axis."""
         rest: np.ndarray = np.ones(())
         for axis in self.others:
@@ -83,15 +85,15 @@ class Layout:
         columns = (np.arange(self.count)[:, None] * rest.size + used).reshape(-1)
         ends = np.arange(self.count + 1) * used.size
         shape = (self.count, self.table.x.size)
-        return sparse.csr_array((np.tile(rest[used], self.count), columns, ends), shape=shape)
+        return sp.csr_array((np.tile(rest[used], self.count), columns, ends), shape=shape)
 
     def error(
-        self, w: sparse.csr_array, less: np.ndarray | None = None, kind: str = "count"
+        self, w: sp.csr_array, less: np.ndarray | None = None, kind: str = "count"
     ) -> np.ndarray:
         """Standard error of each row of `w`, from noise or from the model's misfit."""
         return np.sqrt(self.table.variances(w, less)) * self.table.inflation.get(kind, 1.0)
 
-    def sampled(self, linear: sparse.csr_array, less: np.ndarray | None = None) -> np.ndarray:
+    def sampled(self, linear: sp.csr_array, less: np.ndarray | None = None) -> np.ndarray:
         """Standard error of numbers with these weights if the users of the table were drawn from a
         population. Rows of one user are taken as alike, so it is an upper bound where they differ.
         """
@@ -105,7 +107,7 @@ class Layout:
         spread = np.maximum(second - np.square(first) / total, 0.0)
         return np.sqrt(clip.cluster * spread) / clip.factor
 
-    def unknown(self, weights: sparse.csr_array) -> np.ndarray:
+    def unknown(self, weights: sp.csr_array) -> np.ndarray:
         """Groups of which some cell has no estimate."""
         if self.table.known is None:
             return np.zeros(self.count, bool)
@@ -175,7 +177,7 @@ class Layout:
         if (numbers[part > 0] < 0).any() or self.table.known is not None:
             return np.ones(size)
         cells = np.indices(shape)[axis].reshape(-1)
-        sums = sparse.csr_array(
+        sums = sp.csr_array(
             (np.ones(cells.size), (cells, np.arange(cells.size))), shape=(size, cells.size)
         )
         order = np.argsort(np.where(part > 0, numbers, -math.inf), kind="stable")

@@ -6,12 +6,14 @@ are selected only in part: a bin that `where` cuts, a value inside a merged code
 from both sides, as are bins that hold many numbers.
 """
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy import sparse
 
+from .._util.lazy import sp
 from .cell_layout import Layout
 from .values import numbers_of
 
@@ -44,7 +46,7 @@ class Groups:
     noise: np.ndarray
     clipping: tuple[np.ndarray, np.ndarray]
     bins: np.ndarray
-    linear: sparse.csr_array
+    linear: sp.csr_array
     less: np.ndarray | None = None
     inside: np.ndarray = field(default_factory=lambda: np.zeros(()))
     low: End = field(init=False)
@@ -62,7 +64,7 @@ class Groups:
         self.low = End(self.estimate - self.bins, np.hypot(noise, self.clipping[0]))
         self.high = End(self.estimate + self.bins, np.hypot(noise, self.clipping[1]))
 
-    def showing(self) -> "Groups":
+    def showing(self) -> Groups:
         """The groups with an upper end that is not below that of the number that is shown. The
         numbers left out of it have 0 rows or more."""
         if self.shown is not None:
@@ -127,7 +129,7 @@ def totals(a: Layout) -> Groups:
     hides = bool((clear == 0).any())
     if positive and (factor > 1 or hides):
         surely = low if low is None or not hides else low * clear
-        counting = sparse.csr_array(a.weights("sure", surely) / a.table.scale)
+        counting = sp.csr_array(a.weights("sure", surely) / a.table.scale)
         groups.floor = End(counting @ x, a.error(counting))
     if hides and middle is not None:
         groups.shown = factor * (a.weights("part", middle * valid * clear) @ x)
@@ -144,7 +146,7 @@ def totals(a: Layout) -> Groups:
         w = a.weights(own, numbers)
         if numbers is not None:  # negative numbers of partly selected cells count at the other end
             negative = np.minimum(numbers, 0.0)
-            w = sparse.csr_array(w + a.weights(other, negative) - a.weights(own, negative))
+            w = sp.csr_array(w + a.weights(other, negative) - a.weights(own, negative))
         # Cells have 0 rows or more. What a cell may add to the estimate is therefore at least 0:
         # the upper end does not fall below the estimate where noise makes a count negative.
         moved = weights @ x + (w - weights) @ np.maximum(x, 0.0)
@@ -160,12 +162,12 @@ def totals(a: Layout) -> Groups:
 def shares(a: Layout) -> Groups:
     """Shares of all rows: ratios of two sums over one table."""
     x = a.table.x
-    total, every = float(x.sum()), sparse.csr_array(np.ones((1, x.size)))
+    total, every = float(x.sum()), sp.csr_array(np.ones((1, x.size)))
     drowned = not total >= SHOWN * float(a.error(every)[0]) or not total > 0
 
     def ratio(
         which: str,
-    ) -> tuple[np.ndarray, sparse.csr_array, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    ) -> tuple[np.ndarray, sp.csr_array, np.ndarray, tuple[np.ndarray, np.ndarray]]:
         w = a.weights(which) / (total if total > 0 else 1.0)
         p = w @ x
         less = p / (total if total > 0 else 1.0)
@@ -201,9 +203,7 @@ def means(a: Layout) -> Groups:
     with np.errstate(all="ignore"):
         mean = (total @ x) / n
         inverse, centre = np.where(small, 0.0, 1 / n), np.where(small, 0.0, mean)
-        linear = sparse.csr_array(
-            sparse.diags_array(inverse) @ (total - sparse.diags_array(centre) @ count)
-        )
+        linear = sp.csr_array(sp.diags_array(inverse) @ (total - sp.diags_array(centre) @ count))
         reach = np.where(valid > 0, np.maximum(high - middle, middle - low), 0.0)
         bins = np.zeros(a.count)
         if np.isfinite(reach).all():
@@ -236,9 +236,7 @@ def means(a: Layout) -> Groups:
         groups.shown = np.where(small, np.nan, (kept_total @ x) * inverse)
         surely = a.weights("part", low * valid * clear)
         least = (surely @ x) * inverse
-        of_least = sparse.csr_array(
-            sparse.diags_array(inverse) @ (surely - sparse.diags_array(least) @ count)
-        )
+        of_least = sp.csr_array(sp.diags_array(inverse) @ (surely - sp.diags_array(least) @ count))
         groups.floor = End(least, np.hypot(a.error(of_least, kind="mean"), off))
         groups.notes.append(_hidden_tail(a, middle, clear))
     return groups.showing()
