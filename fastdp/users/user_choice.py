@@ -36,6 +36,10 @@ ROUNDS = 30
 """Turns in which odds above 1 are given to others, at most."""
 EXACT = 1e-4
 """The standard error of the number of rows, as a part of it, when users are weighed by quotes."""
+LARGE = 0.05
+"""Amounts count as large that at most this part of the rows reaches. Without them (0), the share of the
+largest tenth of users is off by .046 in place of .028 on cohorts, seed 101 of `bench.users` at epsilon 1;
+with all amounts, pairs of columns of rows by .035 in place of .033."""
 MOST_PAIRS, LEAST_IN_CELL = 12, 16
 """Pairs of columns of rows that are balanced, at most, and rows in each cell on average."""
 
@@ -144,12 +148,18 @@ class Choice(Struct, frozen=True, eq=False):
             if isinstance(table, Cells):
                 of_users.add(table.cells, table.tally(odds))
         names = [n for n in codes if int(codes[n].max(initial=0)) < MOST_CELLS]
+        spent = self._spent(codes, np.repeat(odds / part, size))
         for columns in (*((n,) for n in names), *self._pairs(names, wanted)):
             cells = self._cells(codes, columns)
-            known = np.bincount(cells)
+            known = np.bincount(cells).astype(float)
             if set(columns) <= set(self.others):
                 more = np.bincount(self._cells(self.others, columns), minlength=len(known))
                 known = more + np.pad(known, (0, len(more) - len(known)))
+            for place, name in enumerate(columns):
+                if name in spent:
+                    at = np.arange(len(known))
+                    at = at if len(columns) == 1 else np.divmod(at, self.sizes[columns[1]])[place]
+                    known *= spent[name][at]
             by_quotes = np.bincount(cells, np.repeat(moved, size), len(known))
             of_rows.add(cells, np.maximum(wanted * known / known.sum() + by_quotes, 0.0))
         of_rows.add(np.zeros(rows, np.int64), np.full(1, float(wanted)))
@@ -220,6 +230,21 @@ class Choice(Struct, frozen=True, eq=False):
             tables.append(Shares(shares, repeated * self.gaps.shares, error))
         own = self.users / len(size) * np.bincount(like)
         return [*tables, Cells(like, own, np.zeros(len(own)))]
+
+    def _spent(self, codes: Codes, weights: np.ndarray) -> dict[str, np.ndarray]:
+        """For each code of an amount: how many times as common it is among users by weight as in the
+        pool, if it is one of the largest. Facts about users know what they spend; in the model of
+        rows, noise makes large amounts too common. Of smaller ones the rows know more."""
+        amounts = {column for _, kind, column, _, _ in self.view.facts if kind in ("sum", "mean")}
+        out = {}
+        for name in amounts & set(codes):
+            there = np.bincount(codes[name], minlength=self.sizes[name])
+            weighed = np.bincount(codes[name], weights, self.sizes[name])
+            large = np.cumsum(there[::-1])[::-1] <= LARGE * there.sum()
+            out[name] = np.divide(
+                weighed, there, out=np.ones(len(there)), where=(there > 0) & large
+            )
+        return out
 
     def _cells(self, codes: Codes, columns: Sequence[str]) -> np.ndarray:
         """The cell of each row over one or two columns."""

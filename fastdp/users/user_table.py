@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 
 import numpy as np
 from msgspec import Struct
@@ -51,6 +52,7 @@ def user_facts(
         whole = whole_numbers(numbers)
         largest = max(abs(x) for x in whole)
         add("sum", column, whole, octaves(whole, largest * bound))
+        add("mean", column, whole, _halves(octaves(whole, largest)))
     facts += [(one.name, "value", one.number.text, (), one.edges) for one in features]
     for column in roles.constant[:MOST_CONSTANTS]:
         add("constant", column)
@@ -76,6 +78,12 @@ def octaves(whole: Sequence[int], largest: int) -> list[int]:
     least = min((abs(x) for x in whole if x), default=1)
     up = [least << k for k in range(max(2, largest // least).bit_length() + 1)]
     return [*(-e for e in reversed(up)), *up] if min(whole) < 0 else up
+
+
+def _halves(edges: Sequence[int]) -> list[int]:
+    """The edges, and one in the middle of each octave."""
+    octaves = [(a, b) for a, b in pairwise(edges) if a * b > 0]
+    return sorted({*edges, *(math.isqrt(a * b) * (1 if a > 0 else -1) for a, b in octaves)})
 
 
 class PoolTable:

@@ -53,6 +53,9 @@ class Cells(Struct, frozen=True, eq=False):
     def some(self, users: slice) -> Cells:
         return Cells(self.cells[users], self.wanted, self.error)
 
+    def with_error(self, error: np.ndarray) -> Cells:
+        return Cells(self.cells, self.wanted, error)
+
 
 class Shares(Struct, frozen=True, eq=False):
     """A table in which a user is in several cells, by shares [cells, users] that add up to at most
@@ -74,6 +77,9 @@ class Shares(Struct, frozen=True, eq=False):
     def some(self, users: slice) -> Shares:
         return Shares(self.shares[:, users], self.wanted, self.error)
 
+    def with_error(self, error: np.ndarray) -> Shares:
+        return Shares(self.shares, self.wanted, error)
+
 
 class Lines(Struct, frozen=True, eq=False):
     """Sums over users that are wanted: `values` [sums, users] are any numbers of at most 1 in size."""
@@ -94,6 +100,9 @@ class Lines(Struct, frozen=True, eq=False):
     def some(self, users: slice) -> Lines:
         return Lines(self.values[:, users], self.wanted, self.error)
 
+    def with_error(self, error: np.ndarray) -> Lines:
+        return Lines(self.values, self.wanted, error)
+
 
 Table = Cells | Shares | Lines
 
@@ -105,6 +114,8 @@ def raked(tables: Sequence[Table], users: float, pool: int, most: int = 1 << 15)
     some = [table.some(every) for table in tables]
     count = len(range(pool)[every])
     even = np.full(count, users / count)
+    some = [_trusted(table, even) for table in some]
+    tables = [table.with_error(own.error) for table, own in zip(tables, some)]
     relief = 1 / surplus(some, even)
     factors = _factors(some, even, relief)
     logs = np.zeros(pool)
@@ -112,6 +123,16 @@ def raked(tables: Sequence[Table], users: float, pool: int, most: int = 1 << 15)
         logs += table.change(factor)
     weights = users / pool * np.exp(np.minimum(logs, MOST_LOG))
     return _turn(tables, weights, factors, relief)
+
+
+def _trusted(table: Table, weights: np.ndarray) -> Table:
+    """The table; of lines, with smaller errors where the pool is further from the sum that is wanted
+    than a sample of users and noise would be: as many times as it is further, it is trusted less."""
+    if not isinstance(table, Lines):
+        return table
+    apart = np.square(table.tally(weights) - table.wanted) - np.square(table.error)
+    times = np.maximum(apart / np.maximum(_spread(table, weights), 1e-300), 1.0)
+    return table.with_error(table.error / np.sqrt(times))
 
 
 def _factors(tables: Sequence[Table], even: np.ndarray, relief: float) -> list[np.ndarray]:

@@ -22,11 +22,11 @@ def test_without_noise_the_bounds_hold_and_finer_bins_make_them_narrower():
     for seed, spread in enumerate((0.5, 1.0, 1.5, 2.0)):
         sums, counts, true = people(seed, spread)
         none = np.zeros(len(counts))
-        coarse = top_share(counts, none, EDGES, (sums.sum(), 0.0))
+        coarse = top_share(counts, none, EDGES, (sums.sum(), 0.0), (len(sums), 0.0))
         assert coarse.low <= true <= coarse.high
         assert coarse.low <= coarse.estimate <= coarse.high
         more = np.histogram(sums, fine)[0].astype(float)
-        close = top_share(more, np.zeros(len(more)), fine, (sums.sum(), 0.0))
+        close = top_share(more, np.zeros(len(more)), fine, (sums.sum(), 0.0), (len(sums), 0.0))
         assert close.low <= true <= close.high
         assert close.high - close.low < 0.8 * (coarse.high - coarse.low)
 
@@ -40,14 +40,18 @@ def test_intervals_cover_where_counts_and_the_total_are_noisy():
         error = np.full(len(counts), 25.0)
         noisy = counts + error * rng.standard_normal(len(counts))
         total = sums.sum() * (1 + 0.02 * rng.standard_normal())
-        found = top_share(noisy, error, EDGES, (total, 0.02 * sums.sum()))
+        found = top_share(noisy, error, EDGES, (total, 0.02 * sums.sum()), (len(sums) + 9.0, 9.0))
         held += found.low <= true <= found.high
     assert held >= 54
+    assert found.high - found.low < 0.5
 
 
 def test_more_users_have_more_and_all_of_them_everything():
     sums, counts, _ = people(3)
     none = np.zeros(len(counts))
-    shares = [top_share(counts, none, EDGES, (sums.sum(), 0.0), part) for part in (0.05, 0.2, 0.9)]
+    shares = [
+        top_share(counts, none, EDGES, (sums.sum(), 0.0), (4_000.0, 0.0), part)
+        for part in (0.05, 0.2, 0.9)
+    ]
     assert all(a.estimate < b.estimate for a, b in pairwise(shares))
     assert shares[-1].high <= 1.0 and shares[0].low > 0.05

@@ -103,14 +103,17 @@ def test_lines_say_zero_where_quotes_hold_and_a_maximum_per_user_counts():
 
 
 def test_weights_meet_lines_by_their_precision():
-    """One sum of a Gaussian: the weights are at the mean of pool and line by precision."""
+    """One sum of a Gaussian, as far from the pool as a sample may be: the weights are at the mean of
+    pool and line by precision. A sum that is ten times as far shows that the pool is wrong there."""
     rng = np.random.default_rng(2)
     row = np.clip(rng.normal(0, 0.2, 20_000), -1, 1)
     users = 5_000.0
     own = users * row.var()
-    for error in (1e-3, np.sqrt(own), 1e6):
-        line = Lines(row[None], np.array([150.0]), np.array([error]))
+    at = users * row.mean()
+    for far, error in ((1, 1e-3), (1, np.sqrt(own)), (1, 1e6), (10, np.sqrt(own))):
+        wanted = at + far * np.sqrt(own)
+        line = Lines(row[None], np.array([wanted]), np.array([error]))
         got = float((raked([line], users, len(row)) * row).sum())
-        at = users * row.mean()
-        want = (150 * own + at * error**2) / (own + error**2)
-        assert abs(got - want) < 0.03 * abs(150 - at) + 1e-6
+        prior = own if far == 1 else (wanted - at) ** 2 - error**2
+        want = (wanted * prior + at * error**2) / (prior + error**2)
+        assert abs(got - want) < 0.03 * abs(wanted - at) + 1e-6
