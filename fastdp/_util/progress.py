@@ -78,6 +78,7 @@ class Reporter:
         self._last: Progress | None = None
         self._failed: BaseException | None = None
         self._inner = 0.0
+        self._text = ""
         self.timings: list[tuple[str, str, float]] = []
 
     def begin(self, number: int, run: str) -> None:
@@ -114,14 +115,16 @@ class Reporter:
             self.update(name, 0.0, text)
         LOG.info("%s%s", f"{self._run}: " if self._run else "", text or name)
         start = self._clock()
-        around, before = self.current, self._inner
-        self.current, self._inner = name, 0.0
+        around, before, outer = self.current, self._inner, self._text
+        self.current, self._inner, self._text = name, 0.0, text
         try:
             yield
         finally:
             took = self._clock() - start
             self.timings.append((self._run, name, took - self._inner))
-            self.current, self._inner = around, before + took
+            self.current, self._inner, self._text = around, before + took, outer
+            if text and outer:
+                self.update(around, 0.0, outer)  # what goes on now
 
     def update(self, stage: str, part: float, text: str = "") -> None:
         """`part` of this stage is done, 0..1."""

@@ -40,16 +40,16 @@ def progress_for(silent: bool, form: str) -> Iterator[Callable[[Progress], None]
 
 
 def _lines() -> Callable[[Progress], None]:
-    shown = ""
+    seen: set[str] = set()
     at = 0.0
 
     def show_stage(p: Progress) -> None:
-        nonlocal shown, at
+        nonlocal at
         name = (f"{p.run}: " if p.run else "") + doing(p)
-        if name != shown or p.seconds >= at + LOG_SECONDS:
-            done = f", {p.fraction:.0%} of the run done" if name == shown else ""
+        if name not in seen or p.seconds >= at + LOG_SECONDS:
+            done = f", {p.fraction:.0%} of the run done" if name in seen else ""
             print(f"fastdp {p.seconds:7.1f} s  {name}{done}", file=sys.stderr)
-            shown = name
+            seen.add(name)
             at = p.seconds
 
     return show_stage

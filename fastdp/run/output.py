@@ -209,7 +209,8 @@ class Output:
                     early = self.source is not None and self.source.dealer is None
                     ahead = range(start, min(start + self._threads + 1, stop) if early else start)
                     decoded = {i: pool.submit(self._decode, block[i - start], i) for i in ahead}
-                    reporter.update("ids", start / self.shards)
+                    if self.schema.user is not None:
+                        reporter.update("ids", start / self.shards)
                     with reporter.stage("ids"):
                         owners = self._owners(block, start, reporter)
                     for k, i in enumerate(range(start, stop)):

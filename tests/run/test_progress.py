@@ -76,6 +76,18 @@ def test_the_times_of_stages_add_up_to_the_wall_time():
     assert reporter.other() == 20 and sum(spent.values()) + reporter.other() == clock.now - 100
 
 
+def test_after_an_inner_stage_the_outer_one_is_named_again():
+    """What goes on is shown, not what ended: 22 seconds of measuring once read "fitting"."""
+    seen = []
+    reporter = Reporter(lambda p: seen.append((p.stage, p.text, p.fraction)), clock=Clock())
+    with reporter.stage("measure", "measuring"):
+        with reporter.stage("fit", "fitting the model"):
+            pass
+        reporter.repeat()
+    assert [stage for stage, _, _ in seen] == ["measure", "fit", "measure", "measure"]
+    assert seen[-1][1] == "measuring" and seen[-1][2] >= seen[1][2], "progress never goes back"
+
+
 def test_an_error_of_the_callback_is_not_lost_in_the_thread_that_repeats_it():
     def callback(p):
         if p.seconds > 0:
