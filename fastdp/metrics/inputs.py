@@ -267,9 +267,13 @@ def by_values(truth: pa.Table, synthetic: pa.Table, user: str | None) -> Pair:
         a, b = truth[name], synthetic[name]
         numeric = all(pa.types.is_integer(c.type) or pa.types.is_floating(c.type) for c in (a, b))
         binned = _in_bins(a, b) if numeric else None
+        few = _around_values(a, b) if numeric and binned is None else None
         if binned is not None:
             out.truth[name], out.synthetic[name], labels = binned
             out.encoding[name] = "bins"
+        elif few is not None:
+            out.truth[name], out.synthetic[name], labels = few
+            out.encoding[name] = "values"
         else:
             try:
                 out.truth[name], out.synthetic[name], labels = codes_of_pair(a, b)
@@ -284,6 +288,32 @@ def by_values(truth: pa.Table, synthetic: pa.Table, user: str | None) -> Pair:
 
 def _item(values: Any, i: int) -> Any:
     return values[i].as_py() if hasattr(values[i], "as_py") else values[i]
+
+
+def _around_values(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
+    """Both columns as codes of the truth's values and of the gaps between them, and one for null;
+    None if the synthetic numbers have few values themselves. A number that the truth does not have
+    is wrong in any case. One cell for each such number would make every pair of columns as fine as
+    its rows."""
+    made = synthetic.drop_null().to_numpy()
+    if len(np.unique(made)) <= MANY_VALUES:
+        return None
+    values = np.unique(truth.drop_null().to_numpy().astype(np.float64))
+    values = values[np.isfinite(values)]
+
+    def code(column: pa.ChunkedArray) -> np.ndarray:
+        nulls = column.is_null(nan_is_null=True).to_numpy()
+        filled = pc.cast(column.fill_null(0), "float64", safe=False).to_numpy()
+        at = np.searchsorted(values, filled)
+        equal = np.append(values, np.nan)[at] == filled
+        codes = (2 * at + equal).astype(np.int64)
+        codes[nulls] = 2 * len(values) + 1
+        return codes
+
+    text = [f"{v:g}" for v in values]
+    gaps = ["below all", *(f"between {a} and {b}" for a, b in pairwise(text)), "above all"]
+    labels = [x for pair in zip(gaps, text) for x in pair] + gaps[len(text) :]
+    return code(truth), code(synthetic), [*labels, None]
 
 
 def _in_bins(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):

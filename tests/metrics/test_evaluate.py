@@ -167,3 +167,20 @@ def test_empty_tables_run_like_any_other(tables):
     )
     assert scores["deid2"]["overall"] == 0.0 and scores["kmarginal"]["score"] == 0.0
     assert fastdp.evaluate(truth.slice(0, 0), synthetic.slice(0, 0))["kmarginal"]["score"] == 1000.0
+
+
+def test_numbers_that_the_truth_does_not_have_fall_between_its_values():
+    """Few true values, many synthetic ones: each is wrong unless it is a true value, and the cells
+    are the truth's values with the gaps between them."""
+    from fastdp.metrics.inputs import by_values
+
+    rng = np.random.default_rng(3)
+    true = pa.table({"x": rng.choice([0.0, 0.5, 3.25], 900)})
+    made = rng.random(900) * 4
+    made[:300] = 0.5
+    pair = by_values(true, pa.table({"x": [*made.tolist(), None]}), None)
+    assert pair.sizes["x"] == 8 and pair.label("x", 7) == "null" and pair.label("x", 3) == "0.5"
+    assert pair.label("x", 4) == "between 0.5 and 3.25"
+    assert set(pair.truth["x"].tolist()) == {1, 3, 5}
+    odd = np.isin(pair.synthetic["x"], [1, 3, 5])
+    assert odd.sum() == 300 and (pair.synthetic["x"][-1] == 7)
