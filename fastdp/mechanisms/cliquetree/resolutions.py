@@ -41,12 +41,13 @@ def group_count(total: float, sigma: float) -> int:
 
 def ordered(merged: Merged, schema: Schema) -> dict[str, np.ndarray]:
     """For every column with an order, the merged codes that have no place in it. They are those of
-    rare values, of nulls and of values outside the domain."""
+    rare values, unless these are merged with their neighbours, of nulls and of values outside the
+    domain."""
     out = {}
     for a, column in schema.columns.items():
         if a in merged.domain and not column.is_text:
             codes = merged.compression.code_map(a)
-            out[a] = np.bincount(codes) > 1
+            out[a] = (np.bincount(codes) > 1) & (a not in merged.neighbours)
             out[a][codes[column.base :]] = True
     return out
 

@@ -52,6 +52,23 @@ def merge_outside(keep: np.ndarray, classes: np.ndarray | None = None) -> np.nda
     return bins
 
 
+def merge_neighbours(
+    bins: np.ndarray, numbers: np.ndarray, rows: np.ndarray, count: int
+) -> np.ndarray:
+    """Code -> bin as in `bins`, but the codes of `numbers` are in about `count` groups of neighbours
+    with equally many rows. Bins are in the order of numbers: a group lies at its mean code."""
+    place = 2 * (bins.size + bins)  # of codes that stay as they are and are no numbers: at the end
+    single = np.bincount(bins)[bins] == 1
+    place[single] = 2 * np.flatnonzero(single)
+    members = np.flatnonzero(numbers)
+    mass = np.maximum(rows[members], 0.0) + 1e-9
+    middle = (np.cumsum(mass) - mass / 2) / mass.sum()
+    group = np.minimum((middle * count).astype(np.int64), count - 1)
+    mean = np.bincount(group, members) / np.maximum(np.bincount(group), 1)
+    place[members] = 2 * np.floor(mean).astype(np.int64)[group] + 1
+    return np.unique(place, return_inverse=True)[1].reshape(-1)
+
+
 def numberless(column: Column) -> np.ndarray:
     """bool per code: those of nulls and of values outside the domain, in a column of numbers or
     times. They never share a code with numbers: a sum would count their rows as numbers. All False
