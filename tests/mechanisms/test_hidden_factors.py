@@ -6,6 +6,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 from hypothesis import given, strategies as st
+from scipy.stats import qmc
 
 from fastdp.mechanisms.cliquetree import hidden_factors as hf
 
@@ -84,6 +85,13 @@ def test_points_have_the_moments_of_independent_normals(factors):
     assert np.abs(points.mean(axis=0)).max() < 1e-9
     assert np.allclose(points.T @ points / classes, np.eye(factors), atol=1e-9)
     assert np.mean(np.abs(points)) == pytest.approx(math.sqrt(2 / math.pi), abs=0.02)
+
+
+def test_points_are_those_of_sobol():
+    """Against scipy's, which come in the order of Gray's code."""
+    theirs = qmc.Sobol(hf.MOST_FACTORS, scramble=False).random(2048)[1024:]
+    ours = hf.sobol(1024, 2048, hf.MOST_FACTORS)
+    assert sorted(ours.tolist()) == sorted(theirs.tolist())
 
 
 @given(

@@ -41,6 +41,27 @@ eigenvectors differ in their last bits between processors and numbers of threads
 MOST_FACTORS = 16
 ONE_FACTOR = 128
 """Classes of a model with one factor."""
+SOBOL_BITS = 20
+SOBOL = (
+    (0, 0, 1),
+    (1, 0, 1),
+    (2, 1, 1, 3),
+    (3, 1, 1, 3, 1),
+    (3, 2, 1, 1, 1),
+    (4, 1, 1, 1, 3, 3),
+    (4, 4, 1, 3, 5, 13),
+    (5, 2, 1, 1, 5, 5, 17),
+    (5, 4, 1, 1, 5, 5, 5),
+    (5, 7, 1, 1, 7, 11, 19),
+    (5, 11, 1, 1, 5, 1, 1),
+    (5, 13, 1, 1, 1, 3, 11),
+    (5, 14, 1, 3, 5, 5, 31),
+    (6, 1, 1, 3, 3, 9, 7, 49),
+    (6, 13, 1, 1, 1, 15, 21, 21),
+    (6, 16, 1, 3, 1, 13, 27, 49),
+)
+"""By axis: degree of the primitive polynomial, its inner coefficients as bits, and the first direction
+numbers (Joe and Kuo, 2008)."""
 SEVERAL_FACTORS = (1024, 512, 256, 128)
 """Classes of a model with several factors: the most that its limit on cells allows. With four times
 as many the mean total variation of pairs of 30 columns with five factors falls from .0199 to .0195."""
@@ -146,11 +167,8 @@ def class_points(classes: int, factors: int) -> np.ndarray:
     if factors == 1:
         even = (np.arange(classes)[:, None] + 0.5) / classes
     else:
-        from scipy.stats import qmc  # takes a second to import
-
-        sobol = qmc.Sobol(factors, scramble=False)
-        sobol.fast_forward(classes)  # the first points are the corner of all axes, and the middle
-        even = sobol.random(classes) + 0.25 / classes
+        # The first points are the corner of all axes, and the middle: take those from `classes` on.
+        even = sobol(classes, 2 * classes, factors) + 0.25 / classes
     points = special.ndtri(even)
     points -= points.mean(axis=0)
     for k in range(factors):  # Gram and Schmidt
@@ -158,6 +176,28 @@ def class_points(classes: int, factors: int) -> np.ndarray:
             points[:, k] -= points[:, j] * np.mean(points[:, j] * points[:, k])
         points[:, k] /= math.sqrt(np.mean(points[:, k] ** 2))
     return points
+
+
+def sobol(start: int, stop: int, axes: int) -> np.ndarray:
+    """Sobol's points with these numbers, [points, axes], in [0, 1); at most MOST_FACTORS axes."""
+    number = np.arange(start, stop, dtype=np.int64)
+    out = np.zeros((len(number), axes), np.int64)
+    for axis in range(axes):
+        degree, polynomial, *first = SOBOL[axis]
+        odd = list(first)
+        while len(odd) < SOBOL_BITS:
+            k = len(odd)
+            if degree == 0:
+                odd.append(1)
+                continue
+            new = odd[k - degree] ^ (odd[k - degree] << degree)
+            for i in range(1, degree):
+                if polynomial >> (degree - 1 - i) & 1:
+                    new ^= odd[k - i] << i
+            odd.append(new)
+        for k, m in enumerate(odd):
+            out[:, axis] ^= np.where(number >> k & 1, m << (SOBOL_BITS - 1 - k), 0)
+    return out / (1 << SOBOL_BITS)
 
 
 def class_tables(
