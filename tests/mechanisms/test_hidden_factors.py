@@ -109,7 +109,7 @@ def test_tables_by_class_have_the_one_way_as_their_mean(rows, loading, blank):
     table = hf.class_tables(points, np.array([loading]), rows, placed)
     shares = rows / rows.sum()
     assert np.allclose(table.sum(axis=1), 1)
-    assert np.allclose(table.mean(axis=0), shares, atol=1e-4)
+    assert np.allclose(table.mean(axis=0), shares, atol=1e-5)
     assert np.allclose(table[:, ~placed], shares[~placed])
     places = table[:, placed] @ np.arange(placed.sum()) * (1 if loading >= 0 else -1)
     assert (np.diff(places) >= -1e-6).all()

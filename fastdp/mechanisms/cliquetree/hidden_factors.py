@@ -213,10 +213,16 @@ def class_tables(
     for k, loading in enumerate(factors):  # plain sums: the same bits for any number of threads
         centre += points[:, k] * loading
     own = math.sqrt(max(1 - float(np.sum(factors**2)), 1 - MOST_COMMON))
-    below = special.ndtr((special.ndtri(inside)[None, :] - centre[:, None]) / own)
+    cuts = special.ndtri(inside)
+    for _ in range(8):  # points are not quite normal: Newton's steps towards the 1-way
+        at = (cuts[None, :] - centre[:, None]) / own
+        density = np.exp(-at * at / 2).mean(axis=0) / (own * math.sqrt(2 * math.pi))
+        away = (special.ndtr(at).mean(axis=0) - inside) / np.maximum(density, 1e-12)
+        cuts = np.maximum.accumulate(cuts - np.clip(away, -0.5, 0.5))
+    below = special.ndtr((cuts[None, :] - centre[:, None]) / own)
     ends = np.concatenate([np.zeros((len(points), 1)), below, np.ones((len(points), 1))], axis=1)
     table = np.maximum(np.diff(ends, axis=1), 0.0) + 1e-12 * body
-    for _ in range(8):  # points are not quite normal: rake to the 1-way
+    for _ in range(2):
         table *= body / np.maximum(table.mean(axis=0), 1e-300)
         table /= table.sum(axis=1, keepdims=True)
     out = np.tile(shares, (len(points), 1))

@@ -518,7 +518,7 @@ def _call(rng: np.random.Generator, schema: fastdp.Schema) -> Callable:
     merged = {a: rng.integers(0, 2, domain[a])} if domain[a] > 1 else None
     if merged is not None:
         merged[a][:2] = [0, 1]
-    signs = {name: rng.integers(-1, 2, domain[name]) for name in columns}
+    signs = {name: np.arange(domain[name]) % 3 - 1 for name in columns}
     query = random_query(rng, domain.cells((a, b)))
     user_keys = [
         (userkeys.RowsPerUser((1, 2, 5)), 1),
@@ -558,11 +558,10 @@ def _call(rng: np.random.Generator, schema: fastdp.Schema) -> Callable:
     def distances(s, mu, label):
         return s.distances(pairs, estimates, mu=mu, label=label, weights=weights).values.tolist()
 
-    def guesses(s, mu, label):
-        return s.guesses([(a, b), (b, a)], mu=mu, label=label).values.tolist()
-
-    def contrasts(s, mu, label):
-        return s.contrasts(pairs, signs, mu=mu, label=label).values.tolist()
+    def vectors(s, mu, label):
+        guesses = s.guesses([(a, b), (b, a)], mu=mu * 0.7, label=f"{label}, guesses")
+        contrasts = s.contrasts(pairs, signs, mu=mu * 0.7, label=f"{label}, contrasts")
+        return guesses.values.tolist(), contrasts.values.tolist()
 
     def filtered(s, mu, label):
         made = s.filtered((a, b), mu=mu, lifted=0.5, label=label)
@@ -572,8 +571,7 @@ def _call(rng: np.random.Generator, schema: fastdp.Schema) -> Callable:
         part = s.part(1.0, view)
         return part.measure([Request((of_view, view.name), mu)], label)[0].values.tolist()
 
-    every = [measured, recoded, users, users, users, selected, distances, guesses, contrasts]
-    every += [filtered, viewed]
+    every = [measured, recoded, users, users, users, selected, distances, vectors, filtered, viewed]
     return every[rng.integers(len(every))]
 
 
