@@ -235,13 +235,11 @@ class CliqueTreeState:
         )
         grouped = {}
         if again:
-            mu, codes = (
-                part_mu(self.session, part * len(again)),
-                composed(merged.codes, self.groups),
-            )
+            mu = part_mu(self.session, part * len(again))
+            over_groups = composed(merged.codes, self.groups)
             coarse = {c: self.over_groups(c, estimates[c]) for c in again}
             over = self.session.distances(
-                again, coarse, mu=mu, label=f"{label}, over groups", recode=codes
+                again, coarse, mu=mu, label=f"{label}, over groups", recode=over_groups
             )
             grouped = dict(zip(again, over.values.tolist()))
         values, sigma = released.values.tolist(), released.sigma.tolist()
