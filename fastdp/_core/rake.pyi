@@ -1,3 +1,4 @@
+from collections.abc import Sequence
 from typing import Any
 
 from numpy import float64, int32, int64
@@ -27,5 +28,5 @@ class View:
 
 class Tour:
     team: Any
-    def __init__(self, steps: list[tuple[Any, ...]], threads: Any) -> None: ...
+    def __init__(self, steps: Sequence[tuple[Any, ...]], threads: Any) -> None: ...
     def run(self) -> float: ...

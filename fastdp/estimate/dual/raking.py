@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import Struct
@@ -43,6 +44,21 @@ class Target(Struct, frozen=True):
     table: np.ndarray
     sigma: float
     bins: Sequence[np.ndarray | None]
+
+
+class TourStep(NamedTuple):
+    """A step of a tour (csrc/rake.h). `cells` is a clique's table, which `multiply` scales by the
+    ratios of an earlier step (None: none wait). Its sums over `project` are compared with `goal`: a
+    target's table, or with `to`, the neighbour's view, the separator as it was. `least` is added to
+    both before their ratio is taken, in rows; `weight` is 1 / standard error of the target."""
+
+    cells: np.ndarray
+    multiply: View | None
+    project: View | None = None
+    goal: np.ndarray | None = None
+    to: View | None = None
+    least: float = 0.0
+    weight: float = 0.0
 
 
 class Frame:
@@ -189,7 +205,7 @@ class CliqueTables:
         for i, j, k in edges:
             view = self.frame.crossing(k, i + j - k)
             sums = out[min(i, j), max(i, j)] = np.zeros(view.size)
-            steps.append((self.tables[k].reshape(-1), None, view, sums, view, 0.0, 0.0))
+            steps.append(TourStep(self.tables[k].reshape(-1), None, view, goal=sums, to=view))
         Tour(steps, self.frame.threads).run()
         return out
 
@@ -216,7 +232,7 @@ class CliqueTables:
     ) -> int:
         """Scale to the targets, at most so many times around the tree. A tour that lowers the sum
         of their squared distances in sigma by less than the share `stalled` is the last one.
-        Returns the number of tours."""
+        Returns the number of tours. `floor`: see FLOOR."""
         held: list[list[Target]] = [[] for _ in self.tables]
         for target in sorted(targets, key=lambda t: -t.table.size):
             held[self.frame.home(target.clique)].append(target)
@@ -231,18 +247,20 @@ class CliqueTables:
         Tour(self._steps([[] for _ in self.tables], floor, up=False), self.frame.threads).run()
         return done
 
-    def _steps(self, held: Sequence[Sequence[Target]], floor: float, up: bool) -> list[tuple]:
-        """One tour as steps of csrc/rake.h; `up`: cliques also learn from those below them."""
+    def _steps(self, held: Sequence[Sequence[Target]], floor: float, up: bool) -> list[TourStep]:
+        """One tour as steps; `held`: the targets of each clique. `up`: cliques also learn from
+        those below them."""
         frame = self.frame
-        steps: list[tuple] = []
+        steps: list[TourStep] = []
         pending: dict[int, View] = {}
         cells = [table.reshape(-1) for table in self.tables]
 
         def tell(i: int, j: int) -> None:
+            """Clique i updates the separator; its neighbour j is to be scaled by the ratios."""
             old = self._separators[min(i, j), max(i, j)]
             there = frame.crossing(j, i)
             steps.append(
-                (cells[i], pending.pop(i, None), frame.crossing(i, j), old, there, 0.0, 0.0)
+                TourStep(cells[i], pending.pop(i, None), frame.crossing(i, j), goal=old, to=there)
             )
             pending[j] = there
 
@@ -254,13 +272,20 @@ class CliqueTables:
                 least = floor * target.sigma
                 table = np.ascontiguousarray(target.table, np.float64).reshape(-1)
                 steps.append(
-                    (cells[j], pending.pop(j, None), view, table, None, least, 1 / target.sigma)
+                    TourStep(
+                        cells[j],
+                        pending.pop(j, None),
+                        view,
+                        goal=table,
+                        least=least,
+                        weight=1 / target.sigma,
+                    )
                 )
                 if not view.whole:
                     pending[j] = view
             if not down and up and i is not None:
                 tell(j, i)
-        return steps + [(cells[k], view, None, None, None, 0.0, 0.0) for k, view in pending.items()]
+        return steps + [TourStep(cells[k], view) for k, view in pending.items()]
 
     def lay(self, plan: Plan) -> np.ndarray:
         """The tables of a plan's nodes, one after the other."""
