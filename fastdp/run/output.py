@@ -132,7 +132,7 @@ class Output:
         stop = min(start + self.block_shards, self.shards)
         with ThreadPoolExecutor(self._threads) as pool:
             block = self._draw(pool, start, stop, Reporter())
-        owners = self._owners(block, start)
+        owners = self._owners(block, start, Reporter())
         for k, i in enumerate(range(start, stop)):
             codes, block[k] = block[k], None
             yield self._finish(codes, owners[k], start, i, lambda table, _: table)

@@ -19,7 +19,7 @@ def wide_outer_bins(schema: Schema) -> list[str]:
     means of their own are left out."""
     out = []
     for name, column in schema.fields.items():
-        edges = getattr(column, "edges", ())
+        edges: tuple[float, ...] = getattr(column, "edges", ())
         if len(edges) < 3 or getattr(column, "means", None) is not None:
             continue
         if column.timely or not all(math.isfinite(edge) for edge in edges):

@@ -277,11 +277,12 @@ def merge(
         keep[a][:] = False
     others = {a: 1 if c is None else int(c.max()) + 1 for a, c in classes.items()}
     groups = {}
-    for m in ones if schema is not None else ():
+    columns = {} if schema is None else schema.columns
+    for m in ones:
         a = m.clique[0]
         free = a not in dependent and equivalent_codes(impossible, a) is None
-        if free and a in schema.columns and not schema.columns[a].is_text:
-            numbers = ~keep[a] & ~numberless(schema.columns[a])
+        if free and a in columns and not columns[a].is_text:
+            numbers = ~keep[a] & ~numberless(columns[a])
             groups[a] = rare_groups(m, shape[a], numbers, rare)
             others[a] += groups[a]
     limit = largest_within({a: int(k.sum()) + others[a] for a, k in keep.items()}, most)
