@@ -1,5 +1,6 @@
 """The default mechanism: `clique_tree` (config and run), `tree_state` (one screening round after
-another), `budget_shares` (how mu^2 is divided), `value_grouping` (coarser answers for a workload).
+another), `budget_shares` (how mu^2 is divided), `value_grouping` (coarser answers for a workload),
+`dense_tables` and `hidden_factors` (the model of tables whose columns all depend on each other).
 """
 
 from .clique_tree import CliqueTree
