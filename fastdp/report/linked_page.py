@@ -183,7 +183,7 @@ def _scores(link: Mapping[str, Any], parent: str) -> str:
     ]
     for name, share in (link.get("between") or {}).items():
         rows.append([f"{name}: variance between parents", *(percent(share[k]) for k in both)])
-    table = table_html(("", *both), rows, "quotes")
+    table = table_html(("", *both), rows, "quotes numbers")
     worst = "; ".join(f"{a} × {b} {percent(tv)}" for a, b, tv in pairs["worst"][:MOST_PAIRS])
     note = (
         f"{percent(children['variation'])} of the parents have a wrong number of rows."

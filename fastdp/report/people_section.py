@@ -192,7 +192,7 @@ def _whole(columns: Sequence[dict], released: dict | None, heads: Sequence[str])
         lines.append([f"{what} of top 10 %", *(_cell(c["top"][name]) for c in columns)])
         spans.append("–")
     rows = lines if released is None else [[*x, span] for x, span in zip(lines, spans)]
-    return table_html(("per cent", *heads), rows, "quotes")
+    return table_html(("per cent", *heads), rows, "quotes numbers")
 
 
 def _cohorts(
@@ -204,4 +204,4 @@ def _cohorts(
         if any(c["share"][k] for c in columns):
             cells = [name, *(_cell(c[what][k]) for c in columns)]
             rows.append(cells if released is None else [*cells, _interval(known, k)])
-    return folded_table(("began", *heads), rows, SHOWN, "quotes")
+    return folded_table(("began", *heads), rows, SHOWN, "quotes numbers")

@@ -184,7 +184,7 @@ def _quote_cards(found: dict, beside: bool) -> list[tuple[str, str]]:
         if low is not None and high is not None:
             ends = f"{figure(low, half, how=math.floor)} to {figure(high, half, how=math.ceil)}"
         own = [*names, "–" if estimate is None else figure(estimate, half), ends]
-        return [*own, "–" if true is None else figure(true, half)] if beside else own
+        return [*own, _exact(true, half)] if beside else own
 
     heads = ["estimate", "95 % interval", *(["truth"] if beside else [])]
     whole = found["rows"]
@@ -212,6 +212,13 @@ def _quote_cards(found: dict, beside: bool) -> list[tuple[str, str]]:
         said = f"{pair['clear']} of {pair['of']} cells stand clear of 0; the largest are shown."
         cards.append((" × ".join(map(nice, pair["columns"])), f'{body}<p class="note">{said}</p>'))
     return cards
+
+
+def _exact(true: float | None, half: float) -> str:
+    """A true number, with more digits than its interval is worth: it is not rounded away."""
+    if true is None:
+        return "–"
+    return f"{true:,.0f}" if float(true).is_integer() else figure(true, half / 100)
 
 
 def _in_words(number: str) -> str:
