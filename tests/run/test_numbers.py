@@ -506,8 +506,8 @@ def test_the_command_line_and_the_page(tmp_path):
     assert len(lines) == len(plain) + 1
     fastdp_cli("evaluate", "run", "--without-truth", "--out", "page.html", cwd=tmp_path)
     page = (tmp_path / "page.html").read_text()
-    assert page.index('<section id="numbers"') < page.index('<section id="limits"')
-    assert "each user up to" in page
+    assert page.index('<section id="quotes"') < page.index('<section id="limits"')
+    assert "each user counts up to" in page
     wrong = fastdp_cli("numbers", "page.html", cwd=tmp_path, check=False)
     assert wrong.returncode != 0
     fastdp_cli(
