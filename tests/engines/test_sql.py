@@ -136,14 +136,19 @@ def test_rows_and_rows_per_user_are_of_one_moment():
             assert told.tolist() == [1, 1, 0]
 
 
-def test_ids_stay_in_the_database():
-    """No table that counts holds an id, and no statement's result has one."""
-    with duckdb.connect() as database:
+def test_ids_stay_in_the_database(tmp_path):
+    """No table that counts holds an id, and no statement's result has one. All tables are of the
+    session: a process that is killed leaves none in the file."""
+    with duckdb.connect(tmp_path / "warehouse.duckdb") as database:
         source = people(database, [("secret", 0), ("secret", 1), ("other", 1)])
         with sql_counter(source, SCHEMA) as counter:
             for table in left_over(database):
                 text = str(database.execute(f"SELECT * FROM {table}").fetchall())
                 assert "secret" not in text and "who" not in text
+            made = (
+                "SELECT database_name, temporary FROM duckdb_tables() WHERE table_name ^@ 'fastdp_'"
+            )
+            assert set(database.execute(made).fetchall()) == {("temp", True)}
             counter.user_histogram(userkeys.MostCommon(("a",)), 1)
             assert counter.partitions.database.travelled < 1000
 
