@@ -60,13 +60,20 @@ def statements(node, types):
     imports."""
     for inner in ("body", "orelse", "finalbody", "handlers", "cases"):
         for child in getattr(node, inner, ()):
-            if (
-                types
-                or not isinstance(child, ast.If)
-                or "TYPE_CHECKING" not in ast.unparse(child.test)
-            ):
+            if types or not _for_types(child):
                 yield child
                 yield from statements(child, types)
+
+
+def _for_types(node):
+    """Whether a statement is `if TYPE_CHECKING` or `if typing.TYPE_CHECKING`."""
+    test = getattr(node, "test", None) if isinstance(node, ast.If) else None
+    return "TYPE_CHECKING" in (getattr(test, "id", None), getattr(test, "attr", None))
+
+
+@cache
+def parsed(path):
+    return ast.parse(path.read_text())
 
 
 @cache
@@ -74,7 +81,7 @@ def imports(path, types=True):
     """Every module of the package that a source imports, as tuples of names below `fastdp`."""
     here, out = ("fastdp", *name_of(path)), []
     package = here if path.name == "__init__.py" else here[:-1]
-    for node in statements(ast.parse(path.read_text()), types):
+    for node in statements(parsed(path), types):
         if isinstance(node, ast.Import):
             names = [tuple(alias.name.split(".")) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):

@@ -173,7 +173,7 @@ def table_about_users(rng: np.random.Generator) -> Scene:
     return of_users(rng, run)
 
 
-@world("private domain", pairs=8)
+@world("private domain", pairs=6)
 def private_domain(rng: np.random.Generator) -> Scene:
     """Nothing is known but the types: kinds, bounds, values, clips and sums are found."""
     return of_users(
@@ -214,7 +214,7 @@ def last_release(rng: np.random.Generator) -> Scene:
     return of_users(rng, synthesize(schema, mechanism=name, previous=before, epsilon=5.0))
 
 
-@world("several epsilons", pairs=8)
+@world("several epsilons", pairs=4)
 def several(rng: np.random.Generator) -> Scene:
     """Two epsilons in one reservation: one folder each."""
     name = str(rng.choice(["mst", "adagrid", "cliquetree"]))
@@ -486,7 +486,7 @@ ASKED = (
 """Numbers of every kind: each goes through every encoding that measures it."""
 
 
-@world("numbers", pairs=16)
+@world("numbers", pairs=12)
 def numbers(rng: np.random.Generator) -> Scene:
     """Numbers asked for before a run, with declared signs and maxima: what is chosen between two
     releases (caps, rough means, ranges, withheld groups) is part of the later questions."""
@@ -617,7 +617,7 @@ def in_zone(rng: np.random.Generator) -> tuple[str | None, pa.Table]:
     return zone, base if zone is None else hostile.zoned(base)
 
 
-@world("user and month", pairs=8)
+@world("user and month", pairs=6)
 def user_and_month(rng: np.random.Generator) -> Scene:
     """The unit is one user in one month; that user may have rows of other months."""
     zone, base = in_zone(rng)
