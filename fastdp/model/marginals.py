@@ -51,7 +51,7 @@ def marginals(
             except ModelTooLargeError:
                 if max_cells is None:
                     raise
-    singles = {a: sums.add(tree.smallest((a,)), (a,), 0) for pair in apart for a in pair}
+    singles = {a: sums.add(tree.holding[a][0], (a,), 0) for pair in apart for a in pair}
     targets: dict[str, set[str]] = {}
     for source, target in pairs.values():
         targets.setdefault(source, set()).add(target)

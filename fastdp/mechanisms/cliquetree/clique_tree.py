@@ -46,6 +46,7 @@ from ..shared.public_prior import PublicMarginals
 from ..shared.screening import ScreeningResult
 from ..shared.user_histogram import measure_users
 from ..shared.workload_weights import Workload, WorkloadItem
+from . import target_sets
 from .budget_shares import Shares, shares
 from .dense_tables import PROBE, TEST
 from .tree_state import CliqueTreeState
@@ -294,6 +295,11 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             notes.append(
                 "columns that are found to follow from others are left out of the model and drawn"
                 " given these"
+            )
+        if self.target is not None and plan.batches:
+            notes.append(
+                f"up to {target_sets.reserved():.1%} of mu^2, out of the batches' share, looks for"
+                " sets of the target and three or four columns"
             )
         if public and plan.batches:
             notes.append(

@@ -25,7 +25,7 @@ from ..shared.prior_screening import PublicPriors
 from ..shared.public_prior import PublicMarginals
 from ..shared.screening import Candidate, Key, NoiseOf, ScreeningResult, Structure
 from ..shared.steering import Steering
-from . import dense_tables
+from . import dense_tables, target_sets
 from .budget_shares import Shares
 from .resolutions import (
     ModelCodes,
@@ -36,6 +36,7 @@ from .resolutions import (
     ordered,
     removed,
 )
+from .target_sets import BitRows, SetsOfTarget
 from .trends import affordable, drawn_to_zero, few_groups, group_scores, lacking, summed
 from .value_grouping import grouped, row_bounds
 
@@ -46,9 +47,11 @@ SCREENING_CELLS = 1 << 23
 over merged codes (64 MB)."""
 GROWTH = 10
 """The limit on cells grows by this factor from round to round."""
-FIRST_GAIN, LATER_GAIN = 0.0, 2.0
-"""Least gain of a candidate in the first and in later rounds, in standard deviations of the round's
-noise. The first was also chosen on generated tables of 4 columns and 300 rows."""
+LEAST_GAIN = 0.0
+"""Least gain of a candidate, in standard deviations of the round's noise."""
+DENOISED_FROM = 0
+"""From this round on, candidates are chosen by `ScreeningResult.denoised`. The first round takes
+no more than a forest, so that few of its pairs are there by chance."""
 CHEAP = 0.25
 """In the last round, a candidate that others seem to explain is still measured if its noise costs
 less than this part of its distance. No later round could tell that they did not. Chosen on ma2018
@@ -118,7 +121,7 @@ class CliqueTreeState:
         self.trends: list[Measurement] = []  # released over the groups `few`
         self.few: dict[str, np.ndarray] = {}
         self.groups: dict[str, np.ndarray] = {}
-        self.alone = {} if self.workload.items else ordered(merged, session.schema)
+        self.alone = {} if self.workload.has_sets else ordered(merged, session.schema)
         self.blank = blank_codes(merged, session.schema)
         if plan.batches:
             count = group_count(merged.total, self.sigma(math.fsum(plan.batches)))
@@ -126,10 +129,12 @@ class CliqueTreeState:
 
     def round(self, number: int) -> None:
         """One screening round, its batch, and the fit."""
-        result = self.screen(number) if self.pairs else None
         share = self.unspent + self.plan.batches[number]
-        batch: list[Candidate] = []
         last = number == len(self.plan.batches) - 1
+        if last:
+            share -= self.find_target_sets(share)
+        result = self.screen(number) if self.pairs else None
+        batch: list[Candidate] = []
         if last and result is not None:
             self.dense, spent = dense_tables.decided(self, result, share)
             share -= spent
@@ -163,6 +168,31 @@ class CliqueTreeState:
         self.batches.append([list(clique) for clique, _ in parts])
         if (parts or (self.priors is not None and self.priors.taken)) and not last:
             self.model = self.fit("noise", self.model)
+
+    def find_target_sets(self, share: float) -> float:
+        """Looks for sets of the target and three or four columns (`target_sets`), which are then
+        held; the share of mu^2 that it costs. None are looked for where the batch's share is
+        small."""
+        target, merged = self.workload.target, self.merged
+        if target is None or merged.domain[target] < 2 or share < 2 * target_sets.reserved():
+            return 0.0
+        wide = [a for a, n in merged.domain.items() if n > 1]
+        codes = self.codes if self.model is not None else ModelCodes(merged, {})
+        ones = codes.final().ones_shape
+        cuts = {a: target_sets.halves(ones[a]) for a in wide}
+        halves = {a: cut[codes.groups[a]] if a in codes.groups else cut for a, cut in cuts.items()}
+        bits = BitRows.drawn(self.model, ones, cuts, merged.total, self.job.seed)
+        recode = composed(merged.codes, halves)
+        search = SetsOfTarget(self.session, merged.domain, target, halves, recode, bits)
+        for found in search.search():
+            if self.structure([])[1].cells(found.clique) > self.config.limit:
+                continue
+            cells = max(1.0, effective_cells(found.expected, self.sigma(share)))
+            weight = self.workload.weight(found.clique)
+            self.held[found.clique, False] = Candidate(found.clique, found.distance, cells, weight)
+            maps = [halves[a] for a in found.clique]
+            self.queries[found.clique] = Binned(merged.domain.shape(found.clique), maps)
+        return search.spent
 
     @property
     def codes(self) -> ModelCodes:
@@ -301,7 +331,9 @@ class CliqueTreeState:
             share -= self.priors.screen(
                 result.estimates, weight, result.noise, self.plan.screening, label
             )
-        least = (LATER_GAIN if number else FIRST_GAIN) * result.noise
+        if number >= DENOISED_FROM:
+            result = result.denoised(self.merged.total)
+        least = LEAST_GAIN * result.noise
         about = self.sigma(share)
         self.held = {key: self.again(c, result, about) for key, c in self.held.items()}
         held = list(self.held.values())
@@ -370,7 +402,7 @@ class CliqueTreeState:
         gain = fine.weight * removed(
             fine.distance, coarse.distance, NOISE * left(coarse) * coarse.cells
         )
-        worth = fine.gain(left(fine)) > gain and fine.gain(sigma(fine)) > LATER_GAIN * result.noise
+        worth = fine.gain(left(fine)) > gain and fine.gain(sigma(fine)) > LEAST_GAIN * result.noise
         worth &= result.estimates[clique].size * LEAST_PER_CELL <= self.merged.total
         return (
             fine
@@ -410,8 +442,9 @@ class CliqueTreeState:
         model = (
             [] if self.model is None else self.model.cliques
         )  # has all that is measured, and the zeros
+        held = [clique for clique, _ in self.held]
         return groups, Structure(
-            self.merged.domain.recoded(groups), [*model, *(c.clique for c in batch)]
+            self.merged.domain.recoded(groups), [*model, *held, *(c.clique for c in batch)]
         )
 
     def larger(self) -> list[Clique]:

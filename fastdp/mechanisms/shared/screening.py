@@ -26,6 +26,7 @@ from ..._util.disjoint import DisjointSets
 from ...domain import Clique, Domain
 from .budget_split import portion
 from .one_ways import NOISE, effective_cells
+from .significance import chance_distance, posterior_means
 
 Key = tuple[Clique, bool]
 Follows = Callable[[str, str], float]
@@ -87,6 +88,19 @@ class ScreeningResult(Struct, frozen=True):
     def noise(self) -> float:
         """The standard deviation of weight times distance, the same for all candidates."""
         return self.sigma[0] * self.weights[0] if self.sigma else 0.0
+
+    def denoised(self, total: float) -> ScreeningResult:
+        """The same result with what each distance is on average, given all of its kind
+        (`posterior_means`). Of a distance, what chance puts between a table and its counts is no
+        noise of the release, and stays. Pairs are of one kind, larger sets of another. No distance
+        exceeds 2 `total`."""
+        values, sigma = np.array(self.distances), np.array(self.sigma)
+        chance = np.array([chance_distance(self.estimates[c]) for c in self.cliques])
+        pairs = np.array([len(c) == 2 for c in self.cliques])
+        for kind in (pairs, ~pairs):
+            beyond = posterior_means((values - chance)[kind], sigma[kind], 0.0, 2 * total)
+            values[kind] = chance[kind] + beyond
+        return replace(self, distances=values.tolist())
 
     def over(self, estimates: Mapping[Clique, np.ndarray]) -> ScreeningResult:
         """The same result with marginals over other codes; candidates that have none are left out,

@@ -64,7 +64,9 @@ class Workload:
             )
             self._add(domain, tuple(columns), weight, "workload")
         self.named: list[Clique] = [*self.items, *([(target,)] if target is not None else [])]
-        self._target = target
+        self.target = target
+        self.has_sets = bool(self.items)
+        """Whether sets are named, and not only a target."""
         if target is not None:
             for other in domain:
                 if other != target:
@@ -87,7 +89,7 @@ class Workload:
         names = frozenset(clique)
         if names not in self._weights:
             inside = math.fsum(w for s, w in self._sets if names <= s)
-            inside += 1.0 if len(names) == 3 and self._target in names else 0.0
+            inside += 1.0 if len(names) >= 3 and self.target in names else 0.0
             self._weights[names] = BASE + (1 - BASE) * inside / self._total
         return self._weights[names]
 
@@ -152,7 +154,7 @@ class Workload:
         cliques = {
             domain.canonical(subset) for item, k in sizes for subset in combinations(item, k)
         }
-        if self._target is not None:
-            others = [a for a in domain if a != self._target]
-            cliques |= {domain.canonical((self._target, *two)) for two in combinations(others, 2)}
+        if self.target is not None:
+            others = [a for a in domain if a != self.target]
+            cliques |= {domain.canonical((self.target, *two)) for two in combinations(others, 2)}
         return sorted(cliques, key=lambda c: (-self.weight(c), len(c), c))[:MAX_LARGER]

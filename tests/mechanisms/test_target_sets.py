@@ -1,0 +1,99 @@
+"""Sets of a target and three or four columns: counts by bits, what is found, what it costs."""
+
+from itertools import combinations
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given, settings, strategies as st
+
+from fastdp.domain import Domain
+from fastdp.mechanisms.cliquetree import target_sets
+from fastdp.mechanisms.cliquetree.target_sets import BitRows, SetsOfTarget, halves
+
+from .growing import RowsSession
+from .test_cliquetree import run
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(1, 300))
+@settings(max_examples=20, deadline=None)
+def test_counts_by_bits_are_those_of_rows(seed, count):
+    """Cells from words of 64 rows are those that a histogram of the rows has."""
+    rng = np.random.default_rng(seed)
+    rows = {a: rng.integers(0, 2, count) for a in "abcde"}
+    sets = [c for k in (1, 2, 4, 5) for c in combinations("abcde", k)]
+    tables = BitRows(rows, 2.0 * count).tables(sets)
+    for clique in sets:
+        counts = np.zeros((2,) * len(clique))
+        np.add.at(counts, tuple(rows[a] for a in clique), 2)
+        np.testing.assert_allclose(tables[clique], counts)
+
+
+@given(st.lists(st.floats(-5, 100), min_size=2, max_size=20))
+@settings(deadline=None)
+def test_a_column_is_cut_in_two_at_its_median(rows):
+    """Both parts hold a code, neighbours stay together, and no other cut is more even."""
+    cut = halves(np.array(rows))
+    assert set(cut) == {0, 1} and (np.diff(cut) >= 0).all()
+    mass = np.maximum(rows, 0) + 1e-9
+    below = np.cumsum(mass)[:-1] / mass.sum()
+    assert abs(mass[cut == 0].sum() / mass.sum() - 0.5) <= np.abs(below - 0.5).min() + 1e-9
+
+
+def parity(order, seed, rows=20_000, columns=8):
+    rng = np.random.default_rng(seed)
+    made = {f"x{i}": rng.integers(0, 6, rows) for i in range(columns)}
+    bits = [made[f"x{i}"] >= 3 for i in range(1, 1 + order)]
+    made["y"] = np.bitwise_xor.reduce(bits).astype(np.int64)
+    return made, {**dict.fromkeys(made, 6), "y": 2}
+
+
+@pytest.mark.parametrize("order", [3, 4])
+def test_a_parity_is_learnt_and_only_by_the_search(order):
+    """The parity of three or four columns of six codes shows in no smaller set. The planted bug, a
+    search that is left out, does not learn it. All charges add up to the budget."""
+    made, domain = parity(order, seed=order)
+    right = {}
+    for searched in (True, False):
+        session = RowsSession(domain, made, mu=0.2, seed=1)
+        left_out = mock.patch.object(SetsOfTarget, "search", lambda self: [])
+        with left_out if not searched else mock.patch.object(target_sets, "MOST_FOUND", 4):
+            outcome, _ = run(session, target="y")
+        rows = outcome.rows.shard(0)
+        bits = [rows[f"x{i}"] >= 3 for i in range(1, 1 + order)]
+        right[searched] = np.mean(np.bitwise_xor.reduce(bits) == rows["y"])
+        assert session.spent <= 0.2**2 * (1 + 1e-9)
+    assert right[True] > 0.9 and right[False] < 0.6
+
+
+class Answers:
+    """A session whose picks always stand out: the search must end by its own bound."""
+
+    def __init__(self, beyond):
+        self.mu = 1.0
+        self.beyond = beyond
+        self.picks = 0
+
+    def select_l1(self, cliques, estimates, *, allowed, **_):
+        self.picks += 1
+        return allowed[0]
+
+    def distances(self, cliques, estimates, **_):
+        values = np.zeros(len(cliques))
+        values[0] = self.beyond
+        return mock.Mock(values=values, sigma=np.full(len(cliques), 1.0))
+
+
+@pytest.mark.parametrize("beyond", [1e9, 0.0])
+def test_picks_are_bounded_and_set_aside_before_the_first(beyond):
+    """Whatever the answers are, the search spends no more than what was reserved."""
+    domain = Domain({f"x{i}": 2 for i in range(12)} | {"y": 2})
+    rng = np.random.default_rng(0)
+    bits = BitRows({a: rng.integers(0, 2, 256) for a in domain}, 256.0)
+    session = Answers(beyond)
+    with mock.patch.object(target_sets, "part_mu", lambda session, share: 0.1):
+        search = SetsOfTarget(session, domain, "y", dict.fromkeys(domain, None), {}, bits)
+        found = search.search()
+    assert session.picks <= target_sets.most_picks()
+    assert search.spent <= target_sets.reserved() + 1e-12
+    assert len(found) == (target_sets.MOST_FOUND if beyond else 0)
