@@ -165,7 +165,9 @@ def test_blocks_made_elsewhere_are_the_same(mechanism, monkeypatch):
     assert made._output.blocks == -(-shards // made._output.block_shards)
     assert made_elsewhere(made._output).equals(pa.concat_tables(made._output.tables()))
     deal, calls = Dealer.deal, count()
-    monkeypatch.setattr(Dealer, "deal", lambda self, codes, _, n: deal(self, codes, next(calls), n))
+    monkeypatch.setattr(
+        Dealer, "deal", lambda self, codes, _, *rest: deal(self, codes, next(calls), *rest)
+    )
     again = made_elsewhere(made._output), pa.concat_tables(made._output.tables())
     assert again[0].equals(again[1]) == (mechanism != "cliquetree")
 
