@@ -141,7 +141,7 @@ def one(task: tables.Task, request: Request) -> dict:
             raise Failed("it gave no rows")
     except Failed as error:
         return {"failed": str(error)}
-    except Exception as error:
+    except Exception as error:  # whatever a mechanism raises is its result, and the job goes on
         return {"failed": f"{type(error).__name__}: {error}"[:200]}
     models = request.models and request.contestant.name != "split"  # it would be tested on itself
     found = measures.score(task, made.codes, models, request.quality)
