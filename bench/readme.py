@@ -110,7 +110,7 @@ def adult() -> tuple[str, ...]:
         return f"{two:.4f}, {three:.4f} in {significant(used)} s"
 
     rivals = sorted(who for (who, name), c in cells.items() if name == "pairs" and c.kind == "peer")
-    peers = "; ".join(f"{who} {shown(who)}" for who in rivals) or "no run of a peer is stored"
+    peers = "; ".join(f"{who} {shown(who)}" for who in rivals) or f"fastdp's `mst` {shown('mst')}"
     return (
         "`cliquetree` on adult, epsilon 1: error of pairs, of triples, processor time",
         shown("cliquetree"),

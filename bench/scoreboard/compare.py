@@ -73,8 +73,8 @@ def latest(records: Iterable[dict]) -> list[dict]:
 
 
 def cells(records: Iterable[dict]) -> list[Cell]:
-    """Every measure of every table, mechanism and epsilon. Seconds and memory are of one machine:
-    that with the most runs of the table."""
+    """Every measure of every table, mechanism and epsilon. Seconds and memory are of one machine a
+    table."""
     found: dict[tuple, dict[int, float]] = defaultdict(dict)
     kinds: dict[str, str] = {}
     records = [record for record in records if "failed" not in record]
@@ -95,17 +95,20 @@ def cells(records: Iterable[dict]) -> list[Cell]:
 
 
 def on_one_machine(records: Iterable[dict]) -> list[dict]:
-    """Of every table the runs of the machine that ran the most different mechanisms on it, and of
-    machines with equally many the one with more runs."""
+    """Of every table the runs of one machine: that with the most peers, then mechanisms, then
+    runs."""
     by_table: dict[str, dict[str, list[dict]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         by_table[record["table"]][record["machine"]].append(record)
     out: list[dict] = []
     for machines in by_table.values():
-        out += max(
-            machines.values(), key=lambda runs: (len({r["mechanism"] for r in runs}), len(runs))
-        )
+        out += max(machines.values(), key=_worth)
     return out
+
+
+def _worth(runs: list[dict]) -> tuple[int, int, int]:
+    peers = {run["mechanism"] for run in runs if run["kind"] == "peer"}
+    return len(peers), len({run["mechanism"] for run in runs}), len(runs)
 
 
 def half_width(ours: Cell, rival: Cell) -> float:

@@ -173,7 +173,7 @@ def by_measure(lost: list[Loss]) -> list[str]:
 
 
 def panels(records: list[dict], found: list[Cell]) -> list[plot.Panel]:
-    """The tables on which a peer ran, else those with the most mechanisms; at most six."""
+    """The tables on which a peer ran, then others; at most six."""
     timed = compare.on_one_machine(r for r in records if "failed" not in r)
     time_of: dict[tuple, list[float]] = defaultdict(list)
     for record in timed:
@@ -187,7 +187,8 @@ def panels(records: list[dict], found: list[Cell]) -> list[plot.Panel]:
     with_peers = {
         r["table"] for r in timed if r["kind"] == "peer" and r["epsilon"] == SHOWN_EPSILON
     }
-    names = in_order(with_peers or {table for table, _ in time_of})[:6]
+    others = {table for table, _ in time_of} - with_peers
+    names = [*in_order(with_peers), *in_order(others)][:6]
     out = []
     for name in names:
         points = []
@@ -198,7 +199,10 @@ def panels(records: list[dict], found: list[Cell]) -> list[plot.Panel]:
                 points.append(plot.Point(mechanism, cell.kind, mean, max(cell.mean, 1e-6)))
         above = error_of.get((name, "bootstrap"))
         ceiling = above.mean if above else None
-        notes = tuple(f"{who}: {reason}" for who, reason in failures(records, name).items())
+        notes = tuple(
+            f"{who}: {reason.removesuffix(' of the processor')}"
+            for who, reason in failures(records, name).items()
+        )
         title = f"{name}, epsilon {SHOWN_EPSILON:g}"
         short = tuple(note if len(note) < 44 else note[:41] + "..." for note in notes)
         if points:
@@ -385,6 +389,7 @@ def measures_section() -> str:
 
 
 NEVER_WORSE = ("mst", "independent")
+NEVER_WORSE_EPSILONS = (0.1, 1.0, 10.0)
 
 
 def never_worse(found: list[Cell]) -> str:
@@ -393,7 +398,9 @@ def never_worse(found: list[Cell]) -> str:
     compared = {
         (one.ours.table, one.epsilon, one.ours.measure, one.rival.mechanism): one
         for one in compare.comparisons(found)
-        if one.ours.measure in ("pairs", "triples") and one.rival.mechanism in NEVER_WORSE
+        if one.ours.measure in ("pairs", "triples")
+        and one.rival.mechanism in NEVER_WORSE
+        and one.epsilon in NEVER_WORSE_EPSILONS
     }
     lines = [
         "| table, epsilon | `cliquetree` | above `mst` | above the independent model |",

@@ -69,7 +69,8 @@ def _panel(panel: Panel, left: float, top: float) -> list[str]:
     if panel.ceiling:
         errors.append(math.log10(panel.ceiling))
     x_low, x_high = min(seconds) - 0.2, max(seconds) + 0.8
-    y_low, y_high = min(errors) - 0.15, max(errors) + 0.1 + 0.12 * len(panel.notes)
+    room = 0.1 + 0.09 * len(panel.notes)
+    y_low, y_high = min(errors) - 0.15, max(errors) + room * (1 + max(errors) - min(errors))
 
     def x_of(value: float) -> float:
         return left + (value - x_low) / (x_high - x_low) * WIDE
@@ -95,14 +96,15 @@ def _panel(panel: Panel, left: float, top: float) -> list[str]:
     taken = []
     if panel.ceiling:
         y = y_of(math.log10(panel.ceiling))
-        text = "true rows drawn again"
         out.append(
             f'<line x1="{left}" x2="{left + WIDE}" y1="{y:.1f}" y2="{y:.1f}" stroke="#27ae60"'
             ' stroke-dasharray="4 3"/>'
         )
-        start = left + WIDE - CHARACTER * len(text)
-        out.append(f'<text x="{start:.1f}" y="{y + 12:.1f}" fill="#27ae60">{text}</text>')
-        taken.append((start, y, left + WIDE, y + 14))
+        out.append(
+            f'<text x="{left + WIDE}" y="{top - 8}" text-anchor="end" fill="#27ae60">'
+            "- - true rows drawn again</text>"
+        )
+        taken.append((left, y - 1, left + WIDE, y + 1))
     for k, note in enumerate(panel.notes):
         line = top + 14 + 13 * k
         out.append(f'<text x="{left + 6}" y="{line}" fill="#1f4e79">{escape(note)}</text>')

@@ -20,10 +20,84 @@ class Reason:
 
 REASONS: tuple[Reason, ...] = (
     Reason(
-        "the exclusive or of k columns shows in no marginal of fewer than k + 1: models trained on"
-        " rows without it guess",
+        "the exclusive or shows in no pair, so models of one column at a time guess on any rows,"
+        " the true ones too",
+        table="xor*",
+        measure="auc_logistic",
+    ),
+    Reason(
+        "the exclusive or of k columns shows in no marginal of fewer than k + 1; the model has none"
+        " of these, so models trained on its rows guess, as those on uniform rows do",
         table="xor*",
         measure="auc_*",
+    ),
+    Reason(
+        "fair coins: uniform rows are nearly the truth, and `independent` has all of the budget for"
+        " single columns, of which the default spends part on pairs that do not matter",
+        table="xor*",
+        measure="worst_pair",
+    ),
+    Reason(
+        "a few pairs are measured although noise is larger than they are, and their rows follow the"
+        " noise (V 0.5 where the truth has 0.1, in 10 of 1,225 pairs)",
+        table="gauss50-*",
+        measure="worst_pair",
+        epsilon="0.1",
+    ),
+    Reason(
+        "all mechanisms are mostly noise here (few taxis, up to 200 trips each): errors near 1",
+        table="taxi",
+        measure="worst_pair",
+        epsilon="0.1",
+    ),
+    Reason(
+        "`mst` measures the five pairs with the large column alone; the default divides the budget"
+        " among more marginals, and is better in the mean of pairs and of triples",
+        table="huge",
+        measure="worst_pair",
+        rival="mst",
+    ),
+    Reason(
+        "five columns: `mst` has all of its budget on four pairs; the default also measures triples,"
+        " and is better in the mean of pairs and of triples",
+        table="purchases",
+        rival="mst",
+    ),
+    Reason(
+        "balanced rows: the truth has association by chance, and so have rows that are drawn at"
+        " random; rows of the default are drawn to have less of it (V is lower in its rows)",
+        measure="association",
+    ),
+    Reason(
+        "single columns: `independent` has all of the budget for them, the default a tenth to three"
+        " quarters",
+        measure="wasserstein",
+        rival="independent",
+    ),
+    Reason(
+        "single columns: `mst` gives them a third of its budget, the default less where there are"
+        " few columns",
+        measure="wasserstein",
+        rival="mst",
+    ),
+    Reason(
+        "600 rows: pairs are mostly noise, and every column by itself is the better guess",
+        table="wide",
+        measure="ranges",
+    ),
+    Reason(
+        "the screening rounds find no pair above the noise, so rows have no dependence; `mst`"
+        " measures a tree whatever the noise, which helps models and costs it the mean of pairs",
+        table="gauss*",
+        measure="auc_*",
+        rival="mst",
+        epsilon="0.1",
+    ),
+    Reason(
+        "the income follows from another column: both are within 0.001 of a perfect model",
+        table="acs-ma",
+        measure="auc_boosting",
+        epsilon="10",
     ),
 )
 UNKNOWN = "not explained yet"
