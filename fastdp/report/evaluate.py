@@ -93,8 +93,8 @@ def evaluate(
         original    worst (kind, what, wrong: the worst of all below), kinds (column, pair, correlation,
                     mean, gap, identity, dependency: what, wrong, mean, sample, items), columns (total
                     variation); in the original values, so what the schema lost counts; wrong is 0 to 1
-        causes      columns, pairs, mean: the part of the domain, bins, clip, noise and model in wrong, which
-                    they add up to (None: not told from the next); with a report, a schema and values
+        causes      columns, pairs, mean: the parts of domain, bins, clip, noise and model in wrong,
+                    which they add up to (None: not told from the next); with a report and a schema
         deid2       k_marginal_score, pickup_dropoff_score, higher_order_conjunction (0..1),
                     overall (0..1000), areas, shifts, by_area, by_shift, grid [area][shift]
                     (k-marginal score of the group, None: no rows)
