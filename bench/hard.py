@@ -9,6 +9,8 @@ or.
   other columns. Part of the synthetic rows whose second column is the right one for their first.
 - `xor`: a target that is the exclusive or of 2 of 10 binary features, 50,000 rows. AUC, on the real
   rows, of a model trained on the synthetic ones (scikit-learn).
+- `xor3`, `xor4`, `xor4of15`, `xor3of30`: a target that is the parity of 3 or 4 of 8, 15 or 30 binary
+  features, 10,000 rows, flipped in one of twenty. Accuracy of a forest on fresh rows.
 - `rows60`: 60 rows, 4 columns. The number of synthetic rows.
 - `bins`: 48,842 rows, 8 columns of 32 bins of equal counts with three hidden factors, and 4 others;
   a table for every seed. Mean error of the 28 correlations, the largest one, and the part within
@@ -81,6 +83,21 @@ def xor(epsilon, seed, rows=50_000):
     model = RandomForestClassifier(50, min_samples_leaf=5, random_state=0)
     model.fit(np.stack([codes[f"x{i}"] for i in range(10)], 1), codes["target"])
     return {"AUC": roc_auc_score(columns["target"][1], model.predict_proba(bits)[:, 1])}
+
+
+def parity(epsilon, seed, order=3, columns=8, rows=10_000):
+    """A target that is the parity of `order` of the columns, but for one row in twenty."""
+    from sklearn.ensemble import RandomForestClassifier
+
+    rng = np.random.default_rng(seed)
+    bits = rng.integers(0, 2, (2 * rows, columns))
+    target = bits[:, 1 : 1 + order].sum(axis=1) % 2 ^ (rng.random(2 * rows) < 0.05)
+    names = [f"x{i}" for i in range(columns)]
+    table = {a: (2, bits[:rows, i]) for i, a in enumerate(names)} | {"y": (2, target[:rows])}
+    codes = made(table, epsilon, seed, target="y")
+    forest = RandomForestClassifier(100, min_samples_leaf=3, max_features=None, random_state=0)
+    forest.fit(np.stack([codes[a] for a in names], 1), codes["y"])
+    return {"accuracy": forest.score(bits[rows:], target[rows:])}
 
 
 def rows60(epsilon, seed):
@@ -181,6 +198,10 @@ TABLES = {
     "copy": partial(follows, (2000, 2000), np.ones(2000)),
     "copy3": partial(follows, (2000, 2000), np.ones(2000), others=3),
     "xor": xor,
+    "xor3": parity,
+    "xor4": partial(parity, order=4),
+    "xor4of15": partial(parity, order=4, columns=15),
+    "xor3of30": partial(parity, columns=30),
     "rows60": rows60,
     "bins": bins,
     "wide": wide,

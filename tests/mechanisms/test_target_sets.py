@@ -97,3 +97,22 @@ def test_picks_are_bounded_and_set_aside_before_the_first(beyond):
     assert session.picks <= target_sets.most_picks()
     assert search.spent <= target_sets.reserved() + 1e-12
     assert len(found) == (target_sets.MOST_FOUND if beyond else 0)
+
+
+def test_a_target_keeps_the_correlations_of_the_others():
+    """Columns of 32 bins are compared over groups also with a target, so that at least
+    three quarters of their correlations are there."""
+    rng = np.random.default_rng(5)
+    hidden = rng.normal(size=20_000)
+    rows = {}
+    for i in range(4):
+        score = hidden + rng.normal(size=20_000)
+        rows[f"x{i}"] = score.argsort().argsort() * 32 // 20_000
+    rows["y"] = (hidden > 0).astype(np.int64)
+    domain = {**dict.fromkeys(rows, 32), "y": 2}
+    outcome, _ = run(RowsSession(domain, rows, mu=0.2, seed=2), target="y")
+    made = outcome.rows.shard(0)
+    names = [f"x{i}" for i in range(4)]
+    truth, kept = (np.corrcoef([table[a] for a in names]) for table in (rows, made))
+    upper = np.triu_indices(4, 1)
+    assert kept[upper].mean() > 0.75 * truth[upper].mean()
