@@ -454,14 +454,13 @@ def wrapped(lines: list[str], width: int = 100) -> list[str]:
 
 HOW = """## Run it, and take part
 
-<!-- not run: minutes to hours -->
-```console
-$ python -m bench.scoreboard --quick            # under ten minutes on two cores, in bench/out
-$ python -m bench.scoreboard --install          # an environment for each library
-$ python -m bench.scoreboard --cores 16         # all that is not stored yet
-$ python -m bench.scoreboard --csv mine.csv --domain mine.json --target income
-$ python -m bench.scoreboard --mechanisms cliquetree star --tables xor3
-```
+| `python -m bench.scoreboard` | what it does |
+|---|---|
+| `--quick` | six tables, epsilon 1, two seeds, in bench/out; starts no run after six minutes |
+| `--install` | makes an environment for each library |
+| `--cores 16` | runs all that is not stored yet |
+| `--csv mine.csv --domain mine.json --target income` | runs on a table of yours |
+| `--mechanisms cliquetree star --tables xor3` | runs a plug-in beside the default |
 
 - **A table**: a CSV file with a domain file, as above (sizes of coded columns, or a schema), or an
   entry in `bench/scoreboard/tables.py`.
