@@ -48,10 +48,8 @@ over merged codes (64 MB)."""
 GROWTH = 10
 """The limit on cells grows by this factor from round to round."""
 LEAST_GAIN = 0.0
-"""Least gain of a candidate, in standard deviations of the round's noise."""
-DENOISED_FROM = 0
-"""From this round on, candidates are chosen by `ScreeningResult.denoised`. The first round takes
-no more than a forest, so that few of its pairs are there by chance."""
+"""Least gain of a candidate, in standard deviations of the round's noise, by denoised distances.
+Two of them by raw distances lost .0015 of .0047 on 16 binary columns."""
 CHEAP = 0.25
 """In the last round, a candidate that others seem to explain is still measured if its noise costs
 less than this part of its distance. No later round could tell that they did not. Chosen on ma2018
@@ -331,8 +329,7 @@ class CliqueTreeState:
             share -= self.priors.screen(
                 result.estimates, weight, result.noise, self.plan.screening, label
             )
-        if number >= DENOISED_FROM:
-            result = result.denoised(self.merged.total)
+        result = result.denoised(self.merged.total)
         least = LEAST_GAIN * result.noise
         about = self.sigma(share)
         self.held = {key: self.again(c, result, about) for key, c in self.held.items()}
