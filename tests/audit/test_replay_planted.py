@@ -135,7 +135,7 @@ def log_line_with_a_private_value():
     return [patch.object(execute, "run_with_users", planted)]
 
 
-@bug("session", "the noise differs")
+@bug("session", "the noise differs", pairs=60)
 def noise_from_a_private_number():
     def planted(self, plan, table, position):
         exact = table.reshape(-1)
