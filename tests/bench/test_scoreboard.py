@@ -315,6 +315,7 @@ def test_plug_ins_take_part_by_name(installed):
         contestants.named("nobody")
 
 
+@pytest.mark.slow  # a real installer looks for a package
 def test_what_cannot_be_installed_is_kept_with_its_reason(tmp_path, monkeypatch):
     nowhere = peers.Library("fastdp-no-such", ("--no-index", "fastdp-no-such"), ())
     monkeypatch.setattr(peers, "LIBRARIES", {"nowhere": nowhere})

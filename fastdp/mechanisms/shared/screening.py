@@ -259,23 +259,58 @@ def unexplained(
     the same puts the model off from all pairs between them. What explains less than half of a
     distance is taken to explain nothing of it, since errors need not have the same signs.
     Candidates whose noise is below `cheap` times their distance are always kept."""
-    asked: dict[Clique, float] = {}
+    explaining = AskedPairs(follows)
     out = []
     for c in good:
         if len(c.clique) == 2 and not c.explained:
-            a, b = c.clique
-            ways = [
-                (d, follows(a, x) * follows(b, y), follows(a, y) * follows(b, x))
-                for (x, y), d in asked.items()
-            ]
-            part = max((d * max(w) for d, *w in ways), default=0.0)
+            part = explaining.of(c.clique)
             left = replace(c, distance=c.distance - part) if 2 * part > c.distance else c
             known = left.gain(sigma(left)) <= least
             if known and c.gain(sigma(c)) < (1 - cheap) * c.weight * c.removed:
                 continue
-            asked[c.clique], c = c.distance, c if known else left
+            explaining.ask(c.clique, c.distance)
+            c = c if known else left
         out.append(c)
     return out
+
+
+class AskedPairs:
+    """Pairs that will be asked, and what they explain of others. A round of a wide table has
+    thousands of pairs, each of which is compared with all before it: by arrays, not one by one."""
+
+    def __init__(self, follows: Follows):
+        self.follows = follows
+        self.count = 0
+        self.distances = np.empty(64)
+        self.columns: dict[str, tuple[np.ndarray, np.ndarray]] = {}
+        """How far a column follows from the first, and from the second, of each asked pair."""
+        self.asked: list[Clique] = []
+
+    def ask(self, pair: Clique, distance: float) -> None:
+        if self.count == self.distances.size:
+            self.distances = np.resize(self.distances, 2 * self.count)
+        self.distances[self.count] = distance
+        self.asked.append(pair)
+        self.count += 1
+
+    def of(self, pair: Clique) -> float:
+        """The largest part of a distance of `pair` that one of the asked pairs explains."""
+        if not self.count:
+            return 0.0
+        a, b = pair
+        a_first, a_second = self._column(a)
+        b_first, b_second = self._column(b)
+        ways = np.maximum(a_first * b_second, a_second * b_first)
+        return max(0.0, float((self.distances[: self.count] * ways).max()))
+
+    def _column(self, name: str) -> tuple[np.ndarray, np.ndarray]:
+        first, second = self.columns.get(name, (np.empty(0), np.empty(0)))
+        fresh = self.asked[first.size :]
+        if fresh:
+            first = np.append(first, [self.follows(name, x) for x, _ in fresh])
+            second = np.append(second, [self.follows(name, y) for _, y in fresh])
+            self.columns[name] = (first, second)
+        return first, second
 
 
 def affordable_batch(

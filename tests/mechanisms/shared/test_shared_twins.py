@@ -22,7 +22,7 @@ from fastdp.mechanisms.shared.dependencies import (
     DependentColumns,
 )
 from fastdp.mechanisms.shared.screened_pairs import ScreenedPairs
-from fastdp.mechanisms.shared.screening import Candidate
+from fastdp.mechanisms.shared.screening import AskedPairs, Candidate
 from fastdp.mechanisms.shared.workload_weights import BASE, SPREAD, Workload, WorkloadItem
 from fastdp.release.filtered_marginals import Filtered
 from fastdp.schema.constraints import FOLLOW_CELLS
@@ -146,3 +146,25 @@ def test_marginals_of_screened_pairs_join_all_columns(facts, ways):
         and all([sets.merge(*c.clique) for c in some])  # four without a circle
     )
     assert sum(screened.strength(c) for c in tree) == pytest.approx(best)
+
+
+def test_asked_pairs_explain_as_much_as_the_best_of_them_one_by_one():
+    rng = np.random.default_rng(5)
+    parts = {pair: float(rng.random()) for pair in permutations("abcde", 2)}
+
+    def follows(a, x):
+        return 1.0 if a == x else parts[a, x]
+
+    asked = {}
+    explaining = AskedPairs(follows)
+    assert explaining.of(("a", "b")) == 0.0
+    for a, b in [*combinations("abcde", 2)] * 10:  # more than the first array has places
+        distance = float(rng.gamma(2.0, 50.0))
+        asked[len(asked)] = (a, b, distance)
+        explaining.ask((a, b), distance)
+        c, d = rng.permutation(list("abcde"))[:2]
+        best = max(
+            far * max(follows(c, x) * follows(d, y), follows(c, y) * follows(d, x))
+            for x, y, far in asked.values()
+        )
+        assert explaining.of((c, d)) == pytest.approx(best)
