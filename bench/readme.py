@@ -2,6 +2,9 @@
 
 python -m bench.readme             writes them, and the page and the plot of the scoreboard
 python -m bench.readme --check     fails if one is not what the files give
+
+Tables of one file each are in `bench.blocks`, figures inside sentences in docs/figures.toml
+(`bench.figures`); this command writes all of them.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from math import comb
 from pathlib import Path
 from typing import Any
 
+from . import blocks, figures
 from .machine import RESULTS
 from .scoreboard import compare, page
 from .scoreboard.store import Store
@@ -212,6 +216,29 @@ def cliquetree(text: str) -> str:
 
 WRITERS = {README: readme, CLIQUETREE: cliquetree}
 """Pages with marks, and what writes their tables."""
+ASKED = re.compile(r"<!-- made by python -m bench\.readme: (\w+) -->\n(.*?)<!-- end -->\n", re.S)
+"""A table of `blocks`, by its name."""
+
+
+def filled(text: str) -> str:
+    """A page with the tables that it asks for by name."""
+
+    def one(found: re.Match) -> str:
+        begin = found[0].split("\n", 1)[0] + "\n"
+        return f"{begin}\n{blocks.BLOCKS[found[1]]()}\n{END}"
+
+    return ASKED.sub(one, text)
+
+
+def made() -> dict[Path, str]:
+    """Every page with figures from bench/results, as it should be."""
+    out = {path: write(path.read_text("utf-8")) for path, write in WRITERS.items()}
+    for path in sorted((ROOT / "docs").rglob("*.md")):
+        before = out[path] if path in out else path.read_text("utf-8")
+        if ASKED.search(before):
+            out[path] = filled(before)
+    out |= page.made(Store())
+    return figures.pages(out)
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -220,9 +247,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--check", action="store_true")
     options = parser.parse_args(arguments)
-    texts = {path: write(path.read_text("utf-8")) for path, write in WRITERS.items()}
-    texts |= page.made(Store())
-    for path, text in texts.items():
+    for path, text in made().items():
         if not options.check:
             path.write_text(text, "utf-8")
         elif not path.is_file() or path.read_text("utf-8") != text:

@@ -63,13 +63,22 @@ class Loss:
         return len(self.ours.values), len(self.rival.values)
 
 
+def of_last_version(records: Iterable[dict]) -> list[dict]:
+    """The records, by date, of the version that ran last: for each table, mechanism and epsilon.
+    Seeds of several versions are never averaged."""
+    dated = sorted(records, key=lambda record: record.get("date", ""))
+    last = {_case(record): record["version"] for record in dated}
+    return [record for record in dated if record["version"] == last[_case(record)]]
+
+
 def latest(records: Iterable[dict]) -> list[dict]:
-    """One record for each table, mechanism, epsilon and seed: of several versions or machines the
-    last by date. Errors do not depend on the machine."""
-    out: dict[tuple, dict] = {}
-    for record in sorted(records, key=lambda record: record.get("date", "")):
-        out[tuple(record[k] for k in ("table", "mechanism", "epsilon", "seed"))] = record
-    return list(out.values())
+    """One record for each table, mechanism, epsilon and seed: of several machines the last by date.
+    Errors do not depend on the machine."""
+    return list({(*_case(r), r["seed"]): r for r in of_last_version(records)}.values())
+
+
+def _case(record: dict) -> tuple:
+    return record["table"], record["mechanism"], record["epsilon"]
 
 
 def cells(records: Iterable[dict]) -> list[Cell]:
@@ -77,7 +86,7 @@ def cells(records: Iterable[dict]) -> list[Cell]:
     table."""
     found: dict[tuple, dict[int, float]] = defaultdict(dict)
     kinds: dict[str, str] = {}
-    records = [record for record in records if "failed" not in record]
+    records = of_last_version(record for record in records if "failed" not in record)
     for record in latest(records):
         kinds[record["mechanism"]] = record["kind"]
         for measure, value in record["measures"].items():

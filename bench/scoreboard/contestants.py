@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +11,23 @@ from fastdp.mechanisms.registry import DEFAULT, MECHANISMS
 
 from . import peers
 
-PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
-VERSION = tomllib.loads(PROJECT.read_text("utf-8"))["project"]["version"]
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def version_of(root: Path) -> str:
+    """The version of a checkout with a digest of its sources, so that runs of other code are not
+    taken for runs of this one: "0.1.0+1a2b3c4d"."""
+    project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
+    sums = hashlib.sha256()
+    for path in sorted((root / "fastdp").rglob("*")):
+        generated = path.suffix == ".c" and path.with_suffix(".pyx").exists()
+        if path.suffix in SOURCES and not generated:
+            sums.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes())
+    return f"{project['version']}+{sums.hexdigest()[:8]}"
+
+
+SOURCES = (".py", ".pyx", ".pxd", ".c", ".h", ".toml")
+VERSION = version_of(ROOT)
 """Of the fastdp of this checkout, installed or not."""
 FLOORS = ("uniform", "independent")
 """Rows without any information, and every column by itself with all of the budget."""

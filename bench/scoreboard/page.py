@@ -48,7 +48,7 @@ def stale(kept: Store) -> str | None:
 
 def made(kept: Store) -> dict[Path, str]:
     """The texts of page and plot."""
-    records = kept.records()
+    records = compare.of_last_version(kept.records())
     page, picture = places(kept)
     found = compare.cells(records)
     compared = compare.comparisons(found)

@@ -22,6 +22,8 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+os.environ.setdefault("JAX_PLATFORMS", "cpu")  # mechanisms are compared on one kind of processor
+
 
 class Stamp(NamedTuple):
     """Seconds of the clock, seconds of the processor by this process and its children that ended,

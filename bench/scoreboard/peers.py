@@ -22,6 +22,8 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parents[1] / "out" / "peers"
 PROGRAM = Path(__file__).with_name("peer_program.py")
 INSTALL_SECONDS = 1800
+CLOCK = 3.0
+"""How many times its limit of the processor a run may take by the clock, on a busy machine."""
 PR_SET_PDEATHSIG = 1
 """Of prctl(2): the signal that a process gets when its parent ends."""
 
@@ -123,7 +125,7 @@ class Ended:
 
 
 def limited(words: tuple[str, ...], limit: float, log: Path) -> Ended:
-    """Runs a command that may use `limit` seconds of the processor, and three times as many by the
+    """Runs a command that may use `limit` seconds of the processor, and `CLOCK` times as many by the
     clock. Its peak memory is what the system says of the child and its children."""
     with log.open("wb") as sink:
         child = subprocess.Popen(
@@ -134,7 +136,7 @@ def limited(words: tuple[str, ...], limit: float, log: Path) -> Ended:
             start_new_session=True,
             preexec_fn=lambda: _limit_processor(limit),
         )
-    until = time.monotonic() + 3 * limit
+    until = time.monotonic() + CLOCK * limit
     late = False
     while True:
         done, status, usage = os.wait4(child.pid, os.WNOHANG)
@@ -146,7 +148,11 @@ def limited(words: tuple[str, ...], limit: float, log: Path) -> Ended:
         time.sleep(0.05)
     child.returncode = os.waitstatus_to_exitcode(status)
     peak_mb = usage.ru_maxrss / 1024
-    if late or child.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
+    if late:
+        used = usage.ru_utime + usage.ru_stime
+        reason = f"not done in {CLOCK * limit:g} s, {used:.0f} s of the processor"
+        return Ended(reason, peak_mb)
+    if child.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
         return Ended(f"not done in {limit:g} s of the processor", peak_mb)
     if child.returncode:
         return Ended(_last_words(log.read_text("utf-8", "replace")), peak_mb)

@@ -16,6 +16,7 @@ HELPERS = {
     "machine",
     "demo",
     "digests",
+    "figures",
     "history",
     "readme",
     "structure",

@@ -354,21 +354,38 @@ def test_losses_are_those_beyond_chance():
 
 
 def test_times_are_of_one_machine_and_errors_of_the_last_run():
-    """A run that was made twice counts once; seconds come from the machine with most mechanisms."""
+    """A run that was made twice counts once; seconds come from the machine with most mechanisms;
+    a seed of an older version is left out, although it was not run again."""
 
-    def record(machine, mechanism, processor, pairs, date):
-        about = {"table": "t", "mechanism": mechanism, "epsilon": 1.0, "seed": 1, "kind": "fastdp"}
+    def record(machine, mechanism, processor, pairs, date, seed=1, version="2"):
+        about = {"table": "t", "mechanism": mechanism, "epsilon": 1.0, "seed": seed}
         about |= {"machine": machine, "processor": processor, "peak_mb": 1, "date": date}
-        return about | {"measures": {"pairs": pairs}}
+        return about | {"kind": "fastdp", "version": version, "measures": {"pairs": pairs}}
 
     records = [
         record("one", "cliquetree", 1.0, 0.2, "2026-02-02T00:00"),
         record("other", "cliquetree", 9.0, 0.3, "2026-01-01T00:00"),
         record("other", "mst", 3.0, 0.4, "2026-01-01T00:00"),
+        record("other", "mst", 5.0, 0.9, "2025-12-31T00:00", seed=2, version="1"),
     ]
     found = {(c.mechanism, c.measure): c.values for c in compare.cells(records)}
     assert found["cliquetree", "processor"] == (9.0,) and found["mst", "processor"] == (3.0,)
     assert found["cliquetree", "pairs"] == (0.2,) and found["mst", "pairs"] == (0.4,)
+
+
+def test_a_version_is_of_the_sources(tmp_path):
+    """A changed line gives another version; what a build leaves behind does not."""
+    code = tmp_path / "fastdp"
+    code.mkdir()
+    (tmp_path / "pyproject.toml").write_text('[project]\nversion = "1.2"\n')
+    (code / "rule.py").write_text("share = 3\n")
+    (code / "loop.pyx").write_text("cdef int n\n")
+    before = contestants.version_of(tmp_path)
+    (code / "loop.c").write_text("/* made from loop.pyx */\n")
+    (code / "loop.so").write_bytes(b"1")
+    assert contestants.version_of(tmp_path) == before and before.startswith("1.2+")
+    (code / "rule.py").write_text("share = 2\n")
+    assert contestants.version_of(tmp_path) != before
 
 
 def test_a_job_that_is_cut_short_has_compared_everybody():
