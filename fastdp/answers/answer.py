@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from datetime import date, timedelta
 from statistics import NormalDist
 from typing import Any
 
@@ -19,6 +20,8 @@ from .cell_layout import Layout
 from .clipping import Z95, Clipping
 from .facts import MOST_CELLS, Facts
 from .groups import COMPUTE, SHOWN, Groups
+from .part_dates import FIRST, chosen_days
+from .part_groups import DayGroups, groups_of
 from .question import question
 from .values import remark, select, values_of
 
@@ -49,6 +52,14 @@ def answer(
     basis: str | None = None,
 ) -> pa.Table:
     """The table that `fastdp.Run.answer` describes."""
+    names = groups_of(facts.schema, by)
+    options: dict[str, Any] = {"minus": minus, "over": over}
+    options |= {"population": population, "basis": basis, "simultaneous": simultaneous}
+    for place, one in enumerate(names):
+        if isinstance(one, DayGroups):
+            rest = [other.name if isinstance(other, DayGroups) else other for other in names]
+            return _by_days(facts, of, rest, place, one, where, level, options)
+    by = [name for name in names if isinstance(name, str)]
     if basis not in (None, BOUND):
         raise UsageError(f"basis: expected 'bound' or nothing, got {basis!r}")
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
@@ -75,6 +86,52 @@ def answer(
         numbers = _compared(layout, groups, lines, numbers, minus, over)
     compared = minus is not None or over is not None
     return _table(layout, lines, numbers, float(level), simultaneous, population, compared)
+
+
+def _by_days(
+    facts: Facts,
+    of: str,
+    by: list[str],
+    place: int,
+    groups: DayGroups,
+    where: Mapping[str, Any] | None,
+    level: float,
+    options: Mapping[str, Any],
+) -> pa.Table:
+    """The answer by groups of days, which are at `place` of `by`: one answer for each of them, under
+    the condition that a row's day is one of the group's."""
+    if options["minus"] is not None or options["over"] is not None:
+        raise UsageError(
+            f"minus, over: groups of {groups.name} are several answers and have no common error; "
+            f"compare parts that the schema counts"
+        )
+    rest = by[:place] + by[place + 1 :]
+    where = dict(where or {})
+    days = _days_where(facts, groups, where.pop(groups.field, None))
+    if options["simultaneous"]:
+        level = 1 - (1 - level) / len(days)
+    tables = []
+    for text, of_group in days.items():
+        found = answer(facts, of, rest, where | {groups.field: of_group}, level, **options)
+        column = of_texts([text] * found.num_rows)
+        tables.append(found.add_column(place, groups.name, column))
+    return pa.concat_tables(tables)
+
+
+def _days_where(facts: Facts, groups: DayGroups, condition: Any) -> dict[str, list[date]]:
+    """The groups' days that a condition on the same field leaves, of groups that it leaves any."""
+    if condition is None:
+        return groups.days
+    field: Any = facts.schema.fields[groups.field]
+    first, last = field.span
+    span = np.arange(first, last + 1)
+    chosen = chosen_days(field, condition, span)
+    kept = {FIRST + timedelta(days=int(number)) for number in span[chosen]}
+    left = {text: [day for day in days if day in kept] for text, days in groups.days.items()}
+    left = {text: days for text, days in left.items() if days}
+    if not left:
+        raise UsageError(f"where, column {groups.field!r}: no day of its span is selected")
+    return left
 
 
 class _Lines(Struct, eq=False):

@@ -32,7 +32,7 @@ def part_selections(field: Any, condition: Any) -> dict[str, Selection]:
         raise UsageError(_refused(field, "its parts do not say which day it is"))
     first, last = field.span
     days = np.arange(first, last + 1)
-    wanted = np.repeat(_chosen(field, condition, days), 24)
+    wanted = np.repeat(chosen_days(field, condition, days), 24)
     hours = (days[:, None] * DAY + np.arange(24) * HOUR).reshape(-1)
     codes, _ = field.split(hours)
     own = [np.bincount(c[wanted], minlength=p.size) > 0 for c, p in zip(codes, parts)]
@@ -56,7 +56,7 @@ def _selection(chosen: np.ndarray, share: float) -> Selection:
     return Selection(chosen if share == 1 else none, chosen, chosen * share)
 
 
-def _chosen(field: Any, condition: Any, days: np.ndarray) -> np.ndarray:
+def chosen_days(field: Any, condition: Any, days: np.ndarray) -> np.ndarray:
     """Which days of the span the condition names."""
     if isinstance(condition, tuple):
         if len(condition) != 2:

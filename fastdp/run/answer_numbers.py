@@ -243,22 +243,27 @@ def with_advice(
     mu: float | None = None,
 ) -> pa.Table:
     """The answer, with a note on rows that are too wide to use: which number to ask for next time.
-    mu: of the run. A count by groups is advised only where it would be narrower than the answer."""
+    mu: of the run. A count by groups is advised only where it would be narrower than the answer. A
+    group of few rows is not too wide if its interval is narrow beside an average group."""
     asked = _by_line(questions, answer.num_rows)
     there = set() if numbers is None else set(map(_asks, numbers["number"].to_pylist()))
-    would = {
-        question: _count_width(check(question, schema), mu)
+    typed = {
+        question: check(question, schema)
         for question in set(asked) - there - {None}
         if question is not None and _can_be_asked(question, schema)
     }
+    would = {question: _count_width(number, mu) for question, number in typed.items()}
     rows = answer.to_pylist()
+    average = sum(abs(row["estimate"] or 0.0) for row in rows) / max(len(rows), 1)
     advised = False
     for row, question in zip(rows, asked, strict=True):
         if question not in would:
             continue
         low, high, middle = row["low"], row["high"], row["estimate"]
         known = low is not None and high is not None and middle is not None
-        if known and (high - low) / 2 <= max(WIDE * abs(middle), would[question]):
+        counted = typed[question].aggregate == "count"
+        size = max(abs(middle or 0.0), average if counted else 0.0)
+        if known and (high - low) / 2 <= max(WIDE * size, would[question]):
             continue
         advice = f"too wide to print: add {question!r} to numbers= before the next run"
         row["note"] = f"{row['note']}; {advice}" if row.get("note") else advice

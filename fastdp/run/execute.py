@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from .._util.progress import LOG, OTHER
+from .._util.progress import LOG
 from ..answers.evidence import code_maps
 from ..errors import FastdpError, StoppedEarly
 from ..mechanisms.base import Job, Outcome, ignore_empty_columns
@@ -31,7 +31,7 @@ from ..release.reserve import BudgetRequest, Reserved, reserve
 from ..schema.wide_bins import wide_outer_bins
 from .counter import counter_for, key_source, open_counter
 from .early_stop import ADVICE, charge_text, stop_if_empty
-from .finalize import finalize, write_json
+from .finalize import complete_timings, finalize, write_json
 from .folder import RunFolder
 from .id_source import id_source
 from .loading import load_run
@@ -104,18 +104,10 @@ def execute(
             with spec.reporter.stage("report", "writing the report" if made else ""):
                 write_owner_files(spec, source, folder, compared, done)
         finally:
-            complete_timings(spec, runs)
+            complete_timings(spec, runs, folder)
     else:
-        complete_timings(spec, runs)
+        complete_timings(spec, runs, None)
     return done
-
-
-def complete_timings(spec: RunSpec, runs: list[Run]) -> None:
-    """Seconds of all stages, which add up to those of the whole run: the last run has what no stage
-    has."""
-    for i, run in enumerate(runs):
-        run.timings.update(spec.timings(i))
-    runs[-1].timings[OTHER] = spec.reporter.other()
 
 
 def was_charged(reserved: Reserved) -> bool:

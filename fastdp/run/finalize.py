@@ -2,7 +2,7 @@
 
 import json
 import resource
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ import msgspec
 
 from .._util.files import write_atomic
 from .._util.lazy import pq
+from .._util.progress import LOG, OTHER
 from ..answers.measurements_file import RELEASED
 from ..mechanisms.base import Outcome
 from ..privacy.statement import file_hash, write as write_statement
@@ -90,11 +91,24 @@ def finalize(
     if spec.several and i == len(spec.epsilons) - 1:
         joint = reserved.statement(mechanism=mechanism, public_data=statement["public_data"])
         write_statement(staging, joint)
-    stages = {spec.label(k): spec.timings(k) for k in range(len(spec.epsilons))}
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    write_json(folder.private / "timings.json", {"seconds": stages, "peak_bytes": peak})
     final = folder.out / spec.label(i) if spec.several else folder.out
     return replace(run, out=final, timings=spec.timings(i))
+
+
+def complete_timings(spec: RunSpec, runs: Sequence[Run], folder: RunFolder | None) -> None:
+    """Give each run the seconds of its stages, and write them to the private folder. All of them
+    add up to the seconds of the whole job: the last run has those that no stage has."""
+    for i, run in enumerate(runs):
+        run.timings.update(spec.timings(i))
+    runs[-1].timings[OTHER] = spec.reporter.other()
+    if folder is None:
+        return
+    seconds = {spec.label(i): run.timings for i, run in enumerate(runs)}
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    try:
+        write_json(folder.private / "timings.json", {"seconds": seconds, "peak_bytes": peak})
+    except OSError as error:  # the run folder is in its place: times are not worth an error
+        LOG.warning("timings.json could not be written: %s", error.strerror)
 
 
 def null_id_note(schema: Schema) -> str:

@@ -162,7 +162,8 @@ class Run:
             `rows`, `first(COLUMN)`, `last(COLUMN)`, `active(COLUMN)`, `sum(COLUMN)`,
             `distinct(COLUMN)`, and constant columns; `by` and `where` name such facts too.
         by : str or sequence of str
-            The columns whose values make the groups; none: all rows together.
+            The columns whose values make the groups; none: all rows together. A time that is counted in
+            parts may be named itself or as "month(COLUMN)": also year, quarter, weekday, date, hour.
         where : mapping, optional
             The rows that count: column to a value, a list of values, or a range (low, high), low <= value <
             high.
@@ -197,9 +198,9 @@ class Run:
         """
         from ..answers.answer import answer
         from ..answers.answered import Answer
+        from ..answers.part_groups import groups_of
         from ..answers.people_facts import asks_about_users
 
-        names = (by,) if isinstance(by, str) else tuple(by)
         options: dict[str, Any] = {"minus": minus, "over": over, "population": population}
         options["basis"] = basis
         about_users = asks_about_users(of)
@@ -214,6 +215,8 @@ class Run:
             of = of if about_users is None else about_users
             try:
                 facts = self._people_facts if users else self._facts
+                groups = groups_of(facts.schema, by)
+                names = tuple(one if isinstance(one, str) else one.name for one in groups)
                 found = answer(facts, of, by, where, level, simultaneous=simultaneous, **options)
             except UsageError as error:
                 if not users:
@@ -222,8 +225,11 @@ class Run:
                 example = example_question(of, by, where)
                 hint = hint_of((advised, example), self.numbers, self.schema)
                 raise UsageError(f"{error}{hint}") from None
-            if minus or over or population or simultaneous or level != LEVEL:
+            by_days = not all(isinstance(one, str) for one in groups)
+            changed = minus or over or population or simultaneous or level != LEVEL
+            if by_days or changed:
                 return Answer(found, names)
+            by = names
             lines = line_questions(of, by, where, facts.schema, found) if users else None
             found = with_numbers(found, self.numbers, lines or question_of(of, by, where, users))
             to_ask = lines or advised_question(of, by, where, users)

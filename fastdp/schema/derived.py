@@ -72,6 +72,11 @@ class Derived(SourceColumn):
             f"user, field 'order': {self.name!r} is derived; name a column or a timestamp"
         )
 
+    def group_columns(self) -> tuple[str, ...]:
+        """The parts by which rows are grouped where somebody names the field itself: all of them,
+        which together say its value."""
+        return tuple(part.name for part in self.parts)
+
     def tied_parts(self) -> list[Part]:
         """The parts of which some combinations may be impossible, while no part is null."""
         return list(self.parts)

@@ -56,7 +56,7 @@ def _list(values: list[Any]) -> str:
 _ENDS = ("min", "max")
 LEARNT_KEYS = {
     "integer": _ENDS,
-    "numeric": ("edges", *_ENDS),
+    "numeric": ("edges", "atoms", *_ENDS),
     "timestamp": _ENDS,
     "categorical": ("values",),
     "string": ("values",),

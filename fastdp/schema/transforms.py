@@ -27,6 +27,10 @@ class NamedTransform(Protocol):
     least_top: int = 0
     """The smallest value allowed for `top`, the decoded value of the code for all larger values."""
 
+    rough_parts: int | None = None
+    """How many parts, the first ones, say a value roughly, so that groups are made by them alone;
+    None: all."""
+
     def sizes(self, field: Any) -> tuple[int, ...]:
         """Number of codes of each part; SchemaError if the entry's options make no sense."""
 
@@ -66,6 +70,8 @@ class Divmod(NamedTransform):
 class Clock(NamedTransform):
     """Clock times written as HHMM, 0 to 2400: codes of the hour (0..24) and, with a second part, of
     the minute in steps of `by` (default 1). Without it, minutes are drawn evenly on that grid."""
+
+    rough_parts = 1
 
     def sizes(self, field: Any) -> tuple[int, ...]:
         if 60 % field.range[1]:

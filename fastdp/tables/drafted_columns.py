@@ -14,6 +14,7 @@ from typing import Any
 from .._util.lazy import pa, pl
 from ..schema import dtypes
 from ..schema.transforms import CLOCK_STEPS, MIDNIGHT
+from ..schema.within_bin import after, unit_of
 from . import textkinds
 from .relations import plain
 from .whole_table import parsed, type_of_texts
@@ -22,6 +23,8 @@ MOST_VALUES = 1000
 """The longest list of values that is drafted. A text column with more distinct values is taken for
 an identifier or free text, unless its values occur often on average."""
 OFTEN = 20
+"""Rows of a value that occurs often: on average in a long list of texts, at least for a bin of its
+own among numbers."""
 RANGE = 1000
 """A column of whole numbers whose range contains at most this many numbers is drafted as that
 range."""
@@ -201,10 +204,25 @@ class ColumnLook:
             return self._clock()
         numbers, digits = self.values.cast(pl.Float64), self._digits()
         if self.public:
-            return (
-                _even_bins(numbers, 0 if self.whole else digits.get("digits"), self.bins) | digits
-            )
-        return _bins(numbers, self.whole, self.bins) | digits
+            made = _even_bins(numbers, 0 if self.whole else digits.get("digits"), self.bins)
+        else:
+            made = _bins(numbers, self.whole, self.bins)
+        return made | self._atoms(numbers, made["edges"], digits.get("digits")) | digits
+
+    def _atoms(
+        self, numbers: pl.Series, edges: Sequence[float | str], digits: int | None
+    ) -> dict[str, Any]:
+        """The option `atoms`: values with as many rows as an even bin would have, at least
+        `OFTEN`, that are not bins of their own already. Nothing where there are none."""
+        assert self.dtype is not None
+        counts = numbers.value_counts(name="rows")
+        often = counts.filter(pl.col("rows") >= max(OFTEN, len(numbers) / self.bins))
+        found = sorted(often.get_column(numbers.name).to_list())
+        unit = unit_of(self.dtype, self.whole, digits)
+        if digits is not None:
+            found = sorted({round(value, digits) for value in found})
+        own = [v for v in found if v not in edges or after(v, self.dtype, unit) not in edges]
+        return {"atoms": [int(v) if v % 1 == 0 else v for v in own]} if own else {}
 
     def _clock(self) -> dict[str, Any]:
         """Clock times written as HHMM; minutes are a part where they are uneven."""

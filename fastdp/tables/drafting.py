@@ -19,6 +19,7 @@ from ..errors import SchemaError, did_you_mean
 from ..schema import Schema, toml_write
 from ..schema.dialect import Dialect
 from ..schema.fields import parse_field
+from ..schema.within_bin import after, unit_of
 from .drafted_columns import WHO, Candidate, ColumnLook
 from .relations import Columns, propose
 from .whole_table import other_encoding, read_whole
@@ -54,7 +55,7 @@ class Draft:
             *self.notes,
         ]
         user = self._user_lines() if self.users and self.schema.user is None else ()
-        return toml_write.document(self.schema.to_plain(), head, before_columns=user)
+        return toml_write.document(_without_ends(self.schema), head, before_columns=user)
 
     def _user_lines(self) -> list[str]:
         """The table [user] with the best candidate, as lines of a comment that the reader may use."""
@@ -108,9 +109,10 @@ def draft(
 
     Texts with few distinct values and booleans become lists. Whole numbers become a range, a list
     or about `bins` bins with round edges and open ends. Other numbers become bins, with `digits` if
-    all values have few decimals. Dates and times become their parts, clock times written as HHMM
-    hours and minutes. Identifiers, free text, columns of almost only nulls and columns of unknown
-    kinds are left out. Columns that follow from others, and the order of dates, become constraints.
+    all values have few decimals. Frequent values of numbers in bins get codes of their own. Dates
+    and times become their parts, clock times written as HHMM hours and minutes. Identifiers, free
+    text, columns of almost only nulls and columns of unknown kinds are left out. Columns that follow
+    from others, and the order of dates, become constraints.
 
     Parameters
     ----------
@@ -185,6 +187,19 @@ def draft(
         if any(entry["kind"] == "numeric" for entry in entries.values()):
             notes.append(EVEN)
     return _with_notes(schema, user, users, left_out, notes)
+
+
+def _without_ends(schema: Schema) -> dict[str, Any]:
+    """The document of the schema, to be edited by hand: edges at which only the bin of a single
+    value ends are left out, as `atoms` implies them."""
+    plain = schema.to_plain()
+    for entry in plain["columns"].values():
+        if atoms := entry.get("atoms"):
+            whole = entry.get("whole", False)
+            unit = unit_of(entry["dtype"], whole, entry.get("digits"))
+            ends = {after(float(atom), entry["dtype"], unit) for atom in atoms}
+            entry["edges"] = [e for e in entry["edges"] if float(e) not in ends or e in atoms]
+    return plain
 
 
 def _constrained(

@@ -9,6 +9,7 @@ import pytest
 
 import fastdp
 from fastdp.answers.part_dates import part_selections
+from fastdp.answers.part_groups import groups_of
 from fastdp.errors import UsageError
 
 DAY = 86_400
@@ -85,6 +86,59 @@ def test_what_parts_cannot_say_is_refused_or_marked(parts, condition, said):
         part_selections(field, condition)
 
 
+def check_groups(run, days):
+    """The field alone, a part that is counted, and groups of days."""
+    assert run.answer("count", by="t").equals(run.answer("count", by="t_date"))
+    assert run.answer("count", by="hour(t)").by == ("t_hour",)
+    weekdays = run.answer("count", by="weekday(t)", where={"t": (None, "2024-11-26")})
+    assert weekdays.by == ("weekday(t)",)
+    assert weekdays["weekday(t)"].to_pylist() == ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
+    before = days[days < np.datetime64("2024-11-26")].astype(np.int64)
+    true = np.bincount((before + 3) % 7, minlength=7)  # 1970 began on a Thursday
+    assert (weekdays["low"].to_numpy() - 20 <= true).all()
+    assert (weekdays["high"].to_numpy() + 20 >= true).all()
+    (month,) = run.answer("count", by=("month(t)",), simultaneous=True).to_pylist()
+    (whole,) = run.answer("count", where={"t": ("2024-11-01", "2024-12-01")}).to_pylist()
+    assert month["month(t)"] == "2024-11" and month["estimate"] == whole["estimate"]
+    with pytest.raises(UsageError, match=r"expected date\(t\) or hour\(t\), which the schema"):
+        run.answer("count", by="minute(t)")
+    with pytest.raises(UsageError, match="have no common error"):
+        run.answer("count", by="month(t)", minus={"month(t)": "2024-11"})
+
+
+@pytest.mark.parametrize(
+    "parts, by, columns",
+    [
+        (("year", "month", "day_of_week"), "t", ["t_year", "t_month"]),
+        (("day_of_week", "hour"), "t", ["t_day_of_week", "t_hour"]),
+        (("year", "month", "day_of_week"), "month(t)", ["t_month"]),
+        (("year", "month", "day_of_week"), "quarter(t)", "2024-Q4 2025-Q1"),
+        (("date",), "Month( t )", "2024-11 2024-12 2025-01 2025-02 2025-03"),
+        (("day_of_week", "hour"), "month(t)", r"expected day_of_week\(t\) or hour\(t\)"),
+        (("year", "month"), "date(t)", r"expected year\(t\) or month\(t\)"),
+        (("date",), "month(time)", "the schema has no column 'time'"),
+    ],
+)
+def test_groups_by_a_time_are_its_parts_days_or_refused(parts, by, columns):
+    schema = timestamp(*parts)
+    if isinstance(columns, list):
+        assert groups_of(schema, by) == columns
+    elif by == "month(time)" or columns.startswith("expected"):
+        with pytest.raises(UsageError, match=columns):
+            groups_of(schema, by)
+    else:
+        (groups,) = groups_of(schema, by)
+        assert list(groups.days) == columns.split()
+        first, last = schema.fields["t"].span
+        assert sum(map(len, groups.days.values())) == last - first + 1
+
+
+def test_clock_times_are_grouped_by_the_hour():
+    entry = {"kind": "derived", "transform": "hhmm", "parts": ["hour", "minute"]}
+    schema = fastdp.Schema.from_dict({"columns": {"departure": entry}})
+    assert groups_of(schema, ("departure",)) == ["hour"]
+
+
 def test_answers_take_a_date_as_people_type_it():
     rng = np.random.default_rng(0)
     days = np.datetime64("2024-11-01") + rng.integers(0, 30, 4000)
@@ -100,5 +154,6 @@ def test_answers_take_a_date_as_people_type_it():
         assert (
             found["low"] - 20 <= true.sum() <= found["high"] + 20 and found["basis"] == "measured"
         )
+    check_groups(run, days)
     with pytest.raises(UsageError, match="is part of 't'"):
         run.answer("count", where={"t_date": "2024-11-05", "t": "2024-11-05"})

@@ -2,6 +2,7 @@
 clock, so that no test depends on a machine."""
 
 import json
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -113,6 +114,7 @@ def test_a_run_says_when_it_learns_about_users_deals_and_chooses_them(tmp_path):
         }
     )
     seen = []
+    start = time.monotonic()
     run = fastdp.synthesize(
         rows,
         schema=schema,
@@ -130,6 +132,10 @@ def test_a_run_says_when_it_learns_about_users_deals_and_chooses_them(tmp_path):
     ):
         assert (stage, text) in said
     assert {"read", "users", "ids", OTHER} <= set(run.timings)
+    elapsed = time.monotonic() - start
+    stored = json.loads((tmp_path / "run.private" / "timings.json").read_text())["seconds"]["eps-4"]
+    assert stored == run.timings and {"report", OTHER} <= set(stored)
+    assert sum(stored.values()) <= elapsed  # a second counted twice would exceed it
 
 
 def test_what_several_runs_share_is_counted_once():

@@ -64,6 +64,20 @@ def even_bins(values, digits, bins):
     return {"edges": [*edges, math.inf], "max": max(*values, edges[-1])}
 
 
+def with_single_values(made, values, digits, bins):
+    """Values with as many rows as an even bin, and at least OFTEN, are bins of their own."""
+    values = [v if digits is None else round(v, digits) for v in values]
+    often = [v for v, rows in Counter(values).items() if rows >= max(OFTEN, len(values) / bins)]
+    unit = Decimal(1).scaleb(-(digits or 0))
+    ends = {
+        v: math.nextafter(v, math.inf) if digits is None else float(Decimal(repr(v)) + unit)
+        for v in often
+    }
+    single = [v for v in sorted(often) if not {v, ends[v]} <= set(made["edges"])]
+    edges = sorted({*made["edges"], *single, *(ends[v] for v in single)})
+    return made | {"edges": edges, "atoms": tuple(single)}
+
+
 def number(values, whole, digits, bins, public):
     """A range, a list, a clock or bins."""
     low, high, distinct = min(values), max(values), len(set(values))
@@ -83,6 +97,7 @@ def number(values, whole, digits, bins, public):
             (d for d in range(5) if all(abs(round(v, d) - v) < 1e-9 for v in plain)), None
         )
     made = even_bins(plain, 0 if whole else digits, bins) if public else bins_of(plain, whole, bins)
+    made = with_single_values(made, plain, 0 if whole else digits, bins)
     return {"kind": "numeric", "min": None, **made, "digits": None if whole else digits}
 
 
@@ -169,6 +184,7 @@ TYPES = {"int": pl.Int64, "clock": pl.Int64, "text": pl.String, "price": pl.Deci
 @example(("text", 50, 45, 0, 0, True, 1), "x", 5, False, 0, False)
 @example(("text", 1300, 1000, 0, 0, True, 1), "x", 5, False, 0, False)
 @example(("text", 1300, 1001, 0, 0, True, 1), "x", 5, False, 0, False)
+@example(("float 5", 240, 60, 10**6, 0, False, 1), "x", 2, False, 0, False)
 @example(("clock 1 2400", 240, 1.0, 1400, 0, True, 1), "x", 5, False, 0, False)
 @settings(max_examples=60, deadline=None)
 def test_a_column_is_drafted_by_its_values(made, name, bins, public, nulls, less):

@@ -84,7 +84,7 @@ def test_every_line_learnt_is_marked_and_the_file_loads(place, tmp_path):
     text = (tmp_path / "flights.toml").read_text()
     assert fastdp.Schema.load(tmp_path / "flights.toml") == drafted.schema
     learnt = re.findall(
-        r"^(?:# LEARNT\n)?(values|min|max|edges|order|require) = (?!\[false)", text, re.M
+        r"^(?:# LEARNT\n)?(values|min|max|edges|atoms|order|require) = (?!\[false)", text, re.M
     )
     assert len(learnt) == text.count("# LEARNT\n") == text.count("LEARNT\n") > 10
     assert len(fastdp.Schema.load(tmp_path / "flights.toml").learnt) == len(learnt)
@@ -206,6 +206,26 @@ def test_relations_between_columns_are_proposed_and_hold_in_the_output():
     assert made["height"].to_list() == [heights[t] for t in made["town"]]
     assert any("LEARNT" in note for note in run.privacy["notes"])
     assert run.privacy["schema"]["learnt"] == list(schema.learnt)
+
+
+@pytest.mark.parametrize("public", [False, True])
+def test_a_frequent_number_gets_a_code_of_its_own(tmp_path, public):
+    """Most people have no affair, and the others any number of them: without a code for 0, the
+    zeros would be spread over the lowest bin."""
+    rng = np.random.default_rng(0)
+    hours = np.where(rng.random(2000) < 0.7, 0.0, rng.exponential(3, 2000))
+    drafted = fastdp.draft(pl.DataFrame({"hours": hours, "b": hours > 3}), public=public)
+    drafted.save(tmp_path / "draft.toml")
+    text = (tmp_path / "draft.toml").read_text()
+    assert f"atoms = [0]{'' if public else '  # LEARNT'}\n" in text
+    assert "e-324" not in text, "where the bin of 0 ends is not for people"
+    schema = fastdp.Schema.load(tmp_path / "draft.toml")
+    assert schema.columns["hours"] == drafted.schema.columns["hours"]
+    assert schema.columns["hours"].base_labels()[0] == "0"
+    rows = pl.DataFrame({"hours": hours, "b": hours > 3})
+    run = fastdp.synthesize(rows, "mst", epsilon=20.0, delta=1e-6, schema=schema, seed=1)
+    made = run.data["hours"].to_numpy()
+    assert abs((made == 0).mean() - (hours == 0).mean()) < 0.02
 
 
 @pytest.mark.parametrize(

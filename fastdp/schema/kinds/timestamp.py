@@ -291,6 +291,15 @@ class Timestamp(Derived):
             )
         return tuple(self.names[part] for part in SIGNIFICANCE if part in self.names)
 
+    def group_columns(self) -> tuple[str, ...]:
+        """The parts that say on which day, or in which month, longest first. Where there are none,
+        those that say when in a week."""
+        days = [part for part in SIGNIFICANCE[:4] if part in self.names]
+        week = [part for part in ("shift", "day_of_week", "hour") if part in self.names]
+        if "date" in days:
+            days = ["date"]
+        return tuple(self.names[part] for part in days or week)
+
     def tied_parts(self) -> list[Part]:
         """Each hour and minute occurs on every day, unless shifts of the week are parts."""
         free = () if "shift" in self.names else ("hour", "minute")

@@ -70,6 +70,9 @@ class Transform(Derived):
     def clock_steps(self) -> tuple[int, ...]:
         return CLOCK_STEPS if self.transform == "step" else ()
 
+    def group_columns(self) -> tuple[str, ...]:
+        return super().group_columns()[: self._rule.rough_parts]
+
     def split(self, values: np.ndarray) -> Split:
         return self._rule.split(self, values)
 

@@ -1,0 +1,114 @@
+"""Groups of times that are counted in parts: `by pickup`, `by month(pickup)`.
+
+A field that is counted in parts has no column of its own name. Named alone, it stands for the parts
+that say when a row was, in the order of time. `PART(FIELD)` is the part's own column where the
+schema counts it. Otherwise it is a group of days, and each of them is a condition on dates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from ..errors import UsageError, did_you_mean
+from ..schema import Schema
+from ..schema.columns import Part
+from .part_dates import FIRST, part_selections
+
+MOST_GROUPS = 400
+"""The most groups of days: a year of dates. Each is an answer of its own."""
+OTHER_NAMES = {"weekday": "day_of_week", "day": "date"}
+"""What people call a part that the schema does not have by this name."""
+DAY_NAMES = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+LABELS: dict[str, Callable[[date], str]] = {
+    "year": lambda day: f"{day.year:04d}",
+    "quarter": lambda day: f"{day.year:04d}-Q{(day.month + 2) // 3}",
+    "month": lambda day: f"{day.year:04d}-{day.month:02d}",
+    "date": lambda day: day.isoformat(),
+    "day_of_week": lambda day: DAY_NAMES[day.weekday()],
+}
+"""By part: the text of the group that a day is in."""
+_PART_OF = re.compile(r"\s*(\w+)\s*\(\s*(.+?)\s*\)\s*")
+
+
+class DayGroups(Struct, frozen=True, eq=False):
+    """Days of a field's public span in groups. `name`: as it was asked for; `days`: the days of each
+    group, by its text."""
+
+    name: str
+    field: str
+    days: dict[str, list[date]]
+
+
+def groups_of(schema: Schema, by: Sequence[str] | str) -> list[str | DayGroups]:
+    """What each name of `by` means: a column of the schema, several, or groups of days. A name that
+    is neither is left as it is."""
+    out: list[str | DayGroups] = []
+    for name in (by,) if isinstance(by, str) else by:
+        out += _named(schema, name)
+    return out
+
+
+def _named(schema: Schema, name: Any) -> Sequence[str | DayGroups]:
+    if not isinstance(name, str) or name in schema.columns:
+        return (name,)
+    if name in schema.fields:
+        return schema.fields[name].group_columns()
+    match = _PART_OF.fullmatch(name)
+    if match is None:
+        return (name,)
+    field = schema.fields.get(match[2])
+    if field is None:
+        more = did_you_mean(match[2], schema.fields)
+        raise UsageError(f"by: {name!r}: the schema has no column {match[2]!r}{more}")
+    part = match[1].lower()
+    counted = {one.part: one.name for one in field.parts if isinstance(one, Part)}
+    for known in (part, OTHER_NAMES.get(part, part)):
+        if known in counted:
+            return (counted[known],)
+    label = LABELS.get(OTHER_NAMES.get(part, part))
+    if not field.calendar or label is None or getattr(field, "min", None) is None:
+        raise UsageError(f"by: {name!r}: {_why_not(field, counted)}")
+    groups = _day_groups(name, field, label)
+    if not _said_by_parts(field, groups):
+        raise UsageError(f"by: {name!r}: {_why_not(field, counted)}")
+    return (groups,)
+
+
+def _said_by_parts(field: Any, groups: DayGroups) -> bool:
+    """Whether the field's parts say of every row in which group its day is."""
+    try:
+        found = [part_selections(field, days) for days in groups.days.values()]
+    except UsageError:  # some days are too small a part of what the parts select
+        return False
+    selections = [selection for parts in found for selection in parts.values()]
+    return all(np.array_equal(one.sure, one.touched) for one in selections)
+
+
+def _day_groups(name: str, field: Any, label: Callable[[date], str]) -> DayGroups:
+    first, last = field.span
+    days: dict[str, list[date]] = {}
+    for number in range(first, last + 1):
+        day = FIRST + timedelta(days=number)
+        days.setdefault(label(day), []).append(day)
+    if len(days) > MOST_GROUPS:
+        raise UsageError(
+            f"by: {name!r} would be {len(days):,} groups, the limit is {MOST_GROUPS}; ask for longer"
+            f" periods, such as month({field.name}), or for a range of dates with where"
+        )
+    order = sorted(days, key=DAY_NAMES.index) if set(days) <= set(DAY_NAMES) else list(days)
+    return DayGroups(name, field.name, {text: days[text] for text in order})
+
+
+def _why_not(field: Any, counted: dict[str, str]) -> str:
+    if not counted:
+        return (
+            f"{field.name!r} is not counted in parts; use its values, or a range of them in where"
+        )
+    typed = [f"{part}({field.name})" for part in counted if not part.isdigit()]
+    return f"expected {' or '.join(typed or counted.values())}, which the schema counts"
