@@ -18,6 +18,7 @@ from msgspec import Struct
 from ..errors import UsageError, did_you_mean
 from ..schema import Schema
 from ..schema.columns import Part
+from ..schema.derived import Derived
 from .part_dates import FIRST, part_selections
 
 MOST_GROUPS = 400
@@ -57,8 +58,9 @@ def groups_of(schema: Schema, by: Sequence[str] | str) -> list[str | DayGroups]:
 def _named(schema: Schema, name: Any) -> Sequence[str | DayGroups]:
     if not isinstance(name, str) or name in schema.columns:
         return (name,)
-    if name in schema.fields:
-        return schema.fields[name].group_columns()
+    field = schema.fields.get(name)
+    if isinstance(field, Derived):
+        return field.group_columns()
     match = _PART_OF.fullmatch(name)
     if match is None:
         return (name,)
