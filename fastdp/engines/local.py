@@ -13,6 +13,7 @@ from msgspec import Struct
 from .._core import count
 from .._core.team import Team
 from .._util import threads as _threads
+from .._util.bit_rows import BitRows
 from ..domain import Clique
 from ..errors import DataError, UsageError
 from ..measurement import SCALE
@@ -183,6 +184,23 @@ class LocalCounter:
                 out[clique] = SparseMarginal(marginal.keys, marginal.sums * SCALE, marginal.shape)
             else:
                 marginal *= SCALE
+
+    def half_tables(
+        self,
+        columns: Sequence[str],
+        sets: np.ndarray,
+        clip: int | None,
+        halves: Mapping[str, np.ndarray],
+    ) -> np.ndarray:
+        """int64 [sets, 2^width]: the marginals of many sets of columns (by number in `columns`,
+        [sets, width]), each column recoded to 0 and 1 by `halves`. The same integers as
+        `marginals` has. Memory: a bit for each row and column, and 16 bytes a row where users have
+        different weights."""
+        weights = bound.user_weights(self.table, clip)
+        rows = None if weights is None else weights[self.table.user]
+        bits = (np.asarray(halves[a], np.uint8)[self.table.codes[a]] for a in columns)
+        tables = BitRows(bits, self.table.rows, rows).tables(sets, self.threads)
+        return tables * SCALE if clip is not None and weights is None else tables
 
     def user_histogram(self, key: UserKey, cap: int = 1) -> np.ndarray:
         """See `Counter.user_histogram` and `userkeys`."""

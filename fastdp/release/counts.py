@@ -66,6 +66,24 @@ def gaps(
     return out
 
 
+def half_tables(
+    engine: Any, columns: Sequence[str], sets: np.ndarray, clip: int | None, codes: Codes
+) -> np.ndarray:
+    """[sets, 2^width]: marginals of many sets of columns (by number), all recoded to 0 and 1.
+    Engines that cannot count them together count each."""
+    shape = (len(sets), 1 << sets.shape[1])
+    if (together := getattr(engine, "half_tables", None)) is not None:
+        tables = require_int64(private(lambda: together(columns, sets, clip, codes)), shape)
+        return tables if clip is not None else _in_units(tables)
+    halved = Domain(dict.fromkeys(columns, 2))
+    out = np.empty(shape, np.int64)
+    for start, stop in batches([shape[1]] * len(sets)):
+        cliques = [tuple(columns[i] for i in one) for one in sets[start:stop]]
+        counted = marginals(engine, cliques, halved, clip, codes)
+        out[start:stop] = [counted[c].reshape(-1) for c in cliques]
+    return out
+
+
 def contrasts(
     engine: Counter, pairs: Sequence[Clique], domain: Domain, clip: int | None, codes: Codes
 ) -> np.ndarray:

@@ -38,6 +38,7 @@ from .distances import (
     signed_codes,
 )
 from .filtered_marginals import DENSE_CELLS, MOST_CELLS, Filtered, plan_filtered
+from .half_sets import HalfSets, plan_half_sets
 from .noiseplan import plan_histogram, plan_marginal, recoded, require_int64
 from .selection import EstimateGrids, plan_selection
 from .steps import Draw, Steps
@@ -362,6 +363,47 @@ class Session:
                 clip = self.__counted_clip
                 gaps = counts.gaps(self.__engine, plan.cliques, plan.grids, domain, clip, codes)
                 self.__scores = (asked, plan.scores(gaps))
+            self.__steps.trace("counted")
+            scores, seed = self.__scores[1][plan.allowed], self.__steps.draw_seed(0)
+            chosen = select.exponential(scores, plan.event.epsilon, plan.sensitivity, seed=seed)
+            return [np.array([plan.allowed[int(chosen)]], np.int64)]
+
+        (array,) = self.__answer(label, question, [plan.event], draw, 1)
+        self.__released(plan.describe(label))
+        return int(array[0])
+
+    def select_half_set(
+        self,
+        sets: HalfSets,
+        estimates: np.ndarray,
+        *,
+        epsilon: float,
+        label: str,
+        penalties: np.ndarray,
+        allowed: np.ndarray,
+        recode: Mapping[str, np.ndarray],
+    ) -> int:
+        """`select_l1` among very many sets of columns, each of which `recode` cuts in two: the
+        number of a set whose marginal is far from its estimate. Exponential mechanism, one step of
+        the ledger.
+
+        Unit and neighbours as in `measure`. `estimates` [sets, 2^width] and `penalties` [sets], in
+        rows, are public, and so are `allowed`, the sets that may be selected. The score of a set is
+        its L1 distance less its penalty, and one user changes it by at most the clip. Charged as
+        epsilon-bounded-range. Proof: docs/explain/target-sets.md."""
+        codes, domain, recoding = self.__recoded(recode)
+        plan = plan_half_sets(
+            domain, self.clip, sets, estimates, epsilon, penalties, allowed, label
+        )
+        asked = plan.asked_digest(recoding)
+        question = plan.question | {"kind": "select", "clip": self.clip, "asked": asked}
+
+        def draw() -> list[np.ndarray]:
+            if self.__scores is None or self.__scores[0] != asked:
+                tables = counts.half_tables(
+                    self.__engine, sets.columns, sets.members, self.__counted_clip, codes
+                )
+                self.__scores = (asked, plan.scores(tables))
             self.__steps.trace("counted")
             scores, seed = self.__scores[1][plan.allowed], self.__steps.draw_seed(0)
             chosen = select.exponential(scores, plan.event.epsilon, plan.sensitivity, seed=seed)

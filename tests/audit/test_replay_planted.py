@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fastdp._util.progress import LOG
-from fastdp.engines import user_histograms
+from fastdp.engines import local as local_engine, user_histograms
 from fastdp.engines.local import LocalCounter
 from fastdp.errors import DataError
 from fastdp.measurement import SCALE
@@ -73,6 +73,35 @@ def sensitivity_off_by_one_row():
 def sensitivity_of_a_selection_halved():
     real = gateway.plan_selection
     return [patch.object(gateway, "plan_selection", lambda d, c, *r: real(d, max(1, c // 2), *r))]
+
+
+@bug("sets of a target", "charged are", pairs=24)
+def sensitivity_of_picks_halved():
+    real = gateway.plan_half_sets
+    return [patch.object(gateway, "plan_half_sets", lambda d, c, *r: real(d, max(1, c // 2), *r))]
+
+
+@bug("sets of a target", "charged are", pairs=24)
+def bits_without_the_weights_of_users():
+    """Every row counts fully, however many a user has."""
+    real = local_engine.BitRows
+
+    def planted(columns, rows, weights=None):
+        return real(columns, rows, None if weights is None else np.full(rows, SCALE))
+
+    return [patch.object(local_engine, "BitRows", planted)]
+
+
+@bug("sets of a target", "the questions differ", pairs=24)
+def sets_by_exact_counts():
+    """The first set is left out where the number of rows is odd."""
+    real = Session.select_half_set
+
+    def planted(self, sets, estimates, *, allowed, **options):
+        some = allowed[rows_of(self) % 2 :]
+        return real(self, sets, estimates, allowed=some, **options)
+
+    return [patch.object(Session, "select_half_set", planted)]
 
 
 @bug("mechanism mst", "the questions differ")

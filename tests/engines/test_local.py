@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from fastdp._util.bit_rows import BitRows
 from fastdp.domain import Domain, downward_closure
 from fastdp.engines import counting_plan as planning
 from fastdp.engines.local import SparseMarginal, local
@@ -52,6 +53,40 @@ def test_marginals_equal_the_slow_twin(made, clip, chunk, budget, threads, data)
         assert counts[clique].dtype == np.int64 and counts[clique].shape == want.shape
         assert counts[clique].flags.c_contiguous
         assert np.array_equal(counts[clique], want)
+
+
+@settings(max_examples=25, deadline=None)
+@given(tables(), st.sampled_from([None, 1, 2, 1000]), st.integers(1, 4), st.integers(0, 99))
+def test_sets_counted_by_bits_equal_recoded_marginals(made, clip, threads, seed):
+    """Marginals of all sets of columns in two groups, by words of 64 rows, are those that rows
+    counted one by one give; users with more rows than the clip weigh less in both."""
+    table, domain, _, _ = made
+    rng = np.random.default_rng(seed)
+    names = [a for a, n in domain.items() if n > 1]
+    halves = {a: (np.arange(domain[a]) > rng.integers(0, domain[a] - 1)) * 1 for a in names}
+    for width in range(1, len(names) + 1):
+        sets = np.array(list(combinations(range(len(names)), width)))
+        sets = sets[rng.permutation(len(sets))]
+        found = local(table, threads).half_tables(names, sets, clip, halves)
+        cliques = [tuple(names[i] for i in one) for one in sets]
+        wanted = local(table, 1).marginals(cliques, clip, recode=halves)
+        assert found.dtype == np.int64
+        assert np.array_equal(found, [wanted[c].reshape(-1) for c in cliques])
+
+
+def test_many_rows_by_bits_are_the_same_for_any_threads():
+    """More words than a block and more sets than a piece of work."""
+    rng = np.random.default_rng(4)
+    rows, width = 70_000, 4
+    bits, weights = rng.integers(0, 2, (14, rows)), rng.choice([3, 7, 1 << 20], rows)
+    sets = np.array(list(combinations(range(14), width)))
+    made = BitRows(bits, rows, weights)
+    one = made.tables(sets, 1)
+    assert np.array_equal(one, made.tables(sets, 3))
+    for number in (0, 500, len(sets) - 1):
+        cells = np.ravel_multi_index(bits[sets[number]], (2,) * width)
+        wanted = np.bincount(cells, weights, minlength=1 << width).astype(np.int64)
+        assert np.array_equal(one[number], wanted)
 
 
 @settings(max_examples=25, deadline=None)

@@ -110,6 +110,18 @@ class RowsSession:
         cells = np.flatnonzero(noisy > bar)
         return Filtered(clique, self.domain.shape(clique), cells, noisy[cells], sigma, bar)
 
+    def select_half_set(self, sets, estimates, *, epsilon, label, penalties, allowed, recode):
+        cliques = [tuple(sets.columns[i] for i in one) for one in sets.members]
+        return self.select_l1(
+            cliques,
+            dict(zip(cliques, estimates)),
+            epsilon=epsilon,
+            label=label,
+            penalties=penalties,
+            allowed=allowed.tolist(),
+            recode=recode,
+        )
+
     def select_l1(
         self,
         cliques,

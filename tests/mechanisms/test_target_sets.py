@@ -1,6 +1,5 @@
-"""Sets of a target and three or four columns: counts by bits, what is found, what it costs."""
+"""Sets of a target and three or four columns: what is found, what it costs."""
 
-from itertools import combinations
 from unittest import mock
 
 import numpy as np
@@ -9,24 +8,10 @@ from hypothesis import given, settings, strategies as st
 
 from fastdp.domain import Domain
 from fastdp.mechanisms.cliquetree import target_sets
-from fastdp.mechanisms.cliquetree.target_sets import BitRows, SetsOfTarget, halves
+from fastdp.mechanisms.cliquetree.target_sets import ModelRows, SetsOfTarget, halves
 
 from .growing import RowsSession
 from .test_cliquetree import run
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 300))
-@settings(max_examples=20, deadline=None)
-def test_counts_by_bits_are_those_of_rows(seed, count):
-    """Cells from words of 64 rows are those that a histogram of the rows has."""
-    rng = np.random.default_rng(seed)
-    rows = {a: rng.integers(0, 2, count) for a in "abcde"}
-    sets = [c for k in (1, 2, 4, 5) for c in combinations("abcde", k)]
-    tables = BitRows(rows, 2.0 * count).tables(sets)
-    for clique in sets:
-        counts = np.zeros((2,) * len(clique))
-        np.add.at(counts, tuple(rows[a] for a in clique), 2)
-        np.testing.assert_allclose(tables[clique], counts)
 
 
 @given(st.lists(st.floats(-5, 100), min_size=2, max_size=20))
@@ -74,9 +59,9 @@ class Answers:
         self.beyond = beyond
         self.picks = 0
 
-    def select_l1(self, cliques, estimates, *, allowed, **_):
+    def select_half_set(self, sets, estimates, *, allowed, **_):
         self.picks += 1
-        return allowed[0]
+        return int(allowed[0])
 
     def distances(self, cliques, estimates, **_):
         values = np.zeros(len(cliques))
@@ -89,10 +74,10 @@ def test_picks_are_bounded_and_set_aside_before_the_first(beyond):
     """Whatever the answers are, the search spends no more than what was reserved."""
     domain = Domain({f"x{i}": 2 for i in range(12)} | {"y": 2})
     rng = np.random.default_rng(0)
-    bits = BitRows({a: rng.integers(0, 2, 256) for a in domain}, 256.0)
+    rows = ModelRows({a: rng.integers(0, 2, 256) for a in domain}, 256.0, threads=1)
     session = Answers(beyond)
     with mock.patch.object(target_sets, "part_mu", lambda session, share: 0.1):
-        search = SetsOfTarget(session, domain, "y", dict.fromkeys(domain, None), {}, bits)
+        search = SetsOfTarget(session, domain, "y", dict.fromkeys(domain), rows)
         found = search.search()
     assert session.picks <= target_sets.most_picks()
     assert search.spent <= target_sets.reserved() + 1e-12

@@ -20,6 +20,7 @@ from fastdp.privacy import scale
 from fastdp.queries import Binned, Sparse, Weighted
 from fastdp.release import noiseplan, reserve
 from fastdp.release.gateway import Request
+from fastdp.release.half_sets import HalfSets
 from fastdp.schema import Schema
 from fastdp.tables.table import Table
 from fastdp.userkeys import Groups, MostCommon, RowsPerUser
@@ -129,6 +130,38 @@ def test_selection_follows_the_distance(engine):
     near[("c",)] = near[("c",)] + 30.0
     assert session.select_l1(list(near), near, epsilon=2.0, label="weight", weights=tilt) == 2
     assert [r["law"] for r in session.releases] == ["exponential"] * 8
+
+
+def test_selection_of_half_sets_is_that_of_the_same_cliques(engine):
+    """Two groups a column: what is far is picked, what is not allowed is not, and a form that the
+    proof does not cover is refused before the charge."""
+    recode = {"a": np.array([0, 1, 1]), "b": np.array([0, 0, 1, 1])}
+    sets = HalfSets(("a", "b"), np.array([[0, 1]]))
+    each = HalfSets(("a", "b"), np.array([[0], [1]]))
+    exact = local(engine.content, 1).marginals([("a",), ("b",)], 1, recode=recode)
+    near = np.array([exact["a",], exact["b",] + (40 << 20)]) / 2**20
+    asked = {"epsilon": 2.0, "recode": recode, "penalties": np.zeros(2), "allowed": np.arange(2)}
+    session = open_session(engine, epsilon=40.0, clip=1)
+    assert [session.select_half_set(each, near, label=f"{i}", **asked) for i in "123"] == [1] * 3
+    assert session.select_half_set(each, near, label="0", **asked | {"allowed": np.array([0])}) == 0
+    left = session.left["mu"]
+    wrong = [
+        (each, near, {"recode": {"a": recode["a"]}}),
+        (each, near[:1], {}),
+        (each, near * np.nan, {}),
+        (each, near + 1e18, {}),
+        (each, near, {"allowed": np.array([2])}),
+        (each, near, {"allowed": np.array([], np.int64)}),
+        (each, near, {"penalties": np.array([0.0, np.inf])}),
+        (HalfSets(("a", "b"), np.array([[1, 0]])), np.zeros((1, 4)), {"penalties": np.zeros(1)}),
+        (HalfSets(("a", "b"), np.array([[0, 2]])), np.zeros((1, 4)), {"penalties": np.zeros(1)}),
+    ]
+    for candidates, estimates, options in wrong:
+        with pytest.raises(FastdpError):
+            session.select_half_set(candidates, estimates, label="wrong", **asked | options)
+    alone = {"penalties": np.zeros(1), "allowed": np.zeros(1, np.int64), "label": "one"}
+    assert session.select_half_set(sets, np.zeros((1, 4)), **asked | alone) == 0
+    assert session.left["mu"] < left
 
 
 def test_selection_refuses_what_is_not_public_and_finite(session):

@@ -9,23 +9,25 @@ A pick costs `PICK` of mu^2. A second release, for `CHECK`, says how far the pic
 are from the model. The pick is measured if its distance stands out and exceeds those of its subsets
 by far. After it, another pick is made. The number of picks is bounded by `most_picks`, and their
 share is set aside before the first. What is not used goes to the last batch. The sensitivities are
-those of `Session.select_l1` and `Session.distances` (docs/explain/target-sets.md)."""
+those of `Session.select_half_set` and `Session.distances` (docs/explain/target-sets.md)."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
 from msgspec import Struct
 
+from ..._util.bit_rows import BitRows
 from ...domain import Clique, Domain
 from ...model.graphical_model import Model
 from ...privacy import gdp
 from ...release.gateway import Session
+from ...release.half_sets import HalfSets
 from ..shared.one_ways import part_mu
-from ..shared.significance import chance_distance, threshold
+from ..shared.significance import chance_distance, chance_distances, threshold
 
 PICK, CHECK = 0.0025, 0.001
 """Shares of mu^2 of one pick and of its check. Twice as much loses 1 % of adult's pairs."""
@@ -61,24 +63,24 @@ class TargetSet(Struct, frozen=True, eq=False):
 
 
 class SetsOfTarget:
-    """The search for sets with one target. `halves`: merged code -> 0 or 1 of each column;
-    `recode`: the same of the schema's codes; `bits`: rows of the model over these."""
+    """The search for sets with one target. `recode`: 0 or 1 of the schema's codes of each column;
+    `rows`: rows of the model over these."""
 
     def __init__(
         self,
         session: Session,
         domain: Domain,
         target: str,
-        halves: Mapping[str, np.ndarray],
         recode: Mapping[str, np.ndarray],
-        bits: BitRows,
+        rows: ModelRows,
     ):
         self.session = session
         self.domain = domain
-        self.target = target
-        self.others = [a for a in domain if a in halves and a != target]
+        self.columns = tuple(a for a in domain if a in recode)
+        self.target = self.columns.index(target)
+        self.others = [i for i in range(len(self.columns)) if i != self.target]
         self.recode = recode
-        self.bits = bits
+        self.rows = rows
         self.spent = 0.0
         self.found: list[TargetSet] = []
 
@@ -92,14 +94,15 @@ class SetsOfTarget:
         return self.found
 
     def _of_order(self, order: int) -> None:
-        sets = [self.domain.canonical((self.target, *c)) for c in combinations(self.others, order)]
-        expected = self.bits.tables(sets)
-        chance = [chance_distance(expected[c]) for c in sets]
-        allowed = list(range(len(sets)))
-        while len(self.found) < MOST_FOUND and allowed:
+        members = self._with_target(self.others, order)
+        sets = HalfSets(self.columns, members)
+        expected = self.rows.tables(self.columns, members)
+        chance = chance_distances(expected)
+        allowed = np.arange(len(members))
+        while len(self.found) < MOST_FOUND and allowed.size:
             label = f"sets of {order + 1}, pick {len(self.found) + 1}"
             epsilon = gdp.range_epsilon_from(part_mu(self.session, PICK))
-            picked = self.session.select_l1(
+            picked = self.session.select_half_set(
                 sets,
                 expected,
                 epsilon=epsilon,
@@ -109,31 +112,40 @@ class SetsOfTarget:
                 recode=self.recode,
             )
             self.spent += PICK
-            beyond = self._stands_out(sets[picked], len(allowed), label)
+            beyond = self._stands_out(members[picked], allowed.size, label)
             if beyond is None:
                 return
-            self.found.append(TargetSet(sets[picked], beyond, expected[sets[picked]]))
-            members = set(sets[picked])
-            allowed = [i for i in allowed if len(members & set(sets[i])) < order]
+            clique = tuple(self.columns[i] for i in members[picked])
+            table = expected[picked].reshape((2,) * len(clique))
+            self.found.append(TargetSet(clique, beyond, table))
+            shared = np.isin(members[allowed], members[picked]).sum(axis=1)
+            allowed = allowed[shared < order]
 
-    def _stands_out(self, clique: Clique, looks: int, label: str) -> float | None:
+    def _with_target(self, others: Sequence[int], order: int) -> np.ndarray:
+        """The target with each `order` of the others, columns ascending."""
+        chosen = np.array(list(combinations(others, order)), np.int64)
+        return np.sort(np.column_stack([np.full(len(chosen), self.target), chosen]), axis=1)
+
+    def _stands_out(self, members: np.ndarray, looks: int, label: str) -> float | None:
         """How far the pick is from the model beyond chance; None if it does not stand out, or if a
         subset with the target is as far."""
-        others = [a for a in clique if a != self.target]
-        subsets = [
-            self.domain.canonical((self.target, *c)) for c in combinations(others, len(others) - 1)
-        ]
-        asked = [clique, *subsets]
-        expected = self.bits.tables(asked)
+        others = [int(i) for i in members if i != self.target]
+        subsets = self._with_target(others, len(others) - 1)
+        expected: dict[Clique, np.ndarray] = {}
+        for numbers in (members[None, :], subsets):
+            for one, table in zip(numbers, self.rows.tables(self.columns, numbers)):
+                clique = tuple(self.columns[i] for i in one)
+                expected[clique] = table.reshape((2,) * len(clique))
         released = self.session.distances(
-            asked,
+            list(expected),
             expected,
             mu=part_mu(self.session, CHECK),
             label=f"{label}, checked",
             recode=self.recode,
         )
         self.spent += CHECK
-        beyond = [v - chance_distance(expected[c]) for c, v in zip(asked, released.values.tolist())]
+        distances = zip(expected.values(), released.values.tolist())
+        beyond = [v - chance_distance(table) for table, v in distances]
         clear = beyond[0] > threshold(looks) * float(released.sigma[0])
         return beyond[0] if clear and beyond[0] > BEYOND_SUBSETS * max(beyond[1:]) else None
 
@@ -147,14 +159,16 @@ def halves(rows: np.ndarray) -> np.ndarray:
     return (np.arange(mass.size) > cut).astype(np.int64)
 
 
-class BitRows:
-    """Rows of columns of two codes, 64 in a word, and their marginals scaled to `total`."""
+class ModelRows:
+    """Rows drawn of the model, each column in two groups, and their marginals scaled to `total`.
+    `bits`: 0 or 1 of every row, by column."""
 
-    def __init__(self, rows: Mapping[str, np.ndarray], total: float):
-        self._count = len(next(iter(rows.values())))
-        self._scale = total / max(1, self._count)
-        self._words = {a: _packed(bits) for a, bits in rows.items()}
-        self._ones: dict[Clique, int] = {(): self._count}
+    def __init__(self, bits: Mapping[str, np.ndarray], total: float, threads: int):
+        count = len(next(iter(bits.values())))
+        self._number = {a: i for i, a in enumerate(bits)}
+        self._rows = BitRows(bits.values(), count)
+        self._scale = total / max(1, count)
+        self._threads = threads
 
     @classmethod
     def drawn(
@@ -164,7 +178,8 @@ class BitRows:
         codes: Mapping[str, np.ndarray],
         total: float,
         seed: int,
-    ) -> BitRows:
+        threads: int,
+    ) -> ModelRows:
         """`SAMPLE` rows of the model, or of independent columns with these 1-ways. `codes`: the
         model's code -> 0 or 1."""
         if model is not None:
@@ -173,44 +188,9 @@ class BitRows:
             rng = np.random.default_rng(seed)
             shares = {a: np.maximum(ones[a], 0.0) + 1e-12 for a in codes}
             drawn = {a: rng.choice(p.size, SAMPLE, p=p / p.sum()) for a, p in shares.items()}
-        return cls({a: codes[a][np.asarray(drawn[a])] for a in codes}, total)
+        return cls({a: codes[a][np.asarray(drawn[a])] for a in codes}, total, threads)
 
-    def tables(self, cliques: Sequence[Clique]) -> dict[Clique, np.ndarray]:
-        """The marginals of these cliques."""
-        for subset, count in self._counted(cliques):
-            self._ones[subset] = count
-        return {c: self._table(c) for c in cliques}
-
-    def _counted(self, cliques: Sequence[Clique]) -> Iterator[tuple[Clique, int]]:
-        """(columns, rows in which all of them are 1) of every subset that is not counted yet. Sets
-        with the same columns but the last share their words."""
-        missing = {
-            s for c in cliques for k in range(1, len(c) + 1) for s in combinations(c, k)
-        } - self._ones.keys()
-        by_head: dict[Clique, list[str]] = {}
-        for subset in sorted(missing):
-            by_head.setdefault(subset[:-1], []).append(subset[-1])
-        for head, lasts in by_head.items():
-            words = np.bitwise_and.reduce([self._words[a] for a in head]) if head else None
-            for last in lasts:
-                both = self._words[last] if words is None else words & self._words[last]
-                yield (*head, last), int(np.bitwise_count(both).sum(dtype=np.int64))
-
-    def _table(self, clique: Clique) -> np.ndarray:
-        """Cells from counts of ones: what has 0 in a column is what leaves it open less what has 1
-        there."""
-        table = np.empty((2,) * len(clique))
-        for open_columns in np.ndindex(table.shape):
-            held = tuple(a for a, one in zip(clique, open_columns) if one)
-            table[open_columns] = self._ones[held]
-        for axis in range(len(clique)):
-            zero, one = (np.take(table, code, axis) for code in (0, 1))
-            table = np.stack([zero - one, one], axis)
-        return table * self._scale
-
-
-def _packed(bits: np.ndarray) -> np.ndarray:
-    """Bits, 64 in a word; the last word is filled with zeros."""
-    padded = np.zeros(-(-len(bits) // 64) * 64, np.uint8)
-    padded[: len(bits)] = bits
-    return np.packbits(padded).view(np.uint64)
+    def tables(self, columns: Sequence[str], members: np.ndarray) -> np.ndarray:
+        """[sets, cells]: marginals of sets of these columns, which are given by number."""
+        number = np.array([self._number[a] for a in columns])
+        return self._rows.tables(number[members], self._threads) * self._scale

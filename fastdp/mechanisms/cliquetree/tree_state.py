@@ -36,7 +36,7 @@ from .resolutions import (
     ordered,
     removed,
 )
-from .target_sets import BitRows, SetsOfTarget
+from .target_sets import ModelRows, SetsOfTarget
 from .trends import affordable, drawn_to_zero, few_groups, group_scores, lacking, summed
 from .value_grouping import grouped, row_bounds
 
@@ -179,9 +179,11 @@ class CliqueTreeState:
         ones = codes.final().ones_shape
         cuts = {a: target_sets.halves(ones[a]) for a in wide}
         halves = {a: cut[codes.groups[a]] if a in codes.groups else cut for a, cut in cuts.items()}
-        bits = BitRows.drawn(self.model, ones, cuts, merged.total, self.job.seed)
+        threads = resolve(self.job.threads)
+        rows = ModelRows.drawn(self.model, ones, cuts, merged.total, self.job.seed, threads)
         recode = composed(merged.codes, halves)
-        search = SetsOfTarget(self.session, merged.domain, target, halves, recode, bits)
+        recode = {a: recode[a] for a in wide}
+        search = SetsOfTarget(self.session, merged.domain, target, recode, rows)
         for found in search.search():
             if self.structure([])[1].cells(found.clique) > self.config.limit:
                 continue

@@ -59,5 +59,10 @@ def posterior_means(
 def chance_distance(expected: np.ndarray) -> float:
     """The L1 distance that chance alone puts between a table with these expected rows and its
     counts: E |Poisson(e) - e| added up, at most 2 e each."""
+    return float(chance_distances(np.reshape(expected, (1, -1)))[0])
+
+
+def chance_distances(expected: np.ndarray) -> np.ndarray:
+    """`chance_distance` of many tables, [tables, cells]."""
     rows = np.maximum(expected, 0.0)
-    return float(np.minimum(np.sqrt(2 / math.pi * rows), 2 * rows).sum())
+    return np.minimum(np.sqrt(2 / math.pi * rows), 2 * rows).sum(axis=1)

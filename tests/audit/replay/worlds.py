@@ -24,6 +24,8 @@ from fastdp.engines.local import local
 from fastdp.engines.partitioned import PartitionedCounter
 from fastdp.measurement import Request
 from fastdp.mechanisms import registry
+from fastdp.mechanisms.cliquetree import target_sets
+from fastdp.mechanisms.cliquetree.target_sets import ModelRows, SetsOfTarget
 from fastdp.mechanisms.with_users import user_questions
 from fastdp.numbers import typed
 from fastdp.numbers.declared import Declared
@@ -465,6 +467,62 @@ def session(rng: np.random.Generator) -> Scene:
         return {"answers": repr(answers).encode(), "statement": repr(reserved.statement()).encode()}
 
     return of_users(rng, run)
+
+
+@world("sets of a target", pairs=16)
+def sets_of_a_target(rng: np.random.Generator) -> Scene:
+    """The search for sets of a target and three or four columns: picks among all of them, each
+    checked. Rows are counted by bits, or set by set where an engine has no such count."""
+    names = [f"c{i}" for i in range(7)]
+    columns = {a: {"kind": "integer", "min": 0, "max": 3} for a in names}
+    user = {"column": "u", "max_rows": hostile.MOST_ROWS}
+    schema = fastdp.Schema.from_dict({"fastdp": 1, "user": user, "columns": columns})
+    clip = int(rng.choice([1, 2, 4, hostile.MOST_ROWS]))
+    by_bits = bool(rng.random() < 0.7)
+    accepts = bool(rng.random() < 0.5)
+
+    def run(data: pa.Table, folder: Path) -> dict[str, bytes]:
+        reserved = reserve(schema, [BudgetRequest(epsilon=5.0, delta=1e-5, clip=clip)])
+        engine = local(fastdp.read(data, schema, threads=1), 1)
+        (one,) = reserved.sessions(engine if by_bits else OnlyMarginals(engine))
+        domain = schema.modelled
+        recode = {a: (np.arange(n) >= 2).astype(np.int64) for a, n in domain.items()}
+        bits = {a: np.arange(128) >> i & 1 for i, a in enumerate(domain)}
+        search = SetsOfTarget(one, domain, "c6", recode, ModelRows(bits, 30.0, threads=1))
+        # picks that are refused end the search; accepted ones lead to the next question
+        with (
+            patch.object(target_sets, "threshold", lambda looks: -99.0 if accepts else 3.0),
+            patch.object(target_sets, "BEYOND_SUBSETS", -99.0 if accepts else 1.5),
+        ):
+            found = search.search()
+        about = [(s.clique, s.distance) for s in found], search.spent
+        return {"sets": repr(about).encode(), "statement": repr(reserved.statement()).encode()}
+
+    base = _coded_rows(rng, (rng.random(40) ** 2 * 12).astype(np.int64), len(names))
+    others = []
+    for _ in range(NEIGHBOURS):
+        own = np.full(int(rng.choice([1, 3, hostile.MOST_ROWS, 40])), hostile.VICTIM)
+        more = _coded_rows(rng, own, len(names), alike=bool(rng.random() < 0.7))
+        others.append(hostile.shuffled(rng, pa.concat_tables([base, more])))
+    return Scene(base, others, run)
+
+
+def _coded_rows(
+    rng: np.random.Generator, ids: np.ndarray, columns: int, alike: bool = False
+) -> pa.Table:
+    """Rows of these users with small whole numbers; `alike`: all rows are the same."""
+    drawn = rng.integers(0, 4, (1 if alike else len(ids), columns))
+    codes = np.broadcast_to(drawn, (len(ids), columns))
+    return pa.table({"u": ids} | {f"c{i}": codes[:, i].copy() for i in range(columns)})
+
+
+class OnlyMarginals:
+    """An engine that counts set by set, as those of clusters and databases do."""
+
+    def __init__(self, engine: Any):
+        self.schema = engine.schema
+        self.has_users = engine.has_users
+        self.marginals = engine.marginals
 
 
 ASKED = (

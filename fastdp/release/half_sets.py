@@ -1,0 +1,108 @@
+"""The public side of a selection among very many small sets of columns, each column in two groups:
+estimates on the grid, scores, sensitivity (docs/explain/target-sets.md).
+
+Only public facts come in. It is `selection` by arrays: a hundred thousand sets take a second."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+
+from ..domain import Domain
+from ..errors import MeasurementError, UsageError
+from ..measurement import SCALE
+from ..privacy.accountant import BoundedRange
+from ..privacy.chain import digest
+from .noiseplan import SCORE_LIMIT, array_digest, positive, release_of
+
+MOST_WIDTH = 8
+"""Columns of a set, at most."""
+
+
+class HalfSets(Struct, frozen=True, eq=False):
+    """Sets of `columns`: members[i] are the numbers of the columns of set i, ascending."""
+
+    columns: tuple[str, ...]
+    members: np.ndarray
+
+    @property
+    def cells(self) -> int:
+        return 1 << self.members.shape[1]
+
+
+class HalfSetsPlan(Struct, frozen=True, eq=False):
+    """A selection before anything is counted. `grids` [sets, cells] and `penalties` [sets] in units
+    of 1/SCALE rows; `sensitivity`: the most one user changes a score, in the same units."""
+
+    sets: HalfSets
+    grids: np.ndarray
+    penalties: np.ndarray
+    allowed: np.ndarray
+    event: BoundedRange
+    sensitivity: int
+
+    @property
+    def question(self) -> dict:
+        return {"event": self.event.to_dict(), "allowed": array_digest(self.allowed)}
+
+    def asked_digest(self, recoding: dict) -> str:
+        """A digest of everything that the scores depend on except the private counts."""
+        scored = array_digest(self.sets.members, self.grids, self.penalties)
+        return digest({"half sets": scored, "columns": list(self.sets.columns)} | recoding)
+
+    def scores(self, tables: np.ndarray) -> np.ndarray:
+        """int64 [sets]: L1 distances of these marginals from the estimates, less the penalties; cut
+        off at +-SCORE_LIMIT, which cannot raise how much one user changes them."""
+        apart = np.abs(tables - self.grids)
+        far = apart.sum(axis=1, dtype=np.float64) > 2.0 * SCORE_LIMIT  # the exact sum might wrap
+        gaps = np.where(far, SCORE_LIMIT, np.minimum(SCORE_LIMIT, apart.sum(axis=1)))
+        return np.clip(gaps - self.penalties, -SCORE_LIMIT, SCORE_LIMIT)
+
+    def describe(self, label: str) -> dict:
+        """The release as the statement lists it: the sensitivity is that of a score, in rows."""
+        sensitivity = self.sensitivity / SCALE
+        line = release_of(label, "select", [], "exponential", self.event, sensitivity, None, 1)
+        return line | {"candidates": len(self.allowed)}
+
+
+def plan_half_sets(
+    domain: Domain,
+    clip: int,
+    sets: HalfSets,
+    estimates: np.ndarray,
+    epsilon: float,
+    penalties: np.ndarray,
+    allowed: np.ndarray,
+    label: str,
+) -> HalfSetsPlan:
+    """Scores and sensitivity of one selection, or an error if an argument has the wrong form.
+    `domain`: with all columns of the sets recoded to two codes.
+
+    One user's rows weigh at most clip * SCALE units in all, and each row is in one cell of a
+    marginal. So an L1 distance, and with it a score, changes by at most clip * SCALE units."""
+    members, allowed = np.asarray(sets.members), np.asarray(allowed, np.int64)
+    if any(domain[domain.check((name,))[0]] != 2 for name in sets.columns):
+        raise UsageError(f"{label!r}: every column must be recoded to two codes")
+    if members.ndim != 2 or not 1 <= members.shape[1] <= MOST_WIDTH or not len(members):
+        raise UsageError(f"{label!r}: expected sets of 1 to {MOST_WIDTH} columns")
+    if (np.diff(members, axis=1) <= 0).any() or not (
+        0 <= members.min() <= members.max() < len(sets.columns)
+    ):
+        raise UsageError(f"{label!r}: a set must have different columns, by number, ascending")
+    if not allowed.size or not 0 <= allowed.min() <= allowed.max() < len(members):
+        raise UsageError(f"{label!r}: no candidates were given, or one is out of range")
+    grids = _on_grid(estimates, (len(members), sets.cells), label)
+    off = _on_grid(penalties, (len(members),), label)
+    event = BoundedRange(positive(epsilon, "epsilon"))
+    return HalfSetsPlan(sets, grids, off, allowed, event, clip * SCALE)
+
+
+def _on_grid(values: np.ndarray, shape: tuple[int, ...], label: str) -> np.ndarray:
+    """Public numbers in whole units of 1/SCALE rows."""
+    values = np.asarray(values, np.float64)
+    if values.shape != shape or not np.isfinite(values).all():
+        raise MeasurementError(f"{label!r}: expected {shape} finite numbers")
+    sums = np.abs(values) if values.ndim == 1 else np.abs(values).sum(axis=1)
+    if float(sums.max()) * SCALE >= SCORE_LIMIT:
+        raise UsageError(f"{label!r}: an estimate or a penalty is too large to compare exactly")
+    return np.rint(values * SCALE).astype(np.int64)
