@@ -23,16 +23,25 @@ static uint64_t plus(uint64_t a, uint64_t b) {
 typedef struct {
     int n, words;
     const uint64_t *size;
-    uint64_t *graph;  /* of what is left */
-    uint64_t *seen;   /* cliques so far that are not inside another */
-    uint64_t *first;  /* cost: compared first, */
-    uint64_t *second; /* then this */
-    uint64_t *stale;  /* set of attributes whose cost must be found anew */
+    uint64_t *graph;   /* of what is left */
+    uint64_t *cliques; /* cliques without an attribute that was eliminated after their own */
+    int *members;      /* members of each such clique */
+    uint64_t *first;   /* cost: compared first, */
+    uint64_t *second;  /* then this */
+    uint64_t *around;  /* neighbours of the attribute that is eliminated */
+    uint64_t *fresh;   /* new neighbours of one of them */
+    uint64_t *stale;   /* attributes whose missing edges must be found anew */
+    int leaves;        /* a power of two, at least n */
+    int *cheapest;     /* a binary tree: the cheapest attribute below each node, the root at 1; -1: none */
 } elimination;
 
 /* The set of attribute i, as bits. */
 static inline uint64_t *row(uint64_t *sets, int words, int i) {
     return sets + (size_t)i * (size_t)words;
+}
+
+static inline int has(const uint64_t *set, int i) {
+    return (int)(set[i / 64] >> (i % 64) & 1);
 }
 
 /* Calls the body with each member j of a set. */
@@ -41,93 +50,206 @@ static inline uint64_t *row(uint64_t *sets, int words, int i) {
         for (uint64_t b_##j = (set)[w_##j]; b_##j; b_##j &= b_##j - 1) \
             for (int j = w_##j * 64 + __builtin_ctzll(b_##j), go_##j = 1; go_##j; go_##j = 0)
 
-/* The cost of eliminating attribute a now. Pairs of neighbours without an edge are looked at once each: only
- * bits above b of the set of b. */
-static void cost(elimination *e, int heuristic, int a) {
+/* What attribute b and those of word `w` of a set count for as missing edges: edges, or their cells. */
+static uint64_t edges(const elimination *e, int heuristic, int b, int w, uint64_t set) {
+    if (heuristic == FILL) return (uint64_t)__builtin_popcountll(set);
+    uint64_t sizes = 0;
+    for (; set; set &= set - 1) sizes = plus(sizes, e->size[w * 64 + __builtin_ctzll(set)]);
+    return times(e->size[b], sizes);
+}
+
+/* Cells of attribute a and its neighbours. */
+static uint64_t weight_of(elimination *e, int a) {
     const uint64_t *around = row(e->graph, e->words, a);
-    uint64_t weight = e->size[a], missing = 0;
+    uint64_t weight = e->size[a];
     EACH(b, around, e->words) weight = times(weight, e->size[b]);
-    if (heuristic == WEIGHT) {
-        e->first[a] = weight, e->second[a] = 0;
-        return;
-    }
+    return weight;
+}
+
+/* The edges that eliminating attribute a now would add. Pairs of neighbours without an edge are looked at
+ * once each: only bits above b of the set of b. */
+static uint64_t missing(elimination *e, int heuristic, int a) {
+    const uint64_t *around = row(e->graph, e->words, a);
+    uint64_t out = 0;
     EACH(b, around, e->words) {
         const uint64_t *other = row(e->graph, e->words, b);
         for (int w = b / 64; w < e->words; w++) {
             uint64_t lacking = around[w] & ~other[w];
             if (w == b / 64) lacking &= b % 64 == 63 ? 0 : ~0ull << (b % 64 + 1);
-            if (heuristic == FILL)
-                missing += (uint64_t)__builtin_popcountll(lacking);
-            else
-                for (; lacking; lacking &= lacking - 1)
-                    missing = plus(missing, times(e->size[b], e->size[w * 64 + __builtin_ctzll(lacking)]));
+            if (lacking) out = plus(out, edges(e, heuristic, b, w, lacking));
         }
     }
-    e->first[a] = missing, e->second[a] = weight;
+    return out;
 }
 
-/* Cells of the maximal cliques by one heuristic; `left`: all attributes, emptied on the way. */
-static uint64_t eliminate(elimination *e, int heuristic, uint64_t *left) {
+/* The cheaper of two attributes, `a` if they are equal; -1 stands for none. */
+static inline int cheaper(const elimination *e, int a, int b) {
+    if (a < 0 || b < 0) return a < 0 ? b : a;
+    if (e->first[a] != e->first[b]) return e->first[a] < e->first[b] ? a : b;
+    return e->second[b] < e->second[a] ? b : a;
+}
+
+/* Puts an attribute, or none, at leaf i of the tree of cheapest attributes: after each change of its cost. */
+static void place(elimination *e, int i, int attribute) {
+    int node = e->leaves + i;
+    e->cheapest[node] = attribute;
+    for (node /= 2; node; node /= 2)
+        e->cheapest[node] = cheaper(e, e->cheapest[2 * node], e->cheapest[2 * node + 1]);
+}
+
+static void cost(elimination *e, int heuristic, int a) {
+    e->first[a] = heuristic == WEIGHT ? weight_of(e, a) : missing(e, heuristic, a);
+    e->second[a] = heuristic == WEIGHT ? 0 : weight_of(e, a);
+}
+
+/* Takes edges off what attribute a misses. A sum that stopped at FDP_TREESIZE_MAX is found anew later. */
+static void miss_less(elimination *e, int a, uint64_t less) {
+    if (e->first[a] < FDP_TREESIZE_MAX) {
+        e->first[a] -= less;
+        place(e, a, a);
+    } else
+        e->stale[a / 64] |= 1ull << (a % 64);
+}
+
+/* Eliminates attribute a, whose neighbours have all edges between them: they lose it, and no other pair
+ * changes. In the set of b, it missed edges to all that it was not next to. */
+static void leave(elimination *e, int heuristic, int a) {
+    EACH(b, e->around, e->words) {
+        uint64_t *neighbours = row(e->graph, e->words, b), less = 0;
+        neighbours[a / 64] &= ~(1ull << (a % 64));
+        for (int w = 0; w < e->words; w++) {
+            uint64_t apart = neighbours[w] & ~e->around[w];
+            if (apart) less = plus(less, edges(e, heuristic, a, w, apart));
+        }
+        e->second[b] = weight_of(e, b);
+        miss_less(e, b, less);
+    }
+}
+
+/* Eliminates attribute a: its neighbours become neighbours of each other. An attribute beside them misses one
+ * edge less for each new edge between two of its own neighbours. */
+static void join(elimination *e, int heuristic, int a) {
+    EACH(b, e->around, e->words) {
+        uint64_t *neighbours = row(e->graph, e->words, b);
+        neighbours[a / 64] &= ~(1ull << (a % 64));
+        for (int w = 0; w < e->words; w++) e->fresh[w] = e->around[w] & ~neighbours[w];
+        e->fresh[b / 64] &= ~(1ull << (b % 64));
+        for (int w = 0; w < e->words; w++) neighbours[w] |= e->fresh[w];
+        if (heuristic == WEIGHT) continue;
+        EACH(c, e->fresh, e->words) {
+            if (c > b) continue; /* each new edge once, when both its ends have it */
+            const uint64_t *other = row(e->graph, e->words, c);
+            const uint64_t less = heuristic == FILL ? 1 : times(e->size[b], e->size[c]);
+            for (int w = 0; w < e->words; w++) {
+                uint64_t both = neighbours[w] & other[w] & ~e->around[w];
+                for (; both; both &= both - 1) miss_less(e, w * 64 + __builtin_ctzll(both), less);
+            }
+        }
+    }
+    EACH(b, e->around, e->words) {
+        cost(e, heuristic, b);
+        place(e, b, b);
+    }
+}
+
+/* Cells of the maximal cliques by one heuristic, or some number above `most` if they are more than that.
+ *
+ * The clique of an attribute lies inside an earlier one exactly if it is the first attribute eliminated of an
+ * earlier clique with one member more: what that clique has left are then its own neighbours. So each clique is
+ * kept until its first other attribute goes. */
+static uint64_t eliminate(elimination *e, int heuristic, uint64_t most) {
     uint64_t cells = 0;
     int kept = 0;
     for (int a = 0; a < e->n; a++) cost(e, heuristic, a);
-    for (int round = 0; round < e->n; round++) {
-        /* The cheapest attribute, the first of equal ones. */
-        int best = -1;
-        EACH(a, left, e->words) {
-            if (best < 0 || e->first[a] < e->first[best] ||
-                (e->first[a] == e->first[best] && e->second[a] < e->second[best]))
-                best = a;
+    for (int i = 0; i < e->leaves; i++) e->cheapest[e->leaves + i] = i < e->n ? i : -1;
+    for (int i = e->leaves - 1; i; i--)
+        e->cheapest[i] = cheaper(e, e->cheapest[2 * i], e->cheapest[2 * i + 1]);
+    memset(e->stale, 0, sizeof *e->stale * (size_t)e->words);
+    for (int round = 0; round < e->n && cells <= most; round++) {
+        const int best = e->cheapest[1];
+        const uint64_t weight = heuristic == WEIGHT ? e->first[best] : e->second[best];
+        const int complete = heuristic != WEIGHT && e->first[best] == 0;
+        memcpy(e->around, row(e->graph, e->words, best), sizeof *e->around * (size_t)e->words);
+        place(e, best, -1);
+        int count = 0, inside = 0;
+        for (int w = 0; w < e->words; w++) count += __builtin_popcountll(e->around[w]);
+        for (int k = 0; k < kept;) {
+            if (!has(row(e->cliques, e->words, k), best)) {
+                k++;
+                continue;
+            }
+            inside |= e->members[k] == count + 1;
+            kept--;
+            memcpy(row(e->cliques, e->words, k), row(e->cliques, e->words, kept),
+                   sizeof *e->cliques * (size_t)e->words);
+            e->members[k] = e->members[kept];
         }
-        /* Its clique: itself and its neighbours, with the product of their sizes as cells. */
-        uint64_t *clique = row(e->seen, e->words, kept), *around = row(e->graph, e->words, best);
-        uint64_t weight = e->size[best];
-        EACH(b, around, e->words) weight = times(weight, e->size[b]);
-        memcpy(clique, around, sizeof *clique * (size_t)e->words);
-        clique[best / 64] |= 1ull << (best % 64);
-        int inside = 0; /* only an earlier clique can hold this one: later ones lack `best` */
-        for (int k = 0; k < kept && !inside; k++) {
-            const uint64_t *other = row(e->seen, e->words, k);
-            inside = 1;
-            for (int w = 0; w < e->words && inside; w++) inside = (clique[w] & ~other[w]) == 0;
+        if (count) {
+            memcpy(row(e->cliques, e->words, kept), e->around, sizeof *e->around * (size_t)e->words);
+            e->members[kept++] = count;
         }
-        /* Neighbours become neighbours of each other; costs change for these and for all next to them. */
-        left[best / 64] &= ~(1ull << (best % 64));
-        memcpy(e->stale, around, sizeof *e->stale * (size_t)e->words);
-        EACH(b, around, e->words) {
-            uint64_t *neighbours = row(e->graph, e->words, b);
-            for (int w = 0; w < e->words; w++) neighbours[w] |= around[w];
-            neighbours[b / 64] &= ~(1ull << (b % 64));
-            neighbours[best / 64] &= ~(1ull << (best % 64));
-            for (int w = 0; w < e->words; w++) e->stale[w] |= neighbours[w];
-        }
-        if (!inside) cells = plus(cells, weight), kept++;
-        EACH(b, e->stale, e->words) cost(e, heuristic, b);
+        if (!inside) cells = plus(cells, weight);
+        if (complete)
+            leave(e, heuristic, best);
+        else
+            join(e, heuristic, best);
+        for (int w = 0; w < e->words; w++)
+            for (; e->stale[w]; e->stale[w] &= e->stale[w] - 1) {
+                const int a = w * 64 + __builtin_ctzll(e->stale[w]);
+                e->first[a] = missing(e, heuristic, a);
+                place(e, a, a);
+            }
     }
     return cells;
 }
 
-int fdp_treesize(int n, const uint64_t *size, const uint64_t *graph, uint64_t *cells) {
+/* The least cells over the heuristics. Those after one with at most `enough` are not tried, and none is followed
+ * beyond `most`. */
+static int least_cells(int n, const uint64_t *size, const uint64_t *graph, uint64_t enough, uint64_t most,
+                       uint64_t *cells) {
     const int words = (n + 63) / 64;
     const size_t bits = (size_t)words * (size_t)n;
     *cells = 0;
     if (n == 0) return FDP_OK;
     for (int i = 0; i < n; i++)
-        if (size[i] >= FDP_TREESIZE_MAX) return FDP_ERR_ARGUMENT;
-    /* One piece of memory for the graph, the cliques, two costs per attribute and two sets. */
-    uint64_t *work = malloc(sizeof *work * (2 * bits + 2 * (size_t)n + 2 * (size_t)words));
-    if (work == NULL) return FDP_ERR_MEMORY;
-    elimination e = {.n = n, .words = words, .size = size, .graph = work, .seen = work + bits};
-    e.first = e.seen + bits;
+        if (size[i] == 0 || size[i] >= FDP_TREESIZE_MAX) return FDP_ERR_ARGUMENT;
+    /* One piece of memory for the graph, the cliques, two costs per attribute and three sets; another for
+     * the members of the cliques and the tree of cheapest attributes. */
+    uint64_t *work = malloc(sizeof *work * (2 * bits + 2 * (size_t)n + 3 * (size_t)words));
+    int leaves = 1;
+    while (leaves < n) leaves *= 2;
+    int *members = malloc(sizeof *members * ((size_t)n + 2 * (size_t)leaves));
+    if (work == NULL || members == NULL) {
+        free(work);
+        free(members);
+        return FDP_ERR_MEMORY;
+    }
+    elimination e = {.n = n, .words = words, .size = size, .graph = work, .cliques = work + bits};
+    e.members = members;
+    e.leaves = leaves;
+    e.cheapest = members + n;
+    e.first = e.cliques + bits;
     e.second = e.first + n;
-    e.stale = e.second + n;
-    uint64_t *left = e.stale + words;
-    for (int heuristic = 0; heuristic < HEURISTICS; heuristic++) {
+    e.around = e.second + n;
+    e.fresh = e.around + words;
+    e.stale = e.fresh + words;
+    for (int heuristic = 0; heuristic < HEURISTICS && (heuristic == 0 || *cells > enough); heuristic++) {
         memcpy(e.graph, graph, sizeof *graph * bits);
-        for (int w = 0; w < words; w++) left[w] = n - w * 64 >= 64 ? ~0ull : (1ull << (n - w * 64)) - 1;
-        const uint64_t size_of = eliminate(&e, heuristic, left);
+        const uint64_t size_of = eliminate(&e, heuristic, most);
         *cells = heuristic ? FDP_MIN(*cells, size_of) : size_of;
     }
     free(work);
+    free(members);
     return FDP_OK;
+}
+
+int fdp_treesize(int n, const uint64_t *size, const uint64_t *graph, uint64_t *cells) {
+    return least_cells(n, size, graph, 0, FDP_TREESIZE_MAX, cells);
+}
+
+int fdp_treesize_fits(int n, const uint64_t *size, const uint64_t *graph, uint64_t most, int *fits) {
+    uint64_t cells;
+    const int code = least_cells(n, size, graph, most, most, &cells);
+    *fits = code == FDP_OK && cells <= most;
+    return code;
 }

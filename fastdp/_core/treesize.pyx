@@ -10,6 +10,7 @@ from fastdp._core.status cimport check
 cdef extern from "treesize.h" nogil:
     uint64_t FDP_TREESIZE_MAX
     int fdp_treesize(int n, const uint64_t *size, const uint64_t *graph, uint64_t *cells)
+    int fdp_treesize_fits(int n, const uint64_t *size, const uint64_t *graph, uint64_t most, int *fits)
 
 
 TOO_LARGE = int(FDP_TREESIZE_MAX)
@@ -50,6 +51,19 @@ cdef class Graph:
             code = fdp_treesize(n, &size[0], &graph[0, 0], &out)
         check(code, "the size of a junction tree")
         return int(out)
+
+    def fits(self, most, clique=()):
+        """Whether the junction tree of the graph, and of this clique too, has at most `most` cells."""
+        cdef const uint64_t[::1] size = self._size
+        cdef const uint64_t[:, ::1] graph = self._with(clique)
+        cdef uint64_t limit = min(max(0, int(most)), TOO_LARGE)
+        cdef int n = self._n, code, out = 0
+        if n == 0:
+            return True
+        with nogil:
+            code = fdp_treesize_fits(n, &size[0], &graph[0, 0], limit, &out)
+        check(code, "the size of a junction tree")
+        return bool(out)
 
     cdef object _with(self, clique):
         cdef int i, j

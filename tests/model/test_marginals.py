@@ -101,8 +101,29 @@ def test_sizes_are_those_of_the_tree_that_would_be_built(sizes, cliques):
         graph.add(clique)
     last = cliques[-1] if cliques else []
     named = [[f"a{i}" for i in c] for c in cliques]
-    assert graph.cells(last) == junction_tree(domain, named, 1 << 300).cells
+    cells = junction_tree(domain, named, 1 << 300).cells
+    assert graph.cells(last) == cells
+    assert graph.fits(cells, last) and not graph.fits(cells - 1, last)
     assert graph.cells() == junction_tree(domain, named[:-1], 1 << 300).cells
+
+
+@pytest.mark.parametrize("edges", [20, 60, 120])
+@pytest.mark.parametrize("sizes", [(2, 3), (2, 50, 1000), (1 << 30, 1 << 40, 5)])
+def test_sizes_of_graphs_with_many_cycles(edges, sizes):
+    """Costs of attributes are updated by differences. The twin finds each anew, also where sums of
+    cells stop at 2^62."""
+    rng = np.random.default_rng(edges)
+    sizes = rng.choice(sizes, 40)
+    domain = Domain({f"a{i}": int(n) for i, n in enumerate(sizes)})
+    pairs = rng.choice(40, (edges, 2), p=rng.dirichlet(np.ones(40)))
+    graph = Graph(sizes)
+    for pair in pairs:
+        graph.add(set(pair.tolist()))
+    named = [{f"a{i}" for i in pair} for pair in pairs]
+    cells = junction_tree(domain, [sorted(c) for c in named], 1 << 3000).cells
+    assert graph.cells() == min(cells, TOO_LARGE)
+    assert not graph.fits(min(cells, TOO_LARGE) - 1)
+    assert graph.fits(min(cells, TOO_LARGE))
 
 
 def test_sizes_of_wide_graphs():

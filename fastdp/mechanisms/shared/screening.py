@@ -165,6 +165,10 @@ class Structure:
         """Cells of the junction tree if this clique were added."""
         return self._graph.cells([self._number[a] for a in clique])
 
+    def fits(self, most: int, clique: Clique) -> bool:
+        """Whether the junction tree has at most `most` cells if this clique is added."""
+        return self._graph.fits(most, [self._number[a] for a in clique])
+
 
 def forest(ordered: Iterable[Candidate], domain: Domain) -> list[Candidate]:
     """Kruskal's algorithm: of pairs in this order those that join two trees."""
