@@ -21,10 +21,8 @@ from fastdp.metrics.total_variation import total_variation
 
 from .tables import Task
 
-SDNIST_RANK = 2
-SDNIST_DRAWS = 100
-SDNIST_SEED = 12345
-"""SDNist's `KMarginalScore`: columns of a marginal, marginals, and seed."""
+SDNIST_LEFT_OUT = ("PUMA", "INDP")
+"""Columns that SDNist's `KMarginal` puts into no pair, by name."""
 TRIPLES = 200
 QUERIES = 1_000
 QUERY_COLUMNS = 3
@@ -48,8 +46,8 @@ MEASURES = {
     "kmarginal": Measure(
         "k-marginal",
         True,
-        "SDNist's score, 0 to 1000: 500 (2 - mean L1 distance) of 100 marginals of 2 columns drawn"
-        " with replacement, within the groups of one column where the table names one (PUMA)",
+        "SDNist 2.4's score, 0 to 1000: 500 (2 - mean L1 distance) over all pairs of columns, each"
+        " together with the column of groups where the table names one (PUMA)",
     ),
     "pairs": Measure("pairs", False, "mean total variation of all pairs of columns"),
     "triples": Measure(
@@ -140,43 +138,17 @@ def rows_of(codes: Mapping[str, np.ndarray]) -> int:
 
 
 def k_marginal(task: Task, synthetic: Mapping[str, np.ndarray]) -> float:
-    """SDNist's k-marginal score of codes.
+    """SDNist's k-marginal score of codes: the class `KMarginal` of its version 2.4.
 
-    SDNist draws from a set of names, whose order differs between processes; here the names are in
-    the table's order. With a group column, shares are within each group, and the score is the mean
-    of the groups' scores. A group that only one table has is at distance 1, as in SDNist.
+    Where the table names a column of groups, every pair is counted together with it. A table with
+    one other column has that column alone, as in SDNist.
     """
-    rng = np.random.RandomState(SDNIST_SEED)
-    names = [a for a in task.sizes if a != task.group]
-    groups = 1 if task.group is None else task.sizes[task.group]
-    total = np.zeros(groups)
-    present = np.zeros(groups, bool)
-    for _ in range(SDNIST_DRAWS):
-        columns = [str(a) for a in rng.choice(names, size=SDNIST_RANK)]
-        shares = [_shares(task, codes, columns, groups) for codes in (task.codes, synthetic)]
-        cells = np.union1d(shares[0][0], shares[1][0])
-        gap = np.zeros(len(cells))
-        for sign, (keys, share) in zip((1.0, -1.0), shares):
-            gap[np.searchsorted(cells, keys)] += sign * share
-        of_group = cells // (task.sizes[columns[0]] * task.sizes[columns[1]])
-        total += np.bincount(of_group, np.abs(gap), groups)
-        present[of_group] = True
-    return float(np.mean((2 - total[present] / SDNIST_DRAWS) * 500))
-
-
-def _shares(
-    task: Task, codes: Mapping[str, np.ndarray], columns: list[str], groups: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """(cells that occur, their share of the rows of their group); the group is the leading digit
-    of a cell's number."""
-    key = np.zeros(rows_of(codes), np.int64)
-    if task.group is not None:
-        key += codes[task.group]
-    for name in columns:
-        key = key * task.sizes[name] + codes[name]
-    cells, counts = np.unique(key, return_counts=True)
-    of_group = cells // (task.sizes[columns[0]] * task.sizes[columns[1]])
-    return cells, counts / np.bincount(of_group, counts, groups)[of_group]
+    left_out = {task.group, *SDNIST_LEFT_OUT}
+    names = [name for name in task.sizes if name not in left_out]
+    groups = () if task.group is None else (task.group,)
+    marginals = [(*groups, *pair) for pair in combinations(names, 2)] or [(*groups, *names)]
+    distances = 2 * total_variation(pair_of(task, synthetic), marginals)
+    return float(500 * (2 - distances.mean()))
 
 
 def queries(task: Task, seed: int = 0) -> list[dict[str, np.ndarray]]:

@@ -25,6 +25,9 @@ import pandas as pd
 os.environ.setdefault("JAX_PLATFORMS", "cpu")  # mechanisms are compared on one kind of processor
 
 
+OPENDP_TRIES = 12
+
+
 class Stamp(NamedTuple):
     """Seconds of the clock, seconds of the processor by this process and its children that ended,
     and resident memory in MB."""
@@ -70,8 +73,11 @@ def smartnoise(kind, frame, sizes, epsilon, delta, seed):
 
 
 def opendp(kind, frame, sizes, epsilon, delta, seed):
-    """OpenDP takes no seed: its noise is fresh in every run. Its budget is zCDP, as that of
-    `mbi`."""
+    """OpenDP takes no seed: its noise is fresh in every run. Its budget is zCDP, as that of `mbi`.
+
+    Version 0.16 stops on most budgets because the parts into which it divides one sum to more than
+    it by rounding ("insufficient budget"). A slightly smaller one is then tried.
+    """
     import mbi_mechanisms
     import opendp.prelude as dp
     import polars as pl
@@ -79,19 +85,23 @@ def opendp(kind, frame, sizes, epsilon, delta, seed):
     dp.enable_features("contrib")
     start = now()
     rho = mbi_mechanisms.rho_of(epsilon, delta)
-    context = dp.Context.compositor(
-        data=pl.from_pandas(frame).lazy(),
-        privacy_unit=dp.unit_of(contributions=1),
-        privacy_loss=dp.loss_of(rho=rho),
-        split_evenly_over=1,
-    )
     keys = {name: list(range(n)) for name, n in sizes.items()}
-    query = (
-        context.query()
-        .select(*sizes)
-        .contingency_table(keys=keys, algorithm=getattr(dp.mbi, kind)())
-    )
-    rows = query.release().synthesize(len(frame)).to_pandas()
+    for less in range(OPENDP_TRIES):
+        context = dp.Context.compositor(
+            data=pl.from_pandas(frame).lazy(),
+            privacy_unit=dp.unit_of(contributions=1),
+            privacy_loss=dp.loss_of(rho=rho * (1 - 1e-6 * less)),
+            split_evenly_over=1,
+        )
+        algorithm = getattr(dp.mbi, kind)()
+        query = context.query().select(*sizes).contingency_table(keys=keys, algorithm=algorithm)
+        try:
+            table = query.release()
+            break
+        except dp.OpenDPException as error:
+            if "insufficient budget" not in str(error) or less == OPENDP_TRIES - 1:
+                raise
+    rows = table.synthesize(len(frame)).to_pandas()
     filled = rows.ffill().bfill()  # a few rows come out without a value: they get a neighbour's
     return filled, start
 
