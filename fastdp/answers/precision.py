@@ -22,10 +22,11 @@ from .._util.lazy import pa
 from ..errors import UsageError
 from .answer import answer
 from .best_linear import Table, estimate
-from .clipping import Z95
+from .clipping import Z95, Clipping
 from .facts import Facts
 from .people_facts import ROWS, PeopleFacts, people_facts
 
+NOTHING_CLIPPED = Clipping()
 CLEAR = 0.25
 """A share is quotable where its half-width is at most so large a part of it. This chooses a word."""
 MOST_MEANS = 12
@@ -97,10 +98,15 @@ class Precision(Struct, frozen=True):
     clip_warns: bool = False
 
 
+def zipf_shares(values: int) -> np.ndarray:
+    """Shares of so many values by Zipf's law, the most frequent first."""
+    ranks = 1.0 / np.arange(1, min(values, 1_000_000) + 1)
+    return ranks / ranks.sum()
+
+
 def zipf(values: int) -> float:
     """The typical share of a column of so many values by Zipf's law."""
-    ranks = 1.0 / np.arange(1, min(values, 1_000_000) + 1)
-    return float(np.square(ranks).sum() / ranks.sum() ** 2)
+    return float(np.square(zipf_shares(values)).sum())
 
 
 def expected(
@@ -108,6 +114,7 @@ def expected(
     pairs: Sequence[tuple[tuple[str, ...], float]],
     rows: int,
     *,
+    clipping: Clipping = NOTHING_CLIPPED,
     amounts: Sequence[str] = (),
     asked: Sequence[Amount] = (),
     people: People | None = None,
@@ -116,16 +123,22 @@ def expected(
     clip: str = "",
 ) -> Precision:
     """The precision of a run on about `rows` rows. `ones`: values and standard error of a count, by
-    column; `pairs`: names, or none where the run chooses them, and standard error of a count.
-    `amounts`: columns of numbers, whose sums nothing measures by themselves."""
-    whole = max(rows, 1)
+    column; `pairs`: names, or none where the run chooses them, and standard error of a count. Counts
+    are of rows that count at the clip; `clipping` says how many do. `amounts`: columns of numbers,
+    whose sums nothing measures by themselves."""
+    counted = max(rows * (1 - clipping.lost), 1.0)
     typical = {name: zipf(size) for name, (size, _) in ones.items()}
-    columns = [Known((name,), Z95 * s / whole, typical[name]) for name, (_, s) in ones.items()]
+    columns = []
+    for name, (size, error) in ones.items():
+        half = _half_width(zipf_shares(size) * counted, error, clipping, counted)
+        columns.append(Known((name,), half, typical[name]))
     usual = float(np.median([*typical.values()])) if typical else 1.0
     measured = []
     for names, error in pairs:
         shares = [typical.get(name, usual) for name in names] or [usual, usual]
-        measured.append(Known(tuple(names), Z95 * error / whole, math.prod(shares)))
+        share = math.prod(shares)
+        half = _half_width(np.array([share * counted]), error, clipping, counted)
+        measured.append(Known(tuple(names), half, share))
     return Precision(
         rows=float(rows),
         columns=tuple(columns),
@@ -139,6 +152,19 @@ def expected(
         order=tuple(order),
         clip=clip,
     )
+
+
+def _half_width(
+    counts: np.ndarray,
+    errors: np.ndarray | float,
+    clipping: Clipping,
+    rows: float,
+    columns: Sequence[str] = (),
+) -> float:
+    """The half-width at 95 % of the share of a usual one of these counts of `rows` rows that count:
+    noise, and how the rows left out may be divided."""
+    down, up = clipping.divided(counts, rows, columns)
+    return float(np.median(Z95 * (errors + np.maximum(down, up)))) / rows
 
 
 def released(
@@ -190,11 +216,10 @@ def _known(facts: Facts, table: Table, rows: float | None) -> Known:
     if rows is None:
         return Known(table.axes, math.inf, 1 / cells)
     variances = table.cell_variances()
-    down, up = facts.clipping.divided(table.x, rows, table.axes)
-    half = Z95 * (np.sqrt(variances) + np.maximum(down, up))
+    half = _half_width(table.x, np.sqrt(variances), facts.clipping, rows, table.axes)
     squares = float((np.square(table.x) - variances).sum()) / rows**2
     typical = min(1.0, max(1 / cells, squares))
-    return Known(table.axes, float(np.median(half)) / rows, typical)
+    return Known(table.axes, half, typical)
 
 
 def _known_pair(facts: Facts, names: tuple[str, ...], rows: float | None) -> Known:

@@ -112,6 +112,8 @@ def _pairs(known: Precision) -> Iterable[Sided]:
     if seen:
         count = f"{len(seen)} of {plural(known.of_pairs, 'pair')} of columns"
         yield True, f"how columns go together, {count}, to {_points([p.half for p in seen])}{which}"
+        if noisy := len(known.pairs) - len(seen):
+            yield False, f"{plural(noisy, 'other measured pair')} of columns: mostly noise"
     elif known.pairs:
         yield False, "how columns go together: the measured pairs are mostly noise"
     rest = known.of_pairs - known.measured_pairs
@@ -120,11 +122,11 @@ def _pairs(known: Precision) -> Iterable[Sided]:
     if known.others is not None:
         yield (
             known.others <= 0.05,
-            f"{plural(rest, 'other pair')} of columns follow a model that has about"
+            f"{plural(rest, 'pair')} of columns that are not measured: the model has about"
             f" {known.others:.1%} of the rows in a wrong cell",
         )
     elif known.measured_pairs:
-        yield False, f"{plural(rest, 'other pair')} of columns: of unknown error"
+        yield False, f"{plural(rest, 'pair')} of columns that are not measured: of unknown error"
     else:
         yield False, "how columns go together: no pair is measured"
 
@@ -202,7 +204,10 @@ def _effect(half: float) -> str:
             "smallest effect: none; not even a share of 0 in one half of the table and 1 in the"
             " other"
         )
-    return f"smallest effect: a share that differs by {share:.1%} between two halves of the table"
+    points = _two_digits(100 * share)
+    return (
+        f"smallest effect: a share that differs by {points} points between two halves of the table"
+    )
 
 
 def _points(halves: Sequence[float]) -> str:

@@ -214,6 +214,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         plan = self.steps(domain, taken, public=public)
         return plan.after(PlannedStep(ROWS_PER_USER, taken)) if taken else plan
 
+    def expected_shares(
+        self, domain: Domain, taken: float, noise_ratio: float
+    ) -> tuple[float, float] | None:
+        """Shares of mu^2 that single columns and pairs would get in all where the run divides them
+        by the noise of its first 1-ways (`one_ways.noise_ratio`). None: as planned. taken: the share
+        that is spent before."""
+        return None
+
     def largest_model(self, domain: Domain, public: Public | None, fixed: Cliques) -> LargestModel:
         """The largest model that the run may fit, from public facts alone; no model is built.
         `fixed`: cliques of constraints, which are in the model whatever is measured."""

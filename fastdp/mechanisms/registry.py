@@ -30,8 +30,7 @@ class Traits(Struct, frozen=True, kw_only=True):
     may_choose_clip: `clip` may be "private". fits_sparse: its fit needs scipy.sparse, imported
     while rows are read. ones_first: 1-ways are measured first, and `Job.after_ones` is called with
     them. corrects_clipped_total: for rows that a fixed clip left out. for_linked: it fits any table,
-    and draws rows from a model given some columns. repeats_noisy_columns: 1-ways that are mostly
-    noise are measured again, out of the share for pairs. takes_prior: marginals of `Job.prior` are
+    and draws rows from a model given some columns. takes_prior: marginals of `Job.prior` are
     tested privately, and used where they hold. no_constraints: why its rows cannot keep a
     schema's constraints; empty if they do.
     """
@@ -46,7 +45,6 @@ class Traits(Struct, frozen=True, kw_only=True):
     ones_first: bool = False
     corrects_clipped_total: bool = False
     for_linked: bool = False
-    repeats_noisy_columns: bool = False
     takes_prior: bool = False
     no_constraints: str = ""
 

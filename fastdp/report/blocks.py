@@ -25,8 +25,8 @@ def sections_said() -> dict[str, dict[str, str]]:
 
 
 def nice(name: str) -> str:
-    """A readable name of a column: underscores become spaces, at which a line may break."""
-    return text(name.replace("_", " "))
+    """A column's name, as the data and the verdict have it."""
+    return text(name)
 
 
 def section(ident: str, body: str, lead: str | None = None) -> str:

@@ -8,6 +8,8 @@ from ..metrics.causes import STEPS
 from .blocks import bold, folded_table, per_table, section, sections_said
 from .svg import Html, percent, points, text
 
+NOTHING = "–"
+"""What a step adds that adds nothing; a step that adds nothing anywhere has no column."""
 SHOWN = 12
 """Columns and pairs that are shown before the reader opens the rest."""
 
@@ -23,7 +25,9 @@ def draw(data: dict) -> str:
         items = [(name, parts) for name, parts in found["columns"].items()]
         columns = _table("column", sorted(items, key=_order), top)
         pairs = [(" × ".join(p["columns"]), p) for p in found["pairs"]]
-        drawn = f'<div class="card"><p class="says">{text(sentence(found))}</p>{_key()}{columns}'
+        drawn = (
+            f'<div class="card"><p class="says">{text(sentence(found))}</p>{_key(found)}{columns}'
+        )
         return drawn + (_table("pair", pairs, top) if pairs else "") + "</div>"
 
     return section("causes", per_table(data, one))
@@ -43,21 +47,23 @@ def sentence(found: Mapping) -> str:
     return f"{whole}: {', '.join(named)}." if named else f"{whole}."
 
 
-def _key() -> str:
+def _key(found: Mapping) -> str:
+    """The colours of the steps that add something."""
     said = sections_said()["causes"]
-    items = "".join(f'<span><i class="c-{s}"></i>{text(said[s])}</span>' for s in STEPS)
+    every = [*found["columns"].values(), *found["pairs"]]
+    steps = [step for step in STEPS if any(_part(parts[step]) != NOTHING for parts in every)]
+    items = "".join(f'<span><i class="c-{s}"></i>{text(said[s])}</span>' for s in steps)
     return f'<p class="key causes-key">{items}</p>'
 
 
 def _table(what: str, items: Sequence[tuple[str, Mapping]], top: float) -> str:
     said = sections_said()["causes"]
-    heads = (what, "", "wrong", *(said[step] for step in STEPS))
+    steps = [step for step in STEPS if any(_part(parts[step]) != NOTHING for _, parts in items)]
+    heads = (what, "", "wrong", *(said[step] for step in steps))
     rows = []
     for name, parts in items:
-        cells = [_part(parts[step]) for step in STEPS]
-        rows.append(
-            (name.replace("_", " "), _bar(parts, top), bold(percent(parts["wrong"])), *cells)
-        )
+        cells = [_part(parts[step]) for step in steps]
+        rows.append((name, _bar(parts, top), bold(percent(parts["wrong"])), *cells))
     return folded_table(heads, rows, SHOWN, "worst causes", ("", "duo-cell"))
 
 
@@ -66,7 +72,7 @@ def _part(part: float | None) -> str:
     belongs to the model."""
     if part is None:
         return "in model"
-    return "–" if abs(part) < 0.0005 else points(part)
+    return NOTHING if abs(part) < 0.0005 else points(part)
 
 
 def _bar(parts: Mapping, top: float) -> Html:

@@ -92,7 +92,7 @@ def _rows(
 def heat(names: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
     """Lower triangle of a matrix with one share of rows per pair of columns, as a heat map."""
     n = len(names)
-    shown = [text(name.replace("_", " ")) for name in names]
+    shown = [text(name) for name in names]
     high = max((v for row in rows for v in row), default=0.0) or 1.0
     h = 30 if n <= 16 else 18
     wide = 100 / (n - 1)

@@ -188,7 +188,7 @@ def _whole(columns: Sequence[dict], released: dict | None, heads: Sequence[str])
         lines.append([f"rows in {least}+ periods", *(_cell(c["active"][k]) for c in columns)])
         spans.append(_interval(known.get("active"), k))
     for name in columns[0]["top"]:
-        what = "rows" if name == ROWS else name.replace("_", " ")
+        what = "rows" if name == ROWS else name
         lines.append([f"{what} of top 10 %", *(_cell(c["top"][name]) for c in columns)])
         spans.append("–")
     rows = lines if released is None else [[*x, span] for x, span in zip(lines, spans)]

@@ -148,6 +148,7 @@ def quotes(
     rows["true"] = None if truth is None else truth.table.rows
     totals, wide = _totals(facts, {str(line["number"]) for line in asked}, truth)
     periods = [_period(facts, name, labels, truth) for name in _periods(facts, labels)]
+    periods = [*_months(facts, labels, truth), *periods]
     return {
         "rows": rows,
         "totals": totals,
@@ -208,6 +209,27 @@ def _periods(facts: Facts, labels: Labels) -> list[str]:
     return sorted(fit, key=lambda n: ("month" not in n.lower(), len(labels[n][0])))
 
 
+def _months(facts: Facts, labels: Labels, truth: Truth | None) -> list[dict | None]:
+    """Rows by month of times that are counted by their dates, where these are too many to show."""
+    out: list[dict | None] = []
+    for field in facts.schema.fields.values():
+        dates = [part for part in field.parts if getattr(part, "dates", False)]
+        if not dates or dates[0].name not in labels or dates[0].base <= MOST_PERIODS:
+            continue
+        name, days = dates[0].name, labels[dates[0].name][0]
+        months = [day[: len("2025-03")] for day in days[: dates[0].base]]
+        true: dict[str, int] = {}
+        if truth is not None:
+            for month, rows in zip(months, truth.counts((name,), (len(days),)).tolist()):
+                true[month] = true.get(month, 0) + rows
+        column = f"month({field.name})"
+        found = answer(facts, "count", (column,)).to_pylist()
+        if len(found) <= MOST_PERIODS and any((line["low"] or 0.0) > 0 for line in found):
+            lines = [[f[column], *(f[k] for k in ENDS), true.get(f[column])] for f in found]
+            out.append({"column": column, "lines": lines})
+    return out
+
+
 def _is_period(column: Any) -> bool:
     """Whether a column's codes are spans of time, by its type or its name."""
     words = set(f"{column.name} {getattr(column, 'part', '')}".lower().replace("_", " ").split())
@@ -229,8 +251,9 @@ def _period(facts: Facts, name: str, labels: Labels, truth: Truth | None) -> dic
 
 
 def _pair(facts: Facts, names: tuple[str, ...], labels: Labels, truth: Truth | None) -> dict:
-    """The largest cells of one pair, and how many of its cells stand clear of 0."""
-    found = answer(facts, "count", names).to_pylist()
+    """The largest cells of one pair, and how many of its cells stand clear of 0. The largest are
+    picked among noisy ones, so intervals have to hold for all cells at once."""
+    found = answer(facts, "count", names, simultaneous=True).to_pylist()
     shape = [len(labels[a][0]) for a in names]
     order = sorted(
         range(len(found)), key=lambda i: (found[i]["low"] or 0.0, found[i]["estimate"] or 0.0)

@@ -229,7 +229,7 @@ def _noise_row(entry: dict, rows: int | None) -> tuple[float, tuple[str, ...]]:
     sigma = entry["sigma"] / math.sqrt(entry["copies"])
     copies = entry["copies"]
     cells = entry["cells"]
-    name = entry["label"].replace("_", " ") + (f" (mean of {copies})" if copies > 1 else "")
+    name = entry["label"] + (f" (mean of {copies})" if copies > 1 else "")
     noise = f"± {big(round(sigma, 1))} {entry['unit']}"
     counted = bool(rows and cells and entry["order"])  # order 0: a histogram of users, not of rows
     ratio = sigma * cells / rows if rows and counted else 0.0

@@ -147,8 +147,7 @@ def _asked_cards(rows: list[dict]) -> list[tuple[str, str]]:
     for number in dict.fromkeys(row["number"] for row in rest):
         own = [row for row in rest if row["number"] == number]
         by = [name for name in groups if any(row[name] is not None for row in own)]
-        heads = [name.replace("_", " ") for name in by]
-        table = _asked(own, lambda row, by=by: [str(row[name]) for name in by], heads)
+        table = _asked(own, lambda row, by=by: [str(row[name]) for name in by], by)
         cards.append((text(number), table))
     title, last = cards[-1]
     return [*cards[:-1], (title, f'{last}<p class="note">{text(NOTE)}</p>')]
@@ -206,10 +205,12 @@ def _quote_cards(found: dict, beside: bool) -> list[tuple[str, str]]:
         table = blocks.folded_table(["rows in", *heads], lines, PERIODS_SHOWN, "quotes numbers")
         cards.append((f"By {nice(one['column'])}", table))
     for pair in found["pairs"]:
-        names = [name.replace("_", " ") for name in pair["columns"]]
         lines = [line([a, b], low, high, x, true) for a, b, x, low, high, true in pair["cells"]]
-        body = table_html([*names, "rows", *heads[1:]], lines, "quotes")
-        said = f"{pair['clear']} of {pair['of']} cells stand clear of 0; the largest are shown."
+        body = table_html([*pair["columns"], "rows", *heads[1:]], lines, "quotes")
+        said = (
+            f"{pair['clear']} of {pair['of']} cells stand clear of 0; the largest are shown. All"
+            " intervals of the pair hold together in 95 of 100 cases."
+        )
         cards.append((" × ".join(map(nice, pair["columns"])), f'{body}<p class="note">{said}</p>'))
     return cards
 

@@ -62,7 +62,7 @@ def sets(data: dict) -> str:
 
 
 def _row(item: dict, several: bool, with_truth: bool) -> list[str]:
-    names = " × ".join(name.replace("_", " ") for name in item["columns"])
+    names = " × ".join(item["columns"])
     weight = f" (weight {item['weight']:g})" if several else ""
     seen = item["distance"]
     error = item["distance_error"]

@@ -37,6 +37,7 @@ from .plan_clip import clip_facts
 from .plan_domain import domain_lines
 from .plan_result import Line, NumberLine, Plan
 from .plan_size import constraint_notes, largest_model, needs
+from .plan_users import imagined_users
 from .plan_verdict import plan_verdict
 from .public_data import read_public
 from .spec import RunOptions
@@ -137,9 +138,11 @@ def plan(
     number_lines = () if wanted is None else wanted.lines
     left_over = 1.0 if wanted is None else 1 - wanted.share
     mu = whole * math.sqrt((1 - costs.share) * left_over) * math.sqrt(1 - of_users)
+    imagined = imagined_users(config, schema, mu, bound, rows, users)
+    shown_clip = imagined.clip if users else bound
     lines = []
     for p in outline.measurements:
-        sigma = bound / (mu * math.sqrt(p.weight))
+        sigma = shown_clip / (mu * math.sqrt(p.weight))
         if p.cap is not None:
             sigma = Noise(pure, p.cap, epsilon if pure else mu).std(p.share)
         lines.append(Line(p.clique, p.cells, p.times, sigma, 3 * sigma, p.note))
@@ -183,11 +186,12 @@ def plan(
         clip_suggested=clipping.suggested,
         clip_options=clipping.options,
         clip_noise=clipping.noise,
+        clip_expected=shown_clip,
         model_exact=largest.exact,
         domain=domain_lines(asked, whole, costs, domaincosts.clip_of(config.clip, asked) or 1),
         domain_share=costs.share,
         domain_delta=costs.keys_delta,
-        verdict=plan_verdict(config, schema, outline, mu, bound, rows, users, number_lines),
+        verdict=plan_verdict(config, schema, outline, mu, rows, users, imagined, number_lines),
         numbers=number_lines,
         numbers_share=0.0 if wanted is None else wanted.share,
     )

@@ -74,8 +74,9 @@ class Plan:
     `charges`: what is paid for besides measurements, as shares of mu^2. With public data,
     `clip_bias` is the share of its rows that the clip loses, and `clip_suggested` the clip of least
     error on it. For a run that chooses its clip, `clip_options` lists some of the clips it may
-    choose and `clip_noise` is the noise, in users, of the histogram that it chooses by; `clip` and
-    the noise of the lines are then those of the largest clip it may choose. `model_cells`: cells of
+    choose and `clip_noise` is the noise, in users, of the histogram that it chooses by; `clip` is then
+    the largest clip it may choose. The noise of the lines is that at `clip_expected`: the clip that
+    the run would choose on so many users, or `clip` where nobody says how many. `model_cells`: cells of
     the model, or, unless `model_exact`, of the largest model that the run may choose; `too_large`:
     why the run would be refused for its size. `numbers`: what to expect of the numbers that are
     asked for, which have `numbers_share` of mu^2. `less_noise`: the share of noise that the calibration
@@ -104,6 +105,7 @@ class Plan:
     clip_suggested: int | None = None
     clip_options: tuple[ClipOption, ...] = ()
     clip_noise: float | None = None
+    clip_expected: int = 1
     model_exact: bool = True
     domain: tuple[DomainLine, ...] = ()
     domain_share: float = 0.0
@@ -160,7 +162,7 @@ def _text(plan: Plan) -> str:
         ]
     lines += [f"  not for: {plan.vanishing}"] if plan.vanishing else []
     lines += _domain(plan)
-    at = f" at clip {plan.clip}" if plan.clip_options else ""
+    at = f" at clip {plan.clip_expected}" if plan.clip_options else ""
     heads = ("marginal", "cells", "times", f"noise per cell (rows{at})", "detectable count", "")
     rows = []
     for p in plan.lines:
@@ -257,7 +259,7 @@ def _clips(plan: Plan) -> list[str]:
             f" {plan.clip_noise:,.1f} users per bin): the one with the least"
         ),
         (
-            "expected error from rows lost and noise. The noise above is that of the largest clip;"
+            f"expected error from rows lost and noise. The noise above is that of {_shown_clip(plan)};"
             " of some clips, in a typical marginal:"
         ),
         *table([heads, *rows], left=0),
@@ -265,6 +267,13 @@ def _clips(plan: Plan) -> list[str]:
     if seen:
         lines.append(f"The public data would choose clip {plan.clip_suggested}")
     return lines
+
+
+def _shown_clip(plan: Plan) -> str:
+    """Which clip the noise of the lines belongs to."""
+    if plan.clip_expected == plan.clip:
+        return "the largest clip"
+    return f"clip {plan.clip_expected}, the one to expect if rows per user are spread by chance"
 
 
 def duration(seconds: float) -> str:

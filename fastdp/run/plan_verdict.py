@@ -1,17 +1,22 @@
 """What a run with this budget would be good for, before it."""
 
-import math
-from collections.abc import Mapping, Sequence
+from __future__ import annotations
 
-from ..answers.precision import Amount, People, expected
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..answers.precision import Amount, People, expected, zipf_shares
 from ..answers.verdict import Verdict, judge
-from ..measurement import Clique
+from ..domain import Domain
+from ..measurement import Clique, Measurement
 from ..mechanisms.base import Config
 from ..mechanisms.plans import Outline
+from ..mechanisms.shared.one_ways import noise_ratio
 from ..mechanisms.with_users import users_cost
-from ..privacy.clip import PRIVATE
 from ..schema import Schema
 from .plan_result import NumberLine
+from .plan_users import ImaginedUsers
 
 
 def plan_verdict(
@@ -19,49 +24,35 @@ def plan_verdict(
     schema: Schema,
     outline: Outline,
     mu: float,
-    bound: int,
     rows: int,
     users: int | None,
+    imagined: ImaginedUsers,
     numbers: Sequence[NumberLine],
 ) -> Verdict:
-    """The verdict on this budget (`answers.verdict`).
-
-    A run that chooses its clip is judged at the rows of an average user. If nobody says how many
-    users there are, it is judged at clip 1. If rows per user are spread as chance would (geometric),
-    a clip at their mean counts 1 - 1/e of the rows.
-    """
-
-    clip, guess = bound, ""
-    if schema.user is not None and config.clip == PRIVATE:
-        clip = 1 if not users else min(bound, max(1, round(rows / users)))
-        guess = (
-            f"at clip {clip}" if users else "at clip 1, more at the clip that the run will choose"
-        )
-    ones: dict[str, tuple[int, float]] = {}
-    pairs: list[tuple[Clique, float]] = []
-    for p in outline.measurements:
-        if p.cap is not None:
-            continue
-        error = clip / (mu * math.sqrt(p.weight)) / (1 - math.exp(-1) if guess and users else 1)
-        if len(p.clique) == 1 and p.clique[0] in schema.modelled:
-            cells, before = ones.get(p.clique[0], (p.cells, math.inf))
-            ones[p.clique[0]] = (cells, 1 / math.hypot(1 / before, 1 / error))
-        elif len(p.clique) == 2:
-            named = p.clique if set(p.clique) <= set(schema.modelled) else ()
-            pairs += [(named, error)] * (1 if named else p.times)
-    if config.traits.repeats_noisy_columns and _mostly_noise(ones, rows):
-        whole = math.fsum(p.weight * p.times for p in outline.measurements if p.cap is None)
-        scale = clip / (mu * math.sqrt(whole / len(ones)))
-        error = scale / (1 - math.exp(-1) if guess and users else 1)
-        ones = {name: (cells, error) for name, (cells, _) in ones.items()}
-        pairs = []
+    """The verdict on this budget (`answers.verdict`). A run that chooses its clip is judged at the
+    clip that it would choose on the imagined users. A mechanism that repeats noisy columns is judged
+    as it would divide its budget on values by Zipf's law."""
+    counted = rows * (1 - imagined.clipping.lost)
+    errors = _planned_errors(outline, schema, imagined.clip / mu)
+    taken = config.users_share(public=False, user=schema.user is not None)
+    again = config.expected_shares(
+        schema.modelled, taken, _noise_ratio(errors, counted, outline, taken)
+    )
+    if again is not None and errors.ones:
+        errors = _divided_again(errors, schema.modelled, again, imagined.clip / mu)
+    at = ""
+    if imagined.chosen and users:
+        at = f"at clip {imagined.clip}"
+    elif imagined.chosen:
+        at = "at clip 1, more at the clip that the run will choose"
     people = None
     if schema.user is not None:
         people = People(kept=config.traits.makes_users or bool(users_cost(config, schema, False)))
     known = expected(
-        ones,
-        pairs,
+        errors.ones,
+        errors.pairs,
         rows,
+        clipping=imagined.clipping,
         amounts=[n for n, c in schema.columns.items() if c.kind == "numeric"],
         asked=[
             Amount(n.number, n.capped or max(n.low, n.high), n.unit == "points") for n in numbers
@@ -69,12 +60,58 @@ def plan_verdict(
         people=people,
         target=str(getattr(config, "target", None) or ""),
         order=schema.order_columns,
-        clip=guess,
+        clip=at,
     )
     return judge(known)
 
 
-def _mostly_noise(ones: Mapping[str, tuple[int, float]], rows: int) -> bool:
-    """Whether most columns would be noise if they were measured only once."""
-    noise = [one.noise for one in expected(ones, (), rows).columns]
-    return 2 * sum(noise) > len(noise)
+class _Errors(NamedTuple):
+    """`ones`: values and standard error of a count, by column. `pairs`: names, or none where the run
+    chooses them, and standard error of a count. Counts are of rows that count at the clip."""
+
+    ones: dict[str, tuple[int, float]]
+    pairs: list[tuple[Clique, float]]
+
+
+def _planned_errors(outline: Outline, schema: Schema, scale: float) -> _Errors:
+    """Errors of the measurements as they are planned. scale: the clip over mu."""
+    ones: dict[str, tuple[int, float]] = {}
+    pairs: list[tuple[Clique, float]] = []
+    most_pairs = math.comb(len(schema.modelled), 2)
+    for p in outline.measurements:
+        if p.cap is not None:
+            continue
+        error = scale / math.sqrt(p.weight)
+        if len(p.clique) == 1 and p.clique[0] in schema.modelled:
+            cells, before = ones.get(p.clique[0], (p.cells, math.inf))
+            ones[p.clique[0]] = (cells, 1 / math.hypot(1 / before, 1 / error))
+        elif len(p.clique) == 2 and set(p.clique) <= set(schema.modelled):
+            pairs.append((p.clique, error))
+        elif len(p.clique) == 2:
+            different = min(p.times, most_pairs)
+            pairs += [((), error * math.sqrt(different / p.times))] * different
+    return _Errors(ones, pairs)
+
+
+def _noise_ratio(errors: _Errors, counted: float, outline: Outline, taken: float) -> float:
+    """The noise ratio (`one_ways.noise_ratio`) of columns whose values follow Zipf's law, if the
+    1-ways got all that is not taken."""
+    first = outline.share("1-ways")
+    ones = [
+        Measurement((name,), zipf_shares(cells) * counted, error)
+        for name, (cells, error) in errors.ones.items()
+    ]
+    return noise_ratio(ones, counted, math.sqrt(first / (1 - taken))) if ones and first else 0.0
+
+
+def _divided_again(
+    errors: _Errors, domain: Domain, shares: tuple[float, float], scale: float
+) -> _Errors:
+    """The errors if 1-ways and pairs have these shares of mu^2, all of a kind the same."""
+    for_ones, for_pairs = shares
+    error = scale / math.sqrt(for_ones / len(errors.ones))
+    ones = {name: (cells, error) for name, (cells, _) in errors.ones.items()}
+    count = min(len(errors.pairs), math.comb(len(domain), 2))
+    if not count or for_pairs <= 0:
+        return _Errors(ones, [])
+    return _Errors(ones, [((), scale / math.sqrt(for_pairs / count))] * count)

@@ -12,7 +12,7 @@ import pytest
 import fastdp
 from fastdp.answers.facts import Facts
 from fastdp.answers.losses import losses
-from fastdp.answers.precision import expected, released, zipf
+from fastdp.answers.precision import expected, released, zipf, zipf_shares
 from fastdp.answers.verdict import judge
 from fastdp.measurement import Measurement
 from fastdp.privacy.clip import size_edges
@@ -27,7 +27,9 @@ def test_before_a_run_columns_drown_by_their_size_and_effects_by_their_noise():
     assert any("many: mostly noise" in text for text in verdict.not_for) and not verdict.warn
     assert any("few" in text for text in verdict.good_for)
     effect = 2 * math.sqrt(2) * 1.96 * 10 / 1000
-    assert any(f"{effect:.1%}" in line for line in verdict.figures)
+    assert any(
+        f"differs by {math.ceil(1000 * effect) / 10} points" in line for line in verdict.figures
+    )
     drowned = judge(expected({"a": (1000, 100.0)}, [((), 9999.0)], 1000))
     assert drowned.warn and drowned.headline.startswith("Mostly noise")
     assert any("not even" in line for line in drowned.figures)
@@ -80,7 +82,8 @@ def test_a_plan_says_what_its_budget_can_show():
     alone = fastdp.plan(fastdp.Schema.from_domain({"a": 2}), *ask, users=9, **facts)
     assert "the schema has no user column" in alone.notes[-1], "rows would be protected, not people"
     assert "at clip 1," in plans[0].figures[0]
-    assert plans[1].figures[0].endswith("at clip 100")
+    clip = re.search(r"at clip (\d+)$", plans[1].figures[0])
+    assert clip and 50 <= int(clip[1]) <= 100, "of users with 100 rows on average"
     assert any("b: mostly noise" in text for text in plans[1].not_for) and plans[2] != plans[1]
     small, large = (fastdp.plan(schema, "cliquetree", e, 1e-6, rows=10_000) for e in (0.1, 10.0))
     assert small.verdict != large.verdict
@@ -146,23 +149,52 @@ def test_a_plan_expects_wide_tables_to_take_longer():
     assert seconds[1] > 5 * seconds[0]
 
 
-def test_a_plan_judges_the_clip_of_an_average_user(monkeypatch):
-    """At clip C the noise is C times that at clip 1, and if rows per user are geometric with mean
-    C, 1 - 1/e of the rows count. The clip is at most the schema's bound, and without a guess of
-    users it is 1."""
+def test_a_plan_judges_the_clip_that_a_run_would_choose(monkeypatch):
+    """At clip C the noise is C times that at clip 1. If rows per user are geometric, the clip loses
+    what is beyond it: (1 - 1 / mean)^C of the rows. The clip is at most the schema's bound, and
+    without a guess of users it is 1 and loses nothing."""
     judged = []
-    watched = lambda *given, **more: judged.append(given) or expected(*given, **more)  # noqa: E731
+    watched = lambda *given, **more: judged.append((given, more)) or expected(*given, **more)  # noqa: E731
     monkeypatch.setattr("fastdp.run.plan_verdict.expected", watched)
     schema = schema_with_users({"a": 2, "b": 50}, max_rows=40)
-    for users in (None, 10**7, 3 * 10**6, 10**6, 250_000, 1):
+    plans = [
         fastdp.plan(schema, "mst", 1.0, 1e-6, rows=10**7, users=users, clip="private")
-    (first, pairs, *_), *others = judged
-    for (ones, wider, *_), clip in zip(others, (1, 3, 10, 40, 40), strict=True):
+        for users in (None, 10**7, 3 * 10**6, 10**6)
+    ]
+    (first, pairs, _), more = judged[0]
+    assert more["clipping"].lost == 0 and "at clip 1," in str(plans[0])
+    for ((ones, wider, _), more), plan, mean in zip(judged[1:], plans[1:], (1, 10 / 3, 10)):
+        clip = plan.clip_expected
+        assert mean <= 1 or clip > mean / 2, "as many rows are kept as a run keeps"
+        assert more["clip"] == f"at clip {clip}" and f"(rows at clip {clip})" in str(plan)
+        assert more["clipping"].lost == pytest.approx((1 - 1 / mean) ** clip, abs=0.03)
         for name, (cells, error) in ones.items():
-            assert cells == first[name][0]
-            assert error == pytest.approx(first[name][1] * clip / (1 - math.exp(-1)))
+            assert cells == first[name][0] and error == pytest.approx(first[name][1] * clip)
         for (names, error), (same, least) in zip(wider, pairs, strict=True):
-            assert names == same and error == pytest.approx(least * clip / (1 - math.exp(-1)))
+            assert names == same and error == pytest.approx(least * clip)
+
+
+def test_a_plan_and_its_run_agree_where_columns_are_measured_again():
+    """A default run on few rows measures its columns again, out of the share for pairs, and its plan
+    says so: the same word, and half-widths within a third. Planned as a run on many rows, they would
+    be three times as wide (bills and tips of 244 guests)."""
+    rng = np.random.default_rng(1)
+    sizes = {"a": 3, "b": 3, "c": 5, "d": 7, "e": 12}
+    table = pa.table({n: rng.choice(k, 244, p=zipf_shares(k)) for n, k in sizes.items()})
+    schema = fastdp.Schema.from_domain(sizes)
+    before = fastdp.plan(schema, epsilon=3.0, delta=1e-6, rows=244).verdict
+    after = fastdp.synthesize(table, schema=schema, epsilon=3.0, delta=1e-6).verdict
+    widths = [float(re.search(r"±([\d.]+)", v.headline)[1]) for v in (before, after)]
+    assert before.headline.split(":")[0] == after.headline.split(":")[0] == "Usable"
+    assert widths[0] == pytest.approx(widths[1], rel=1 / 3)
+    pairs = [
+        int(text.split()[1]) for v in (before, after) for text in v.figures if "pairs: " in text
+    ]
+    for verdict, measured in zip((before, after), pairs):
+        said = " ".join((*verdict.good_for, *verdict.not_for))
+        told = [re.search(r"together, (\d+) of", said), re.search(r"(\d+) other measured", said)]
+        counted = sum(int(one[1]) for one in told if one)
+        assert counted == measured or "the measured pairs are mostly noise" in said
 
 
 def test_what_was_lost_is_named_with_its_share():

@@ -265,7 +265,7 @@ def test_habits_of_synthetic_users_are_drawn_only_where_they_are_kept():
         drawn = report.collect(truth, pages.table(), None, None, run)
         (order,) = drawn["users"]["order"]
         assert order["name"] == "payment_type, and payment_type of the next row"
-        assert "payment type of the next row" in report.render(drawn)
+        assert "payment_type of the next row" in report.render(drawn)
         assert np.allclose(np.array(order["span"])[:, 0], [0.4 - 0.196, 0.4 + 0.196])
         for table, shares in ((truth, order["truth"]), (pages.table(), order["tables"][0])):
             assert (shares is None) == (table is None)

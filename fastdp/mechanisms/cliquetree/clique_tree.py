@@ -95,7 +95,6 @@ class SingleColumns(Struct, frozen=True):
     takes_prior=True,
     may_choose_clip=True,
     users_by_default=True,
-    repeats_noisy_columns=True,
 )
 class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`max_cells`: the most cells of the model's junction tree. `screening_rounds`: their number;
@@ -254,6 +253,16 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         """How the share `rest` of mu^2 is divided (`budget_shares.shares`)."""
         workload = bool(self.reported_items(domain))
         return shares(len(domain), rest, noise, self.screening_rounds, workload, spent)
+
+    def expected_shares(
+        self, domain: Domain, taken: float, noise_ratio: float
+    ) -> tuple[float, float] | None:
+        """As the run divides its budget; half of the undecided share goes to either side."""
+        rest = 1 - taken
+        first = self.divided(domain, rest).ones
+        left = self.divided(domain, rest, noise_ratio, first).after_ones(first)
+        ones = left.ones + left.again + left.open / 2
+        return ones, math.fsum(left.batches) + left.open / 2
 
     def steps(self, domain: Domain, taken: float, *, public: bool = False) -> Outline:
         wanted = self.wanted(domain)
