@@ -86,11 +86,13 @@ def test_k_marginal_is_sdnists(group):
     assert measures.k_marginal(task, made) == pytest.approx((2 - np.mean(gaps)) * 500, rel=1e-9)
 
 
-def test_errors_are_those_of_frames(monkeypatch):
+@pytest.mark.parametrize("many", [1, 100])
+def test_errors_are_those_of_frames(many, monkeypatch):
     """Pairs, triples, range queries, Wasserstein and correlations beside their definitions."""
     from scipy.stats import wasserstein_distance
 
     monkeypatch.setattr(measures, "QUERIES", 20)
+    monkeypatch.setattr(measures, "MANY_QUERIES", many)  # combinations counted, rows looked up
     task = small_task()
     made = others(task, 2)
     truth, synthetic = frames(task, made)
