@@ -11,7 +11,7 @@ from pathlib import Path
 
 from fastdp.mechanisms.registry import DEFAULT
 
-from . import compare, peers, plot, reasons, tables
+from . import ablations, compare, peers, plot, reasons, tables
 from .compare import Cell, Loss
 from .measures import MEASURES
 from .store import KEPT, Store
@@ -55,7 +55,7 @@ def made(kept: Store) -> dict[Path, str]:
     link = "../pictures/scoreboard.svg" if picture == PLOT else picture.name
     sections = [
         heading(kept, records),
-        losses_section(compared),
+        losses_section(compared, ablations.stored(kept)),
         f"## Error against time\n\n![{CAPTION}]({link})\n\n{times_section(kept, records, found)}",
         counts_section(found, compared),
         peers_section(kept, records, found),
@@ -122,8 +122,8 @@ def spread(counts: list[int]) -> str:
     return f"{low}" if low == high else f"{low} to {high}"
 
 
-def losses_section(compared: list[Loss]) -> str:
-    """Losses first: one row for each table, rival and reason."""
+def losses_section(compared: list[Loss], ablated: list[dict]) -> str:
+    """Losses first: one row for each table, rival and reason. ablated: lines of `ablations`."""
     lost = compare.losses(compared)
     chance = len(compared) * (1 - compare.CONFIDENCE) / 2
     text = (
@@ -131,7 +131,8 @@ def losses_section(compared: list[Loss]) -> str:
         f" the interval in {len(lost):,}; were all equal, chance would give about {chance:,.0f}. Shown"
         " at each epsilon: by how much, with the half-width of the interval; `=` is the default's own"
         " value. `mst`, which fits a single tree, is always faster and smaller (table below); that is"
-        " not counted here."
+        " not counted here. *Measured*: the reason was taken away"
+        " (`python -m bench.scoreboard.ablations`); other reasons are read from the mechanism."
     )
     lines = [
         "## Where the default loses",
@@ -149,10 +150,37 @@ def losses_section(compared: list[Loss]) -> str:
     tables_first = {name: i for i, name in enumerate(in_order(key[0] for key in grouped))}
     for table, rival, text in sorted(grouped, key=lambda key: (tables_first[key[0]], key[1:])):
         cell = "; ".join(by_measure(grouped[table, rival, text]))
-        lines.append(f"| {table} | {rival} | {cell} | {text} |")
+        shown = taken_away(grouped[table, rival, text], ablated)
+        lines.append(f"| {table} | {rival} | {cell} | {text}{shown} |")
     if not grouped:
         lines.append("| none | | | |")
     return "\n".join(lines) + "\n"
+
+
+ABLATED = {
+    "redrawn": "with rows drawn at random from the model",
+    "same noise": "of `independent` with the default's noise",
+}
+
+
+def taken_away(lost: list[Loss], ablated: list[dict]) -> str:
+    """What ablations of these losses found: the error without the reason, by epsilon."""
+    found: dict[tuple, list[dict]] = defaultdict(list)
+    for line in ablated:
+        found[line["table"], line["measure"], line["epsilon"]].append(line)
+    parts: dict[str, list[str]] = defaultdict(list)
+    for loss in lost:
+        where = (loss.ours.table, loss.ours.measure, loss.rival.mechanism, loss.epsilon)
+        name = reasons.reason(*where).ablation
+        lines = [x for x in found[where[0], where[1], loss.epsilon] if x["ablation"] == name]
+        if lines:
+            own, without = (
+                math.fsum(x[key] for x in lines) / len(lines) for key in ("default", "ablated")
+            )
+            parts[name].append(f"{loss.epsilon:g}: {number(without)} for {number(own)}")
+    return "".join(
+        f". *Measured*, {ABLATED[name]}: {', '.join(cells)}" for name, cells in parts.items()
+    )
 
 
 def by_measure(lost: list[Loss]) -> list[str]:
@@ -312,6 +340,10 @@ def peers_section(kept: Store, records: list[dict], found: list[Cell]) -> str:
                 f"Installed, each in its own environment: {', '.join(there)}. A run of theirs may use"
                 f" {limits(records)} of the processor. mbi's package has estimators and no mechanisms:"
                 " MST and AIM over it are `bench/scoreboard/mbi_mechanisms.py`, as published."
+                " dpmm's MST-500 has 500 iterations in place of 5,000. smartnoise and opendp draw rows"
+                " by mbi 1.1.0, whose rounding makes columns that hang on the same column depend on each"
+                " other (three fair coins in a row of two pairs: the outer ones come out equal), so"
+                " their pairs are far off although single columns are not."
             ]
         )
         lines.append("")
@@ -355,7 +387,9 @@ def peers_section(kept: Store, records: list[dict], found: list[Cell]) -> str:
 
 def limits(records: list[dict]) -> str:
     found = sorted({r["limit"] for r in records if r["kind"] == "peer"})
-    return " or ".join(f"{limit:g} s" for limit in found) or "a limit"
+    if not found:
+        return "a limit"
+    return " to ".join(f"{limit:g} s" for limit in dict.fromkeys((found[0], found[-1])))
 
 
 def plain(text: str) -> str:

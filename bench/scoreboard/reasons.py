@@ -1,6 +1,8 @@
 """Why the default loses where it does: the first that fits a table, measure and rival is shown.
 
-Names are patterns as of a shell. A loss without a reason is shown as one.
+Names are patterns as of a shell. A loss without a reason is shown as one. A reason with an ablation
+(`ablations`) is measured: the page says what is left of the loss without it. Others are read from
+the mechanism and from other columns of the same table.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ class Reason:
     measure: str = "*"
     rival: str = "*"
     epsilon: str = "*"
+    ablation: str | None = None
 
 
 REASONS: tuple[Reason, ...] = (
@@ -32,10 +35,18 @@ REASONS: tuple[Reason, ...] = (
         measure="auc_*",
     ),
     Reason(
-        "fair coins: uniform rows are nearly the truth, and `independent` has all of the budget for"
-        " single columns, of which the default spends part on pairs that do not matter",
+        "fair coins: `independent` has all of the budget for single columns, of which the default"
+        " spends part on pairs that do not matter",
         table="xor*",
         measure="worst_pair",
+        rival="independent",
+        ablation="same noise",
+    ),
+    Reason(
+        "fair coins: uniform rows are nearly the truth, and cost no budget",
+        table="xor*",
+        measure="worst_pair",
+        rival="uniform",
     ),
     Reason(
         "a few pairs are measured although noise is larger than they are, and their rows follow the"
@@ -65,20 +76,34 @@ REASONS: tuple[Reason, ...] = (
     ),
     Reason(
         "V counts association by chance, which the truth and rows drawn at random have alike; rows of"
-        " the default are balanced and have less of it (on `independent` .036, truth .047)",
+        " the default are balanced and have less of it",
         measure="association",
+        ablation="redrawn",
     ),
     Reason(
         "single columns: `independent` has all of the budget for them, the default a tenth to three"
         " quarters",
         measure="wasserstein",
         rival="independent",
+        ablation="same noise",
     ),
     Reason(
         "single columns: `mst` gives them a third of its budget, the default less where there are"
         " few columns",
         measure="wasserstein",
         rival="mst",
+    ),
+    Reason(
+        "single columns: MST gives them a third of its budget, the default less where there are few"
+        " columns",
+        measure="wasserstein",
+        rival="*MST*",
+    ),
+    Reason(
+        "the exclusive or is in no marginal that either measured: both guess",
+        table="xor*",
+        measure="auc_*",
+        rival="* *",
     ),
     Reason(
         "600 rows: pairs are mostly noise, and every column by itself is the better guess",
@@ -103,7 +128,7 @@ REASONS: tuple[Reason, ...] = (
 UNKNOWN = "not explained yet"
 
 
-def why(table: str, measure: str, rival: str, epsilon: float) -> str:
+def reason(table: str, measure: str, rival: str, epsilon: float) -> Reason:
     for one in REASONS:
         fits = (
             fnmatch(table, one.table)
@@ -112,5 +137,9 @@ def why(table: str, measure: str, rival: str, epsilon: float) -> str:
             and fnmatch(f"{epsilon:g}", one.epsilon)
         )
         if fits:
-            return one.text
-    return UNKNOWN
+            return one
+    return Reason(UNKNOWN)
+
+
+def why(table: str, measure: str, rival: str, epsilon: float) -> str:
+    return reason(table, measure, rival, epsilon).text

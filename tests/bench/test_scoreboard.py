@@ -12,10 +12,12 @@ import pandas as pd
 import pytest
 
 from bench.scoreboard import (
+    ablations,
     compare,
     contestants,
     generated,
     measures,
+    page,
     peers,
     reasons,
     runs,
@@ -376,6 +378,31 @@ def test_a_version_is_of_the_sources(tmp_path):
     assert contestants.version_of(tmp_path) == before and before.startswith("1.2+")
     (code / "rule.py").write_text("share = 2\n")
     assert contestants.version_of(tmp_path) != before
+
+
+def test_a_reason_is_taken_away(tmp_path, monkeypatch):
+    """Independent columns with the default's noise have more noise than with all of the budget, and
+    the page says what was measured beside the reason."""
+    rng = np.random.default_rng(5)
+    sizes = {"a": 6, "b": 6, "c": 6}
+    codes = {name: rng.integers(0, 6, 4_000) for name in sizes}
+    task = Task("t", sizes, codes, codes, None, tuple(sizes), None, None)
+    run, rows = ablations.made(task, "cliquetree", 1.0, 1)
+    floor, _ = ablations.made(task, ablations.independent(task), 1.0, 1)
+    assert ablations.noise_of(floor) < ablations.noise_of(run)
+    found = ablations.same_noise(task, run, rows, 1.0, 1)
+    assert measures.rows_of(found) > 3_000 and measures.wasserstein(task, found) < 0.1
+    again = ablations.redrawn(task, run, rows, 1.0, 1)
+    assert measures.rows_of(again) == measures.rows_of(rows)
+
+    def cell(mechanism, kind, *values):
+        return compare.Cell("t", "wasserstein", mechanism, kind, 1.0, values)
+
+    found = [cell("cliquetree", "fastdp", 0.5, 0.51), cell("independent", "floor", 0.1, 0.11)]
+    line = {"table": "t", "epsilon": 1.0, "measure": "wasserstein", "ablation": "same noise"}
+    line |= {"default": 0.5, "ablated": 0.49}
+    text = page.losses_section(compare.comparisons(found), [line])
+    assert "*Measured*, of `independent` with the default's noise: 1: 0.49 for 0.5 |" in text
 
 
 def test_a_job_that_is_cut_short_has_compared_everybody():
