@@ -104,8 +104,8 @@ def cells(records: Iterable[dict]) -> list[Cell]:
 
 
 def on_one_machine(records: Iterable[dict]) -> list[dict]:
-    """Of every table the runs of one machine: that with the most peers, then mechanisms, then
-    runs."""
+    """Of every table the runs of one machine: one where the default ran, then that with the most
+    peers, then mechanisms, then runs."""
     by_table: dict[str, dict[str, list[dict]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         by_table[record["table"]][record["machine"]].append(record)
@@ -115,9 +115,18 @@ def on_one_machine(records: Iterable[dict]) -> list[dict]:
     return out
 
 
-def _worth(runs: list[dict]) -> tuple[int, int, int]:
+def _worth(runs: list[dict]) -> tuple[bool, int, int, int]:
+    names = {run["mechanism"] for run in runs}
     peers = {run["mechanism"] for run in runs if run["kind"] == "peer"}
-    return len(peers), len({run["mechanism"] for run in runs}), len(runs)
+    return DEFAULT in names, len(peers), len(names), len(runs)
+
+
+def elsewhere(records: Iterable[dict]) -> list[dict]:
+    """Runs of mechanisms that did not run on the machine of their table (`on_one_machine`). Their
+    seconds are shown with a mark, and not compared."""
+    records = list(records)
+    there = {(r["table"], r["mechanism"]) for r in on_one_machine(records)}
+    return [r for r in records if (r["table"], r["mechanism"]) not in there]
 
 
 def half_width(ours: Cell, rival: Cell) -> float:

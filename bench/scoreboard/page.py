@@ -20,7 +20,10 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "research" / "scoreboard.md"
 PLOT = ROOT / "docs" / "pictures" / "scoreboard.svg"
 SHOWN_EPSILON = 1.0
-CAPTION = "mean total variation of all pairs against processor seconds; down and left is better"
+CAPTION = (
+    "mean total variation of all pairs against processor seconds; down and left is better; *: on"
+    " another machine"
+)
 
 
 def places(kept: Store) -> tuple[Path, Path]:
@@ -56,7 +59,7 @@ def made(kept: Store) -> dict[Path, str]:
     sections = [
         heading(kept, records),
         losses_section(compared, ablations.stored(kept)),
-        f"## Error against time\n\n![{CAPTION}]({link})\n\n{times_section(kept, records, found)}",
+        f"## Error against time\n\n![{CAPTION}]({link})\n\n{times_section(records)}",
         counts_section(found, compared),
         peers_section(kept, records, found),
         tables_section(records),
@@ -202,7 +205,10 @@ def by_measure(lost: list[Loss]) -> list[str]:
 
 def panels(records: list[dict], found: list[Cell]) -> list[plot.Panel]:
     """The tables on which a peer ran, then others; at most six."""
-    timed = compare.on_one_machine(r for r in records if "failed" not in r)
+    good = [r for r in records if "failed" not in r]
+    other = compare.elsewhere(good)
+    marked = {(r["table"], r["mechanism"]) for r in other}
+    timed = [*compare.on_one_machine(good), *other]
     time_of: dict[tuple, list[float]] = defaultdict(list)
     for record in timed:
         if record["epsilon"] in (None, SHOWN_EPSILON):
@@ -224,7 +230,8 @@ def panels(records: list[dict], found: list[Cell]) -> list[plot.Panel]:
             cell = error_of.get((table, mechanism))
             if table == name and cell is not None and cell.kind != "ceiling":
                 mean = math.fsum(seconds) / len(seconds)
-                points.append(plot.Point(mechanism, cell.kind, mean, max(cell.mean, 1e-6)))
+                label = mechanism + ("*" if (table, mechanism) in marked else "")
+                points.append(plot.Point(label, cell.kind, mean, max(cell.mean, 1e-6)))
         above = error_of.get((name, "bootstrap"))
         ceiling = above.mean if above else None
         notes = tuple(
@@ -248,32 +255,42 @@ def failures(records: list[dict], table: str) -> dict[str, str]:
     }
 
 
-def times_section(kept: Store, records: list[dict], found: list[Cell]) -> str:
-    """Seconds and memory, of one machine a table."""
-    cells = {
-        (c.table, c.mechanism, c.measure): c
-        for c in found
-        if c.epsilon in (None, SHOWN_EPSILON) and c.kind in ("fastdp", "plug-in", "peer")
-    }
-    who = sorted(
-        {name for _, name, _ in cells}, key=lambda name: (name != DEFAULT, " " in name, name)
-    )
+def times_section(records: list[dict]) -> str:
+    """Seconds and memory, of one machine a table but for those with a mark."""
+    good = [
+        r
+        for r in records
+        if "failed" not in r
+        and r["epsilon"] == SHOWN_EPSILON
+        and r["kind"] in ("fastdp", "plug-in", "peer")
+    ]
+    other = compare.elsewhere(good)
+    marked = {(r["table"], r["mechanism"]) for r in other}
+    runs: dict[tuple, list[dict]] = defaultdict(list)
+    for record in [*compare.on_one_machine(good), *other]:
+        runs[record["table"], record["mechanism"]].append(record)
+    who = sorted({name for _, name in runs}, key=lambda name: (name != DEFAULT, " " in name, name))
     if not who:
         return ""
     lines = [
         f"Processor seconds and peak memory in MB of a run at epsilon {SHOWN_EPSILON:g}, each table on"
-        " one machine; `-`: not run.",
+        " one machine; `-`: not run or",
+        "not done; `*`: on another machine, so seconds are not to be compared.",
         "",
         "| table | " + " | ".join(who) + " |",
         "|---" * (len(who) + 1) + "|",
     ]
-    for table in in_order(table for table, _, _ in cells):
+    for table in in_order(table for table, _ in runs):
         row = []
         for name in who:
-            seconds = cells.get((table, name, "processor"))
-            memory = cells.get((table, name, "peak_mb"))
-            both = seconds and memory
-            row.append(f"{number(seconds.mean)} s, {memory.mean:,.0f}" if both else "-")
+            here = runs.get((table, name), [])
+            if not here:
+                row.append("-")
+                continue
+            seconds = math.fsum(r["processor"] for r in here) / len(here)
+            memory = math.fsum(r["peak_mb"] for r in here) / len(here)
+            mark = "\\*" if (table, name) in marked else ""
+            row.append(f"{number(seconds)} s, {memory:,.0f}{mark}")
         lines.append(f"| {table} | " + " | ".join(row) + " |")
     return "\n".join(lines) + "\n"
 

@@ -113,7 +113,7 @@ def _panel(panel: Panel, left: float, top: float) -> list[str]:
     texts = [p.name for p in panel.points]
     boxes = label_boxes(places, texts, (left, top, left + WIDE, top + HIGH), taken)
     for point, (x, y), text, box in zip(panel.points, places, texts, boxes):
-        colour = COLOURS.get(point.name) or COLOURS[point.kind]
+        colour = COLOURS.get(point.name.rstrip("*")) or COLOURS[point.kind]
         out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS:g}" fill="{colour}"/>')
         out.append(
             f'<text x="{box[0]:.1f}" y="{box[3] - 2:.1f}" fill="{colour}">{escape(text)}</text>'

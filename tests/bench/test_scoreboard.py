@@ -360,6 +360,10 @@ def test_times_are_of_one_machine_and_errors_of_the_last_run():
         record("other", "mst", 3.0, 0.4, "2026-01-01T00:00"),
         record("other", "mst", 5.0, 0.9, "2025-12-31T00:00", seed=2, version="1"),
     ]
+    far = record("third", "mbi MST", 80.0, 0.4, "2026-01-01T00:00")
+    assert compare.elsewhere([*records, far]) == [far]
+    text = page.times_section(compare.of_last_version([*records, far]))
+    assert "| t | 9 s, 1 | 3 s, 1 | 80 s, 1\\* |" in text
     found = {(c.mechanism, c.measure): c.values for c in compare.cells(records)}
     assert found["cliquetree", "processor"] == (9.0,) and found["mst", "processor"] == (3.0,)
     assert found["cliquetree", "pairs"] == (0.2,) and found["mst", "pairs"] == (0.4,)
