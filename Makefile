@@ -23,7 +23,6 @@ $(VENV)/.made: $(LOCK)
 	test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
 	test -d $(VENV)/lib/python*/site-packages/pip || $(BIN)/python -c '$(UNPACK_PIP)' || $(BIN)/python -m ensurepip
 	sed -n 's/^\([A-Za-z0-9._-]*==[^ ]*\).*/\1/p' $(LOCK) > $(VENV)/versions.txt
-	$(PIP) --no-compile setuptools cython
 	touch $@
 
 # The package alone, with what it needs to run: all that the demo takes. The core is compiled while the packages are downloaded.
@@ -41,6 +40,7 @@ $(VENV)/.needs: $(VENV)/.made pyproject.toml
 	$(PIP) --no-compile -r $(VENV)/needs.txt
 	touch $@ $(foreach extra,$(WITH),$(VENV)/.has-$(extra))
 $(VENV)/.core: $(VENV)/.made $(CORE)
+	$(PIP) --no-compile setuptools cython
 	$(PIP) --no-build-isolation --no-deps -e .
 	touch $@
 
@@ -49,19 +49,24 @@ $(VENV)/.has-%: pyproject.toml $(LOCK) | $(VENV)/.built
 	$(PIP) --no-compile "fastdp[$*]"
 	touch $@
 
-# What CI runs: lint, format, type checkers, then the tests.
+# What CI runs: lint, format, type checkers and tests, at a time where processors allow. What lint finds is printed at once; the
+# tests go on.
 test:
 	$(MAKE) --no-print-directory WITH="lint test" build
-	$(MAKE) --no-print-directory lint
-	$(MAKE) --no-print-directory unit
+	$(MAKE) --no-print-directory -j3 lint-package lint-interface unit
 
 # The tests alone. Tests of an extra that is not installed are skipped, and listed with the reason; `make test-all` installs
 # every extra. Spark has targets of its own: a process holds sessions of one kind. pytest rewrites no asserts, which takes each
 # process as long as a folder of tests; what fails is run again with the values in its asserts. Bytecode is made once: both
-# processes would make all of it.
+# processes would make all of it. Files of tests lie in memory where there are two gigabytes of it: a ledger waits for the disk
+# at every entry.
+MEMORY := $(shell test -w /dev/shm && ! grep -q ' /dev/shm .*noexec' /proc/mounts && df -Pm /dev/shm | awk 'NR == 2 && $$4 >= 2000 {print "/dev/shm"}')
+HEAVY  := hypothesis, hypothesis.extra.numpy, numpy, pandas, polars, pyarrow.parquet, scipy.stats, sklearn.ensemble
 unit: build $(VENV)/.has-test
+	$(BIN)/python -c "import $(HEAVY)"
 	$(BIN)/python -m compileall -q -j 2 fastdp tests tools bench
-	$(BIN)/python -m pytest -n 2 -rs --assert=plain -m "not slow" --ignore=tests/spark tests || \
+	scratch=$$(TMPDIR=$(or $(MEMORY),$${TMPDIR:-/tmp}) mktemp -d -t fastdp-XXXXXX) && trap "rm -rf $$scratch" EXIT && \
+	  TMPDIR=$$scratch $(BIN)/python -m pytest -n 2 -rs --assert=plain -m "not slow" --ignore=tests/spark tests || \
 	  { $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -m "not slow" --ignore=tests/spark tests; exit 1; }
 
 test-all: build $(VENV)/.has-test-all
@@ -136,14 +141,14 @@ bench: build $(VENV)/.has-bench
 	$(BIN)/python -m bench.history $(if $(QUICK),--quick)
 	$(BIN)/python -m bench.readme
 
-# Both type checkers at a time, and the package by two processes of mypy: it takes three times as long as the rest.
+# Both type checkers at a time.
 lint: build $(VENV)/.has-lint
 	$(MAKE) --no-print-directory -j2 lint-package lint-interface
 
 lint-package:
 	$(BIN)/ruff check fastdp tests tools bench setup.py
 	$(BIN)/ruff format --check fastdp tests tools bench setup.py
-	MYPY_NUM_WORKERS=2 $(BIN)/mypy
+	$(BIN)/mypy
 
 lint-interface:
 	$(BIN)/clang-format --dry-run --Werror $(UNITS)

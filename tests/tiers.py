@@ -4,6 +4,7 @@ A case takes its place in `make test` if it is the only guard of a promise, or i
 about two seconds on one core. Further cases of a test that has its guard there are slow.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -12,7 +13,16 @@ import pytest
 def slow_cases(*cases: Any) -> list[Any]:
     """These cases of a parametrised test, for `make test-slow`. A tuple is a case of several
     arguments."""
+    made = type(pytest.param())
     return [
-        pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
+        case
+        if isinstance(case, made)
+        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
         for case in cases
     ]
+
+
+def first(count: int, cases: Iterable[Any]) -> list[Any]:
+    """The cases of a parametrised test: so many for `make test`, the others for `make test-slow`."""
+    listed = list(cases)
+    return listed[:count] + slow_cases(*listed[count:])

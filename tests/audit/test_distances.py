@@ -91,7 +91,7 @@ def both(session, share=0.5):
 ASKS = [look, weighted, guess, contrast, both]
 
 
-@pytest.mark.parametrize("ask", [*slow_cases(look, weighted, guess), contrast, both])
+@pytest.mark.parametrize("ask", [*slow_cases(look, weighted, guess, contrast), both])
 def test_one_user_is_covered_and_the_bound_is_met(ask):
     with asked(ask):
         checks.neighbours(200 if ask is guess else 100, seed=2)
@@ -126,7 +126,7 @@ def test_the_noise_is_that_of_the_law():
 # Planted bugs
 
 
-@pytest.mark.parametrize("ask", [*slow_cases(look, weighted, guess), contrast, both])
+@pytest.mark.parametrize("ask", [*slow_cases(look, weighted, guess, contrast), both])
 def test_the_square_root_of_k_is_missing(ask):
     def planted(weights):
         return np.ones(len(weights), np.int64), np.ones(len(weights), np.int64)

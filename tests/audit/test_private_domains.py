@@ -32,6 +32,7 @@ from fastdp.privacy.ledger import Reservation
 from fastdp.release import domaincosts, domainsteps, keyselect
 from fastdp.release.gateway import Session
 from fastdp.schema import Schema
+from tests.tiers import first
 
 from .world import quick_accountant
 
@@ -255,7 +256,7 @@ def test_the_chance_of_a_users_own_values_is_at_most_delta(way, count, tmp_path)
 
 
 @pytest.mark.parametrize("cap", [1, 2, 5, 16, 64])
-@pytest.mark.parametrize("sigma", [0.3, 3.0, 80.0])
+@pytest.mark.parametrize("sigma", first(2, [0.3, 3.0, 80.0]))
 def test_the_worst_number_of_values_meets_delta_exactly(cap, sigma):
     """For users with t = 1..cap values of their own the exact chance is at most delta, and for one
     of them it is delta: the threshold is not needlessly high. Which t is the worst depends on the
@@ -307,7 +308,7 @@ def data_dependent_cap(source, schema, name, dtype, cap, known=(), places=None):
     return REAL_COUNT(source, schema, name, dtype, most, known, places)
 
 
-@pytest.mark.parametrize("way", ["select_keys", "arrow"])
+@pytest.mark.parametrize("way", first(1, ["select_keys", "arrow"]))
 def test_planted_candidates_without_users_are_caught(way, tmp_path):
     """By the program, which refuses to draw; and by the audit where that check is planted away
     too."""
@@ -325,7 +326,7 @@ def test_planted_candidates_without_users_are_caught(way, tmp_path):
 
 
 @pytest.mark.parametrize("planted", [uncapped, data_dependent_cap])
-@pytest.mark.parametrize("way", ["arrow", "atoms"])
+@pytest.mark.parametrize("way", first(1, ["arrow", "atoms"]))
 def test_planted_wrong_caps_are_caught(planted, way, tmp_path):
     with (
         patch.object(keyselect, "count_keys", planted),
@@ -425,7 +426,7 @@ def two_folders(form, attacker_rows, folder):
     return made
 
 
-@pytest.mark.parametrize("form", ["arrow", "parquet", "csv", "sql"])
+@pytest.mark.parametrize("form", first(2, ["csv", "arrow", "parquet", "sql"]))
 def test_a_user_changes_no_released_byte_but_the_noisy_answers(form, tmp_path):
     without, there = two_folders(form, 400, tmp_path)
     assert without.keys() == there.keys()

@@ -16,6 +16,7 @@ from fastdp.measurement import SCALE
 from fastdp.privacy import recompute, tail
 from fastdp.release import counts, gateway
 from fastdp.release.filtered_marginals import FilterPlan
+from tests.tiers import first
 
 from ..builders import open_ledger
 from . import checks
@@ -160,7 +161,7 @@ def test_planted(bug):
         assert text in fails(same_distribution, 150)
 
 
-@pytest.mark.parametrize(("sigma", "bar", "cells"), [(1.3, 1, 6), (40.0, 50, 60)])
+@pytest.mark.parametrize(("sigma", "bar", "cells"), first(1, [(1.3, 1, 6), (40.0, 50, 60)]))
 def test_the_tail_is_exact_on_the_grid(sigma, bar, cells):
     """Numbers and values against the law of rounded noise, where both have few values."""
     drawn = [tail.exceeding(sigma, bar, cells, seed=k) for k in range(300)]

@@ -5,6 +5,7 @@ import json
 import pytest
 
 from tests.test_examples import EXAMPLES, loaded
+from tests.tiers import first
 
 pytest.importorskip("matplotlib", reason="the notebooks draw with matplotlib")
 NOTEBOOKS = sorted(EXAMPLES.glob("*.ipynb"))
@@ -17,7 +18,7 @@ FEWER = {
 """The same cells with less work."""
 
 
-@pytest.fixture(params=NOTEBOOKS, ids=lambda path: path.stem)
+@pytest.fixture(params=first(1, NOTEBOOKS), ids=lambda path: path.stem)
 def notebook(request):
     return json.loads(request.param.read_text("utf-8"))
 

@@ -26,6 +26,7 @@ from fastdp.schema.linked_schema import LinkedSchema
 from fastdp.tables.ingest import read
 from fastdp.tables.linked_tables import Links, read_linked
 from fastdp.userkeys import RowsPerUser
+from tests.tiers import first
 
 from .conformance import CLIQUES, cases, check
 
@@ -112,7 +113,7 @@ def opened(source, schema, partitions=3, split=2):
     return engine_over(Frame(parts), schema, partitions)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "no rows"])
+@pytest.mark.parametrize("name", first(4, [name for name in CASES if name != "no rows"]))
 def test_the_tasks_conform(name):
     check(opened, lambda case: case.name == name)
 
@@ -120,7 +121,7 @@ def test_the_tasks_conform(name):
 KEYS = {"integers": lambda ids: ids, "texts": lambda ids: ids.cast(pa.string())}
 
 
-@pytest.mark.parametrize("keys", list(KEYS))
+@pytest.mark.parametrize("keys", first(1, list(KEYS)))
 @pytest.mark.parametrize("policy", [{}, {"orphans": "keep"}, {"orphans": "keep", "null": "own"}])
 def test_linked_tables_are_counted_as_in_one_process(keys, policy):
     """Duplicate parents, orphans, childless parents and null keys, in any number of partitions: the

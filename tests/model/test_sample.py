@@ -10,6 +10,7 @@ from fastdp.domain import Domain
 from fastdp.errors import SchemaError, UsageError
 from fastdp.model import sampler as sample
 from fastdp.model.sampler import Sampler
+from tests.tiers import first
 
 from ..reference import sample as twin
 
@@ -118,7 +119,7 @@ def test_independent_rows_follow_the_joint_law(seed, shard_rows):
     assert chi_square_tail(counts(domain, columns, names), twin.joint(domain, nodes)) > ALARM
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", first(1, range(2)))
 def test_one_rounded_row_follows_the_joint_law(seed):
     """Rounding must leave each single row's law alone: row 0 of many seeds, all with 3 rows in
     shards of 2."""

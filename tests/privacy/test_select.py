@@ -9,6 +9,7 @@ from hypothesis import given, strategies as st
 from scipy import stats
 
 from fastdp.privacy import select
+from tests.tiers import first
 
 ALARM = 1e-6
 UNIT = 1 << 20
@@ -68,12 +69,15 @@ def chi_square(scores, epsilon, sensitivity, law_epsilon=None, draws=8_000):
 
 @pytest.mark.parametrize(
     ("scores", "epsilon", "sensitivity"),
-    [
-        ([0, 1, 2, 3], 1.0, 1),
-        ([5 * UNIT, -3 * UNIT, 5 * UNIT, 0], 0.7, 4 * UNIT),
-        ([2**62, 2**62 - 150 * UNIT, 2**62 - 7], 2.0, 150 * UNIT),
-        ([7, 7, 7, 7, 7], 10.0, 1),
-    ],
+    first(
+        2,
+        [
+            ([0, 1, 2, 3], 1.0, 1),
+            ([5 * UNIT, -3 * UNIT, 5 * UNIT, 0], 0.7, 4 * UNIT),
+            ([2**62, 2**62 - 150 * UNIT, 2**62 - 7], 2.0, 150 * UNIT),
+            ([7, 7, 7, 7, 7], 10.0, 1),
+        ],
+    ),
 )
 def test_law(scores, epsilon, sensitivity):
     statistic, critical = chi_square(scores, epsilon, sensitivity)

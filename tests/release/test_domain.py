@@ -27,6 +27,7 @@ from fastdp.release.private_domain import Learning
 from fastdp.run.plan_domain import domain_lines
 from fastdp.schema import Schema, kind_of_text
 from tests.audit.world import no_noise, quick_accountant
+from tests.tiers import first
 
 COLUMNS = {
     "x": {"kind": "numeric", "domain": "private", "bins": 8},
@@ -274,7 +275,7 @@ def test_texts_are_read_as_the_first_kind_that_nearly_all_are_of(counts, typed, 
     assert domaincosts.kind_of(np.array(counts, float), sigma, typed) == names[name]
 
 
-@pytest.mark.parametrize("users", [False, True])
+@pytest.mark.parametrize("users", first(1, [False, True]))
 def test_without_noise_what_is_found_is_what_the_rows_have(users):
     """Every release has its share of a column's mu^2; what is said to lie outside the domain found
     are the rows outside it, to the standard error of the cells that they were counted in; means are

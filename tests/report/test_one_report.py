@@ -62,6 +62,7 @@ def test_both_commands_make_the_same_page_in_original_values(place):
     assert re.search(r"town.*?\+[67]\d\.\d", of_town, re.S), "the domain lost 7 of 10 towns"
 
 
+@pytest.mark.slow
 def test_a_stream_is_compared_in_codes_and_the_page_says_so(place):
     table = fastdp.read(place / "visits.csv", place / "visits.toml", public=True)
     run = fastdp.synthesize(table, epsilon=5.0, delta=1e-6, out=place / "coded", report=True)

@@ -12,6 +12,7 @@ from fastdp.errors import Cancelled, RunError, UsageError
 from tests.builders import open_ledger
 from tests.run.test_private_folder import modes
 from tests.run.test_synthesize import RECIPE, go, small_data, small_schema
+from tests.tiers import first
 
 
 def names(folder):
@@ -32,7 +33,7 @@ def start(ledger, **options):
     return go(small_data(), schema=small_schema(), ledger=ledger, dataset="d", **options)
 
 
-@pytest.mark.parametrize("there", [False, True], ids=["new folder", "empty folder"])
+@pytest.mark.parametrize("there", first(1, [False, True]), ids=["new folder", "empty folder"])
 def test_nothing_lies_next_to_the_run_folder(tmp_path, there):
     shared, private = tmp_path / "shared", tmp_path / "mine" / "deep"
     if there:

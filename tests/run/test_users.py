@@ -27,6 +27,7 @@ from fastdp.mechanisms.with_users.user_questions import LABELS, PARTS
 from fastdp.privacy import noise
 from fastdp.report import page
 from tests.builders import killed_at, open_ledger, schema_with_users
+from tests.tiers import first
 
 SIZES = {"country": 6, "shop": 40, "payment": 3}
 MECHANISM = "auto"
@@ -174,7 +175,7 @@ def test_where_nothing_repeats_only_rates_are_asked_for_and_the_rows_get_the_res
     assert "who" in made.data.column_names
 
 
-@pytest.mark.parametrize("policy", ["drop", "own"])
+@pytest.mark.parametrize("policy", first(1, ["drop", "own"]))
 def test_the_share_of_rows_without_a_user_id_is_stated(policy):
     """A fifth of the rows; the interval follows from the noise, and with this seed holds the
     share."""
@@ -268,7 +269,7 @@ def test_constraints_hold_and_their_columns_are_exchanged_with_whole_rows():
     assert "country" in made.privacy["mechanism"]["users"]["repeated"]
 
 
-@pytest.mark.parametrize("modelled", [True, False])
+@pytest.mark.parametrize("modelled", first(1, [True, False]))
 def test_what_follows_from_a_constant_is_constant(modelled):
     """One country per user, so one continent, and the two agree. With another rule about them none
     is."""

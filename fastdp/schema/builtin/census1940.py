@@ -33,6 +33,7 @@ class Wage:
     see `_wage_class`); for wages of 5000 and more B is 0. A = 50 is decoded as `top`."""
 
     least_top = _WAGE_TOP
+    rough_parts: int | None = None
 
     def __init__(self, classes: bool):
         self.classes = classes
@@ -71,6 +72,7 @@ class HouseValue:
     `top`), and codes 5001 and 5002 for the two values that mean missing."""
 
     least_top = _VALUE_TOP
+    rough_parts: int | None = None
 
     def sizes(self, field) -> tuple[int, ...]:
         return (_VALUE_TOP // 5 + 3,)

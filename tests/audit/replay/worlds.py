@@ -56,8 +56,8 @@ class Scene:
 
 @dataclass(frozen=True)
 class World:
-    """`pairs`: how many `make test` goes through; `make(rng, pairs)` makes a scene with up to so
-    many neighbours."""
+    """`pairs`: how many a seed of `make test-slow` goes through, and `make test` some of these;
+    `make(rng, pairs)` makes a scene with up to so many neighbours."""
 
     name: str
     pairs: int
