@@ -122,11 +122,11 @@ def _pairs(known: Precision) -> Iterable[Sided]:
     if known.others is not None:
         yield (
             known.others <= 0.05,
-            f"{plural(rest, 'pair')} of columns that are not measured: the model has about"
+            f"{plural(rest, 'pair')} of columns, not measured: the model has about"
             f" {known.others:.1%} of the rows in a wrong cell",
         )
     elif known.measured_pairs:
-        yield False, f"{plural(rest, 'pair')} of columns that are not measured: of unknown error"
+        yield False, f"{plural(rest, 'pair')} of columns, not measured: of unknown error"
     else:
         yield False, "how columns go together: no pair is measured"
 
@@ -140,12 +140,12 @@ def _amounts(known: Precision) -> Iterable[Sided]:
         yield False, f"numbers asked for, too wide to print: {listed(wide)}"
     if means := [f"{one.name} ({_width(one)})" for one in known.amounts if one.clear]:
         yield True, f"means of numbers: {listed(means)}"
-    wide = [one.name for one in known.amounts if not one.clear]
+    wide = [one for one in known.amounts if not one.clear]
     if wide:
-        yield (
-            False,
-            f"sums and means of {listed(wide)}: ask for them before the run (`numbers`)",
-        )
+        names = listed([one.name for one in wide])
+        any_known = any(math.isfinite(one.half) for one in wide)
+        how = "too wide" if any_known else "of unknown error"
+        yield False, f"sums and means of {names}: {how}; ask for them before the run (numbers)"
 
 
 def _people(known: Precision) -> Iterable[Sided]:
@@ -164,7 +164,7 @@ def _people(known: Precision) -> Iterable[Sided]:
     if known.order:
         yield True, f"the order of a user's rows by {listed(known.order)}"
     else:
-        yield False, "the order of a user's rows: no `order` is declared"
+        yield False, "the order of a user's rows: no order is declared"
 
 
 def _more(known: Precision) -> Iterable[Sided]:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from .._util.html import text_html
-from .._util.texttable import size, table
+from .._util.texttable import plural, size, table
 from ..answers.verdict import NONE, Verdict
 from ..measurement import Clique
 from ..release.domaincosts import vanishing
@@ -171,7 +171,7 @@ def _text(plan: Plan) -> str:
     lines += table([heads, *rows])
     lines += [f"{what}: {share:.1%} of mu^2" for what, share in plan.charges]
     lines += _numbers(plan)
-    lines.append(f"{plan.measurements} measurements; model: {_model(plan)}")
+    lines.append(f"{plural(plan.measurements, 'measurement')}; model: {_model(plan)}")
     about = "about" if plan.model_exact else "at most about"
     lines.append(
         f"for {plan.rows:,} rows: {about} {size(plan.memory_bytes)} and {duration(plan.seconds)}"

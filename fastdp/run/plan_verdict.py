@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
+import numpy as np
+
+from ..answers.clipping import BLIND, Z95, Clipping
+from ..answers.people_facts import ROWS
 from ..answers.precision import Amount, People, expected, zipf_shares
 from ..answers.verdict import Verdict, judge
 from ..domain import Domain
 from ..measurement import Clique, Measurement
 from ..mechanisms.base import Config
 from ..mechanisms.plans import Outline
-from ..mechanisms.shared.one_ways import noise_ratio
+from ..mechanisms.shared.one_ways import NOISE, effective_cells, noise_ratio
 from ..mechanisms.with_users import users_cost
 from ..schema import Schema
 from .plan_result import NumberLine
@@ -40,6 +45,9 @@ def plan_verdict(
     )
     if again is not None and errors.ones:
         errors = _divided_again(errors, schema.modelled, again, imagined.clip / mu)
+    clipping = imagined.clipping
+    if config.traits.users_by_default:
+        clipping = _with_groups_of_users(clipping, errors, counted)
     at = ""
     if imagined.chosen and users:
         at = f"at clip {imagined.clip}"
@@ -47,12 +55,15 @@ def plan_verdict(
         at = "at clip 1, more at the clip that the run will choose"
     people = None
     if schema.user is not None:
-        people = People(kept=config.traits.makes_users or bool(users_cost(config, schema, False)))
+        kept = config.traits.makes_users or bool(users_cost(config, schema, False))
+        people = People(kept=kept)
+        if taken and users:
+            people = People((ROWS,), Z95 / (mu * math.sqrt(taken)) / users, kept)
     known = expected(
         errors.ones,
         errors.pairs,
         rows,
-        clipping=imagined.clipping,
+        clipping=clipping,
         amounts=[n for n, c in schema.columns.items() if c.kind == "numeric"],
         asked=[
             Amount(n.number, n.capped or max(n.low, n.high), n.unit == "points") for n in numbers
@@ -63,6 +74,19 @@ def plan_verdict(
         clip=at,
     )
     return judge(known)
+
+
+def _with_groups_of_users(clipping: Clipping, errors: _Errors, counted: float) -> Clipping:
+    """The same, where the run measures columns together with groups of users by their rows. How busy
+    users differ is then known as well as noise allows: to the total variation distance that noise
+    causes in a usual column of two groups."""
+    if not errors.pairs or not errors.ones:
+        return clipping
+    values = int(np.median([cells for cells, _ in errors.ones.values()]))
+    sigma = float(np.median([error for _, error in errors.pairs]))
+    cells = np.repeat(zipf_shares(values) * counted / 2, 2)
+    distance = NOISE * sigma * effective_cells(cells, sigma) / (2 * max(counted, 1.0))
+    return replace(clipping, tilt=clipping.tilt * min(1.0, distance / BLIND))
 
 
 class _Errors(NamedTuple):
