@@ -252,7 +252,7 @@ class DenseTable:
         pairs = {c for c, _ in state.held if len(c) == 2 and set(c) & set(wanted)}
         ordered = sorted(pairs)
         tables = marginals(state.model, ordered, resolve(state.job.threads))
-        return {c: state.codes.expanded(c, table) for c, table in tables.items()}
+        return {c: state.model_codes.expanded(c, table) for c, table in tables.items()}
 
     def finished(self) -> DenseModel:
         """The model over groups of neighbouring codes, and the codes that it has."""

@@ -109,6 +109,7 @@ class CliqueTreeState:
         self.ones_at_last: list[Measurement] = []  # where no marginal was worth measuring
         self.batches: list[list[list[str]]] = []
         self.model: Model | None = None
+        self.model_codes = ModelCodes(merged, {})  # those that `model` was fitted over
         self.held: dict[Key, Candidate] = {}
         self.precision: dict[Key, float] = {}  # share of mu^2 spent on each marginal so far
         self.unspent = 0.0  # share of mu^2 left over by batches that had nothing to measure
@@ -165,7 +166,7 @@ class CliqueTreeState:
             self.precision[key] = self.precision.get(key, 0.0) + share * part / whole
         self.batches.append([list(clique) for clique, _ in parts])
         if (parts or (self.priors is not None and self.priors.taken)) and not last:
-            self.model = self.fit("noise", self.model)
+            self.refit()
 
     def find_target_sets(self, share: float) -> float:
         """Looks for sets of the target and three or four columns (`target_sets`), which are then
@@ -175,7 +176,7 @@ class CliqueTreeState:
         if target is None or merged.domain[target] < 2 or share < 2 * target_sets.reserved():
             return 0.0
         wide = [a for a, n in merged.domain.items() if n > 1]
-        codes = self.codes if self.model is not None else ModelCodes(merged, {})
+        codes = self.model_codes
         ones = codes.final().ones_shape
         cuts = {a: target_sets.halves(ones[a]) for a in wide}
         halves = {a: cut[codes.groups[a]] if a in codes.groups else cut for a, cut in cuts.items()}
@@ -194,10 +195,15 @@ class CliqueTreeState:
             self.queries[found.clique] = Binned(merged.domain.shape(found.clique), maps)
         return search.spent
 
+    def refit(self) -> None:
+        """Fits the model to what is measured so far."""
+        self.model = self.fit("noise", self.model)
+        self.model_codes = self.codes
+
     @property
     def codes(self) -> ModelCodes:
-        """The codes that the model has after what is measured so far: 1-ways alone are over all
-        codes."""
+        """The codes that a model of all held marginals has: 1-ways alone are over all codes. While
+        a round adds marginals, the current model still has `model_codes`."""
         return ModelCodes(self.merged, self.over_groups_given(self.held) if self.held else {})
 
     def over_groups_given(self, keys: Collection[Key]) -> dict[str, np.ndarray]:
@@ -232,7 +238,9 @@ class CliqueTreeState:
             if len(clique) == 2 or self.model is None:
                 bounds = [ones[a] for a in clique]
             else:
-                estimates = marginals(self.model, subsets, resolve(self.job.threads))
+                codes = self.model_codes
+                tables = marginals(self.model, subsets, resolve(self.job.threads))
+                estimates = {c: codes.expanded(c, table) for c, table in tables.items()}
                 bounds = row_bounds(clique, domain, estimates)
             sigma = self.session.clip / mu
             self.queries[clique] = grouped(clique, domain, bounds, ones, sigma, self.blank)
@@ -243,12 +251,12 @@ class CliqueTreeState:
         merged = self.merged
         cliques = self.pairs if number == 0 else [*self.pairs, *self.larger()]
         if self.model is None and merged.zeros:  # a first model of 1-ways and constraints
-            self.model = self.fit("noise", None)
+            self.refit()
         if self.model is None:
             estimates = merged.independent(cliques)
         else:
             estimates = marginals(self.model, cliques, resolve(self.job.threads), SCREENING_CELLS)
-            codes = self.codes
+            codes = self.model_codes
             estimates = {c: codes.expanded(c, table) for c, table in estimates.items()}
         cliques = [c for c in cliques if c in estimates]
         self.screened.update(cliques)
@@ -450,7 +458,7 @@ class CliqueTreeState:
         """Candidates of three columns or more: triples inside the model's cliques, and sets of a
         workload."""
         domain, held = self.merged.domain, self.model.cliques if self.model is not None else []
-        coarse = self.codes.groups
+        coarse = self.model_codes.groups
         sets: set[Clique] = {
             t for q in held for t in combinations([a for a in q if a not in coarse], 3)
         }
