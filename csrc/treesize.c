@@ -30,6 +30,7 @@ typedef struct {
     uint64_t *second;  /* then this */
     uint64_t *around;  /* neighbours of the attribute that is eliminated */
     uint64_t *fresh;   /* new neighbours of one of them */
+    uint64_t *none;    /* the empty set */
     uint64_t *stale;   /* attributes whose missing edges must be found anew */
     int leaves;        /* a power of two, at least n */
     int *cheapest;     /* a binary tree: the cheapest attribute below each node, the root at 1; -1: none */
@@ -66,19 +67,22 @@ static uint64_t weight_of(elimination *e, int a) {
     return weight;
 }
 
-/* The edges that eliminating attribute a now would add. Pairs of neighbours without an edge are looked at
- * once each: only bits above b of the set of b. */
-static uint64_t missing(elimination *e, int heuristic, int a) {
+/* The edges that eliminating attribute a now would add. `complete`: a set that has all edges between its
+ * members. Pairs of neighbours without an edge are looked at once each: those of b with the members of
+ * `complete`, where b is none, and with neighbours above b. */
+static uint64_t missing(elimination *e, int heuristic, int a, const uint64_t *complete) {
     const uint64_t *around = row(e->graph, e->words, a);
     uint64_t out = 0;
-    EACH(b, around, e->words) {
-        const uint64_t *other = row(e->graph, e->words, b);
-        for (int w = b / 64; w < e->words; w++) {
-            uint64_t lacking = around[w] & ~other[w];
-            if (w == b / 64) lacking &= b % 64 == 63 ? 0 : ~0ull << (b % 64 + 1);
-            if (lacking) out = plus(out, edges(e, heuristic, b, w, lacking));
+    for (int v = 0; v < e->words; v++)
+        for (uint64_t left = around[v] & ~complete[v]; left; left &= left - 1) {
+            const int b = v * 64 + __builtin_ctzll(left);
+            const uint64_t *other = row(e->graph, e->words, b);
+            for (int w = 0; w < e->words; w++) {
+                const uint64_t above = w < v ? 0 : w > v ? ~0ull : ~(left ^ (left - 1));
+                const uint64_t lacking = around[w] & ~other[w] & (complete[w] | above);
+                if (lacking) out = plus(out, edges(e, heuristic, b, w, lacking));
+            }
         }
-    }
     return out;
 }
 
@@ -97,8 +101,8 @@ static void place(elimination *e, int i, int attribute) {
         e->cheapest[node] = cheaper(e, e->cheapest[2 * node], e->cheapest[2 * node + 1]);
 }
 
-static void cost(elimination *e, int heuristic, int a) {
-    e->first[a] = heuristic == WEIGHT ? weight_of(e, a) : missing(e, heuristic, a);
+static void cost(elimination *e, int heuristic, int a, const uint64_t *complete) {
+    e->first[a] = heuristic == WEIGHT ? weight_of(e, a) : missing(e, heuristic, a, complete);
     e->second[a] = heuristic == WEIGHT ? 0 : weight_of(e, a);
 }
 
@@ -147,20 +151,20 @@ static void join(elimination *e, int heuristic, int a) {
         }
     }
     EACH(b, e->around, e->words) {
-        cost(e, heuristic, b);
+        cost(e, heuristic, b, e->around);
         place(e, b, b);
     }
 }
 
-/* Cells of the maximal cliques by one heuristic, or some number above `most` if they are more than that.
+/* Adds to `cells` those of the maximal cliques by one heuristic. Above `most` it may stop early.
  *
  * The clique of an attribute lies inside an earlier one exactly if it is the first attribute eliminated of an
  * earlier clique with one member more: what that clique has left are then its own neighbours. So each clique is
  * kept until its first other attribute goes. */
-static uint64_t eliminate(elimination *e, int heuristic, uint64_t most) {
-    uint64_t cells = 0;
+static uint64_t eliminate(elimination *e, int heuristic, uint64_t cells, uint64_t most) {
     int kept = 0;
-    for (int a = 0; a < e->n; a++) cost(e, heuristic, a);
+    memset(e->none, 0, sizeof *e->none * (size_t)e->words);
+    for (int a = 0; a < e->n; a++) cost(e, heuristic, a, e->none);
     for (int i = 0; i < e->leaves; i++) e->cheapest[e->leaves + i] = i < e->n ? i : -1;
     for (int i = e->leaves - 1; i; i--)
         e->cheapest[i] = cheaper(e, e->cheapest[2 * i], e->cheapest[2 * i + 1]);
@@ -196,50 +200,74 @@ static uint64_t eliminate(elimination *e, int heuristic, uint64_t most) {
         for (int w = 0; w < e->words; w++)
             for (; e->stale[w]; e->stale[w] &= e->stale[w] - 1) {
                 const int a = w * 64 + __builtin_ctzll(e->stale[w]);
-                e->first[a] = missing(e, heuristic, a);
+                e->first[a] = missing(e, heuristic, a, e->none);
                 place(e, a, a);
             }
     }
     return cells;
 }
 
+/* The attributes that have neighbours, in their order, and the graph of them; `cells`: the sizes of all others,
+ * which are cliques of their own. */
+static void without_single(int n, const uint64_t *size, const uint64_t *graph, int *kept, int *number,
+                           uint64_t *sizes, uint64_t *compact, uint64_t *cells) {
+    const int words = (n + 63) / 64;
+    *kept = 0;
+    *cells = 0;
+    for (int i = 0; i < n; i++) {
+        uint64_t any = 0;
+        for (int w = 0; w < words; w++) any |= graph[(size_t)i * (size_t)words + (size_t)w];
+        if (any)
+            number[i] = *kept, sizes[(*kept)++] = size[i];
+        else
+            *cells = plus(*cells, size[i]);
+    }
+    const int fewer = (*kept + 63) / 64;
+    memset(compact, 0, sizeof *compact * (size_t)fewer * (size_t)*kept);
+    for (int i = 0; i < n; i++) EACH(j, graph + (size_t)i * (size_t)words, words)
+    row(compact, fewer, number[i])[number[j] / 64] |= 1ull << (number[j] % 64);
+}
+
 /* The least cells over the heuristics. Those after one with at most `enough` are not tried, and none is followed
  * beyond `most`. */
 static int least_cells(int n, const uint64_t *size, const uint64_t *graph, uint64_t enough, uint64_t most,
                        uint64_t *cells) {
-    const int words = (n + 63) / 64;
-    const size_t bits = (size_t)words * (size_t)n;
+    const size_t all = (size_t)n, words = (all + 63) / 64, bits = words * all;
     *cells = 0;
     if (n == 0) return FDP_OK;
     for (int i = 0; i < n; i++)
         if (size[i] == 0 || size[i] >= FDP_TREESIZE_MAX) return FDP_ERR_ARGUMENT;
-    /* One piece of memory for the graph, the cliques, two costs per attribute and three sets; another for
-     * the members of the cliques and the tree of cheapest attributes. */
-    uint64_t *work = malloc(sizeof *work * (2 * bits + 2 * (size_t)n + 3 * (size_t)words));
-    int leaves = 1;
-    while (leaves < n) leaves *= 2;
-    int *members = malloc(sizeof *members * ((size_t)n + 2 * (size_t)leaves));
-    if (work == NULL || members == NULL) {
+    size_t leaves = 1;
+    while (leaves < all) leaves *= 2;
+    /* One piece of memory for two graphs, the cliques, sizes, two costs per attribute and four sets; another
+     * for the new numbers of attributes, members of cliques and the tree of cheapest attributes. */
+    uint64_t *work = malloc(sizeof *work * (3 * bits + 3 * all + 4 * words));
+    int *numbers = malloc(sizeof *numbers * (2 * all + 2 * leaves));
+    if (work == NULL || numbers == NULL) {
         free(work);
-        free(members);
+        free(numbers);
         return FDP_ERR_MEMORY;
     }
-    elimination e = {.n = n, .words = words, .size = size, .graph = work, .cliques = work + bits};
-    e.members = members;
-    e.leaves = leaves;
-    e.cheapest = members + n;
-    e.first = e.cliques + bits;
-    e.second = e.first + n;
-    e.around = e.second + n;
+    uint64_t *compact = work, *sizes = work + 3 * bits, single;
+    elimination e = {.size = sizes, .graph = work + bits, .cliques = work + 2 * bits};
+    e.first = sizes + all;
+    e.second = e.first + all;
+    e.around = e.second + all;
     e.fresh = e.around + words;
-    e.stale = e.fresh + words;
+    e.none = e.fresh + words;
+    e.stale = e.none + words;
+    e.members = numbers + all;
+    e.cheapest = e.members + all;
+    e.leaves = (int)leaves;
+    without_single(n, size, graph, &e.n, numbers, sizes, compact, &single);
+    e.words = (e.n + 63) / 64;
     for (int heuristic = 0; heuristic < HEURISTICS && (heuristic == 0 || *cells > enough); heuristic++) {
-        memcpy(e.graph, graph, sizeof *graph * bits);
-        const uint64_t size_of = eliminate(&e, heuristic, most);
-        *cells = heuristic ? FDP_MIN(*cells, size_of) : size_of;
+        memcpy(e.graph, compact, sizeof *compact * (size_t)e.words * (size_t)e.n);
+        const uint64_t found = eliminate(&e, heuristic, single, most);
+        *cells = heuristic ? FDP_MIN(*cells, found) : found;
     }
     free(work);
-    free(members);
+    free(numbers);
     return FDP_OK;
 }
 

@@ -243,9 +243,9 @@ def following(estimates: Mapping[Clique, np.ndarray]) -> Follows:
     def follows(a: str, x: str) -> float:
         if a == x:
             return 1.0
-        table = (
-            estimates[a, x] if (a, x) in estimates else estimates.get((x, a), np.zeros((1, 1))).T
-        )
+        if (a, x) not in estimates and (x, a) not in estimates:
+            return 0.0
+        table = estimates[a, x] if (a, x) in estimates else estimates[x, a].T
         shares = table / max(float(table.sum()), 1e-9)
         ones = shares.sum(axis=1)
         gap = np.abs(shares - np.multiply.outer(ones, shares.sum(axis=0))).sum() / 2
@@ -286,35 +286,37 @@ class AskedPairs:
         self.follows = follows
         self.count = 0
         self.distances = np.empty(64)
-        self.columns: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        """How far a column follows from the first, and from the second, of each asked pair."""
-        self.asked: list[Clique] = []
+        self.first = np.empty(64, np.intp)
+        self.second = np.empty(64, np.intp)
+        """The distance of each asked pair, and the numbers of its columns."""
+        self.number: dict[str, int] = {}
+        self.known: dict[str, list[float]] = {}
+        """How far a column follows from each numbered one."""
 
     def ask(self, pair: Clique, distance: float) -> None:
         if self.count == self.distances.size:
-            self.distances = np.resize(self.distances, 2 * self.count)
+            arrays = (self.distances, self.first, self.second)
+            self.distances, self.first, self.second = (np.resize(v, 2 * v.size) for v in arrays)
         self.distances[self.count] = distance
-        self.asked.append(pair)
+        a, b = pair
+        self.first[self.count] = self.number.setdefault(a, len(self.number))
+        self.second[self.count] = self.number.setdefault(b, len(self.number))
         self.count += 1
 
     def of(self, pair: Clique) -> float:
         """The largest part of a distance of `pair` that one of the asked pairs explains."""
         if not self.count:
             return 0.0
-        a, b = pair
-        a_first, a_second = self._column(a)
-        b_first, b_second = self._column(b)
-        ways = np.maximum(a_first * b_second, a_second * b_first)
+        first, second = self.first[: self.count], self.second[: self.count]
+        a, b = (self._column(name) for name in pair)
+        ways = np.maximum(a[first] * b[second], a[second] * b[first])
         return max(0.0, float((self.distances[: self.count] * ways).max()))
 
-    def _column(self, name: str) -> tuple[np.ndarray, np.ndarray]:
-        first, second = self.columns.get(name, (np.empty(0), np.empty(0)))
-        fresh = self.asked[first.size :]
-        if fresh:
-            first = np.append(first, [self.follows(name, x) for x, _ in fresh])
-            second = np.append(second, [self.follows(name, y) for _, y in fresh])
-            self.columns[name] = (first, second)
-        return first, second
+    def _column(self, name: str) -> np.ndarray:
+        known = self.known.setdefault(name, [])
+        if len(known) < len(self.number):
+            known += [self.follows(name, x) for x in list(self.number)[len(known) :]]
+        return np.array(known)
 
 
 def affordable_batch(
