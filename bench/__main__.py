@@ -268,6 +268,10 @@ BENCHES = {
         " totals",
         (("--tables", "simulated", "--epsilon", "10", "--seeds", "0", "1", "--no-save"),),
     ),
+    "users_without": Bench(
+        "what each rule about synthetic users buys: bench.users with it and without it, paired seeds",
+        (("tight counts", "--tables", "tiny", "--seeds", "700", "702", "--no-save"),),
+    ),
     "pool": Bench(
         "processor seconds per million rows of a pool of users and of the choice, by stage; memory",
         (("--tables", "purchases", "--rows", "30000", "--no-save"),),

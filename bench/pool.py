@@ -34,7 +34,7 @@ STAGES = {
     "places": (Dealer, "places"),
     "deal": (Dealer, "urns"),
     "order": (Dealer, "_in_order"),
-    "choice": (Choice, "__call__"),
+    "choice": (Choice, "choose"),
 }
 
 

@@ -454,7 +454,9 @@ def one(name: str, path: str | None, epsilon: float, seed: int, source: str, con
     fastdp's."""
     for text in constants:
         (module, constant), value = text.split("=")[0].rsplit(".", 1), text.split("=")[1]
-        setattr(import_module(f"fastdp.{module}"), constant, float(value))
+        owner = import_module(f"fastdp.{module}")
+        number = float(value)
+        setattr(owner, constant, int(number) if number.is_integer() else number)
     truth = load(name, path)
     assert truth is not None
     schema, values, sizes = inputs(name, truth, source)

@@ -71,10 +71,12 @@ def standing_bar(cells: int) -> float:
     return math.sqrt(2 * math.log(20 * max(cells * (cells + 1) // 2, 2)))
 
 
-def last_bin(values: Array | Sequence[float], errors: Array | Sequence[float] | float) -> int:
-    """The last cell that holds something for sure; -1 if there is none. Take the last cell k such
-    that a sum of k..j stands out of its noise: the answer is the first such j. Noise alone in the
-    bins of thousands of rows would count as many more rows than a table has."""
+def last_run(
+    values: Array | Sequence[float], errors: Array | Sequence[float] | float
+) -> tuple[int, int]:
+    """The first and last cell of the last run that stands out of its noise; (-1, -1) if there is none.
+    It starts at the last cell k such that a sum of k..j stands out, and ends at the first such j.
+    Noise alone in the bins of thousands of rows would count as many more rows than a table has."""
     values = np.asarray(values, float)
     errors = np.broadcast_to(np.asarray(errors, float), values.shape)
     bar = standing_bar(values.size)
@@ -82,8 +84,13 @@ def last_bin(values: Array | Sequence[float], errors: Array | Sequence[float] | 
         above, noise = np.cumsum(values[k:]), np.cumsum(np.square(errors[k:]))
         found = np.flatnonzero(above > bar * np.sqrt(noise))
         if len(found):
-            return k + int(found[0])
-    return -1
+            return k, k + int(found[0])
+    return -1, -1
+
+
+def last_bin(values: Array | Sequence[float], errors: Array | Sequence[float] | float) -> int:
+    """The last cell that holds something for sure; -1 if there is none (`last_run`)."""
+    return last_run(values, errors)[1]
 
 
 def runs_of(low: int, high: int) -> list[tuple[float, float]]:

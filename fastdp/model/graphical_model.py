@@ -260,17 +260,34 @@ class Model:
             raise UsageError(
                 f"where: the model has no rows with {dict(where)}; choose another condition"
             )
+        change = {name: np.full(self.domain[name], float(IMPOSSIBLE)) for name in where}
+        for name, code in where.items():
+            change[name][int(code)] = 0.0
+        return self._changed(change, share, "conditioned")
+
+    def tilted(self, name: str, shares: np.ndarray) -> Model:
+        """The model in which an attribute has these shares of the rows, and rows of each of its codes
+        are as they were. Codes without rows stay so."""
+        there = self.marginal((name,))
+        wanted = np.asarray(shares, float) / max(float(np.sum(shares)), 1e-300) * self.total
+        change = np.full(there.size, float(IMPOSSIBLE))
+        np.log(wanted / np.maximum(there, 1e-300), out=change, where=(there > 0) & (wanted > 0))
+        return self._changed({name: change}, self.total, "tilted")
+
+    def _changed(self, change: Mapping[str, np.ndarray], total: float, ended: str) -> Model:
+        """The distribution times the exponential of `change`, by attribute and code."""
         held = [n.axes for n in self.nodes]
-        measured = dict.fromkeys(map(frozenset, [*held, *((name,) for name in where)]))
+        measured = dict.fromkeys(map(frozenset, [*held, *((name,) for name in change)]))
         plan = make_plan(self.domain, junction_tree(self.domain, held, 2**62), measured)
         theta = self.potentials(plan)
-        for name, code in where.items():
+        for name, logs in change.items():
             place = plan.places[frozenset((name,))]
-            theta[place.at : place.at + place.size][np.arange(place.size) != int(code)] = IMPOSSIBLE
+            theta[place.at : place.at + place.size] += logs
+        theta = np.maximum(theta, IMPOSSIBLE)
         tables = np.empty(plan.cells)
         m = np.empty(max(plan.size, 1))
-        Engine(plan, 1).infer(theta, share, tables, m)
-        made = Model.from_plan(plan, tables, total=share, ended="conditioned")
+        Engine(plan, 1).infer(theta, total, tables, m)
+        made = Model.from_plan(plan, tables, total=total, ended=ended)
         made.hidden = self.hidden
         return made
 

@@ -134,7 +134,7 @@ class Dealer(Struct, frozen=True, eq=False):
             return made, owner
         if tell is not None:
             tell(DEALT, "choosing users")
-        return self.choice(made, owner, len(owner) // self.times, seed, threads)
+        return self.choice.choose(made, owner, len(owner) // self.times, seed, threads)
 
     def places(self, codes: Codes, seed: int) -> Places:
         """Users for so many rows, and which of the rows each of them may get."""

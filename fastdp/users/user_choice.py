@@ -1,14 +1,15 @@
 """The choice: whole users of a pool, such that what was released about users and the rows' marginals
 hold.
 
-First each user of the pool gets a weight, by all that was released about users (`user_weights`). Then whole
-users are drawn by their weights, and exchanged for others until the tables about users are those of
-the weights, and counts of rows those of the model.
+It has four steps (`Choice.choose`). Each user of the pool is weighed, by all that was released about users
+(`user_weights`). Whole users are drawn by their weights. They are exchanged for others until the tables
+about users are those of the weights, and counts of rows those of the model. Then the number of rows is
+made exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
 import numpy as np
@@ -17,6 +18,7 @@ from msgspec import Struct, field
 from ..schema import Schema
 from ..userkeys import UserFacts
 from .people import Codes
+from .pool import Pool
 from .user_facts import agreement
 from .user_quotes import Quote, lines
 from .user_table import Marginal, pool_facts
@@ -36,12 +38,8 @@ ROUNDS = 30
 """Turns in which odds above 1 are given to others, at most."""
 EXACT = 1e-4
 """The standard error of the number of rows, as a part of it, when users are weighed by quotes."""
-LARGE = 0.05
-"""Amounts count as large that at most this part of the rows reaches. Without them (0), the share of the
-largest tenth of users is off by .046 in place of .028 on cohorts, seed 101 of `bench.users` at epsilon 1;
-with all amounts, pairs of columns of rows by .035 in place of .033."""
-MOST_PAIRS, LEAST_IN_CELL = 12, 16
-"""Pairs of columns of rows that are balanced, at most, and rows in each cell on average."""
+PAIR_CODES = 1 << 24
+"""Codes of pairs of columns of the pool's rows, at most (64 MB): of a million rows 16 pairs."""
 
 
 class Gaps(Struct, frozen=True, eq=False):
@@ -101,80 +99,61 @@ class Choice(Struct, frozen=True, eq=False):
     def sizes(self) -> Mapping[str, int]:
         return self.schema.domain
 
-    def __call__(
+    def choose(
         self, codes: Codes, owner: np.ndarray, wanted: int, seed: int, threads: int = 1
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
         """(codes, owner) of the `wanted` rows of chosen users, of rows in the order that they had;
         one user may lose a few of its rows, so that their number is exact. No user is there
         twice."""
-        order = np.argsort(owner, kind="stable")
-        count = np.bincount(owner)
-        users = np.flatnonzero(count)
-        by_rows = users[np.argsort(count[users], kind="stable")]
-        place = np.empty(len(count), np.int64)
-        place[by_rows] = np.arange(len(by_rows))
-        order = order[np.argsort(place[owner[order]], kind="stable")]
-        rows = count[by_rows]
-        start = np.append(0, np.cumsum(rows))
-        sorted_codes = {name: column[order] for name, column in codes.items()}
-        chosen = self._chosen(sorted_codes, start, wanted, seed, threads)
-        take = _exact(rows, chosen, wanted)
-        inside = np.arange(len(order)) - np.repeat(start[:-1], rows) < np.repeat(take, rows)
-        kept = np.sort(order[inside])
-        number = np.cumsum(np.bincount(owner[kept], minlength=len(count)) > 0) - 1
+        pool = Pool.of(codes, owner)
+        odds = self._weighed(pool, wanted / pool.rows)
+        drawn = _drawn(odds.users, np.random.Generator(np.random.Philox(key=[seed, 3])))
+        chosen = self._exchanged(pool, odds, drawn, wanted, seed, threads)
+        kept = pool.first_rows(_exact(pool.size, chosen, wanted))
+        number = np.cumsum(np.bincount(owner[kept]) > 0) - 1
         out = {name: column[kept] for name, column in codes.items()}
         return out, number[owner[kept]].astype(np.uint32)
 
-    def _chosen(
-        self, codes: Codes, start: np.ndarray, wanted: int, seed: int, threads: int
+    def _weighed(self, pool: Pool, part: float) -> _Odds:
+        """How likely each user is chosen, if a `part` of the pool's rows is wanted: by all that was
+        released about users."""
+        like = _like_sizes(pool.size)
+        released = self._released(pool, like)
+        weights = raked(released, self.users, pool.users)
+        odds = _odds(weights, like, part * np.bincount(like))
+        if not self.quotes:
+            return _Odds(odds, np.zeros(pool.users), released)
+        quoted = self._quoted(pool, released, like, part)
+        return _Odds(quoted, quoted - odds, released)
+
+    def _exchanged(
+        self, pool: Pool, odds: _Odds, drawn: np.ndarray, wanted: int, seed: int, threads: int
     ) -> np.ndarray:
-        """Which users, sorted by their rows, are chosen: as many as have `wanted` rows on
-        average."""
+        """Which users are chosen: those who were drawn, exchanged for others until counts are those
+        that the odds give, and of rows those of the model."""
         from .._core import choose as core
 
-        users, rows, size = len(start) - 1, int(start[-1]), np.diff(start)
-        part = wanted / rows
-        like = _like_sizes(size)
-        released = self._released(codes, start, like)
-        odds = _odds(raked(released, self.users, users), like, part * np.bincount(like))
-        moved = np.zeros(users)
-        if self.quotes:
-            # what quotes change in the chosen users, they change in the rows that are wanted
-            before, odds = odds, self._quoted(released, codes, start, like, part)
-            moved = odds - before
-        chosen = _drawn(odds, np.random.Generator(np.random.Philox(key=[seed, 3])))
         of_users, of_rows, of_steps = _Tables(), _Tables(), _Tables()
-        for table in released:
+        for table in odds.released:
             if isinstance(table, Cells):
-                of_users.add(table.cells, table.tally(odds))
-        names = [n for n in codes if int(codes[n].max(initial=0)) < MOST_CELLS]
-        spent = self._spent(codes, np.repeat(odds / part, size))
-        for columns in (*((n,) for n in names), *self._pairs(names, wanted)):
-            cells = self._cells(codes, columns)
-            known = np.bincount(cells).astype(float)
-            if set(columns) <= set(self.others):
-                more = np.bincount(self._cells(self.others, columns), minlength=len(known))
-                known = more + np.pad(known, (0, len(more) - len(known)))
-            for place, name in enumerate(columns):
-                if name in spent:
-                    at = np.arange(len(known))
-                    at = at if len(columns) == 1 else np.divmod(at, self.sizes[columns[1]])[place]
-                    known *= spent[name][at]
-            by_quotes = np.bincount(cells, np.repeat(moved, size), len(known))
-            of_rows.add(cells, np.maximum(wanted * known / known.sum() + by_quotes, 0.0))
-        of_rows.add(np.zeros(rows, np.int64), np.full(1, float(wanted)))
-        step = 1 / np.maximum(size - 1.0, 1.0)
+                of_users.add(table.cells, table.tally(odds.users))
+        moved = pool.to_rows(odds.moved)
+        for cells, share in self._row_shares(pool):
+            target = wanted * share + np.bincount(cells, moved, len(share))
+            of_rows.add(cells, np.maximum(target, 0.0))
+        of_rows.add(np.zeros(pool.rows, np.int64), np.full(1, float(wanted)))
+        step = 1 / np.maximum(pool.size - 1.0, 1.0)
         if self.gaps is not None:
-            bins = self.gaps.bins(codes, self.sizes, start)
-            of_steps.add(bins, np.bincount(bins, np.repeat(step * odds, size)))
+            bins = self.gaps.bins(pool.codes, self.sizes, pool.start)
+            of_steps.add(bins, np.bincount(bins, pool.to_rows(step * odds.users)))
         tables = [of_users, of_rows, of_steps]
         targets = [x for table in tables for x in table.target]
-        first = np.append(0, np.cumsum([len(x) for x in targets]))
+        chosen = drawn.copy()
         core.choose(
-            np.array(of_users.cells, np.uint32).reshape(-1, users),
-            np.array(of_rows.cells + of_steps.cells, np.uint32).reshape(-1, rows),
-            start,
-            first,
+            np.array(of_users.cells, np.uint32).reshape(-1, pool.users),
+            np.array(of_rows.cells + of_steps.cells, np.uint32).reshape(-1, pool.rows),
+            pool.start,
+            np.append(0, np.cumsum([len(x) for x in targets])),
             np.concatenate(targets),
             np.concatenate([x for table in tables for x in table.weight]),
             step,
@@ -183,40 +162,47 @@ class Choice(Struct, frozen=True, eq=False):
             seed,
             chosen,
             LEAST_GAIN,
-            max(1, rows // PART_ROWS),
+            max(1, pool.rows // PART_ROWS),
             threads,
         )
         return chosen.astype(bool)
 
+    def _row_shares(self, pool: Pool) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """For each column and some pairs of columns: the cell of each row, and the cells' shares in the
+        model of rows, as the pool and other rows know them."""
+        names = [n for n in pool.codes if int(pool.codes[n].max(initial=0)) < MOST_CELLS]
+        for columns in (*((n,) for n in names), *self._pairs(names, pool.rows)):
+            cells = self._cells(pool.codes, columns)
+            known = np.bincount(cells).astype(float)
+            if set(columns) <= set(self.others):
+                more = np.bincount(self._cells(self.others, columns), minlength=len(known))
+                known = more + np.pad(known, (0, len(more) - len(known)))
+            yield cells, known / known.sum()
+
     def _quoted(
-        self,
-        released: Sequence[Table],
-        codes: Codes,
-        start: np.ndarray,
-        like: np.ndarray,
-        part: float,
+        self, pool: Pool, released: Sequence[Table], like: np.ndarray, part: float
     ) -> np.ndarray:
         """How likely each user is chosen where quotes hold too. These may move rows per user, which
         are known as well as by a sample, but not the number of rows and users."""
-        size = np.diff(start)
-        quoted = lines(self.quotes, codes, start, self.users, self.rows)
-        own = self.users / len(size) * np.bincount(like)
+        size = pool.size
+        quoted = lines(self.quotes, pool.codes, pool.start, self.users, self.rows)
+        own = self.users / pool.users * np.bincount(like)
         mean = (size - size.mean()) / size.max()
         exact = np.zeros(1)
         rows = Lines(mean[None], exact, np.full(1, EXACT * self.users * size.mean() / size.max()))
-        everyone = Cells(np.zeros(len(size), np.int64), np.full(1, self.users), exact)
+        everyone = Cells(np.zeros(pool.users, np.int64), np.full(1, self.users), exact)
         about_rows = (Cells(like, own, np.sqrt(own)), rows, everyone)
-        weights = raked([quoted, *released[:-1], *about_rows], self.users, len(size))
-        wanted = part * len(size) / self.users * np.bincount(like, weights)
+        weights = raked([quoted, *released[:-1], *about_rows], self.users, pool.users)
+        wanted = part * pool.users / self.users * np.bincount(like, weights)
         return _odds(weights, like, wanted)
 
-    def _released(self, codes: Codes, start: np.ndarray, like: np.ndarray) -> list[Table]:
+    def _released(self, pool: Pool, like: np.ndarray) -> list[Table]:
         """All that was released about users, as tables of the pool's users. Rows per user, in bins
         `like` and the last table, are the pool's own, which was drawn by all that is known of them."""
-        size = np.diff(start)
+        codes, start = pool.codes, pool.start
         facts = pool_facts(self.view, self.schema, codes, start)
         tables: list[Table] = [Cells(m.cells(facts), m.users, m.error) for m in self.marginals]
-        many = (size > 1).astype(float)
+        many = (pool.size > 1).astype(float)
         repeated = self.users * float(many.mean())
         for name, rate, error in zip(self.agreed.columns, self.agreed.rates, self.agreed.errors):
             both = agreement(codes[name], start)
@@ -228,23 +214,8 @@ class Choice(Struct, frozen=True, eq=False):
             shares = self.gaps.of_users(codes, self.sizes, start)
             error = np.full(len(shares), repeated * self.gaps.error)
             tables.append(Shares(shares, repeated * self.gaps.shares, error))
-        own = self.users / len(size) * np.bincount(like)
+        own = self.users / pool.users * np.bincount(like)
         return [*tables, Cells(like, own, np.zeros(len(own)))]
-
-    def _spent(self, codes: Codes, weights: np.ndarray) -> dict[str, np.ndarray]:
-        """For each code of an amount: how many times as common it is among users by weight as in the
-        pool, if it is one of the largest. Facts about users know what they spend; in the model of
-        rows, noise makes large amounts too common. Of smaller ones the rows know more."""
-        amounts = {column for _, kind, column, _, _ in self.view.facts if kind in ("sum", "mean")}
-        out = {}
-        for name in amounts & set(codes):
-            there = np.bincount(codes[name], minlength=self.sizes[name])
-            weighed = np.bincount(codes[name], weights, self.sizes[name])
-            large = np.cumsum(there[::-1])[::-1] <= LARGE * there.sum()
-            out[name] = np.divide(
-                weighed, there, out=np.ones(len(there)), where=(there > 0) & large
-            )
-        return out
 
     def _cells(self, codes: Codes, columns: Sequence[str]) -> np.ndarray:
         """The cell of each row over one or two columns."""
@@ -253,14 +224,23 @@ class Choice(Struct, frozen=True, eq=False):
         a, b = columns
         return codes[a].astype(np.int64) * self.sizes[b] + codes[b]
 
-    def _pairs(self, names: Sequence[str], wanted: int) -> list[tuple[str, str]]:
-        """Pairs of columns, those of most cells first that so many rows fill."""
+    def _pairs(self, names: Sequence[str], rows: int) -> list[tuple[str, str]]:
+        """Pairs of columns, those of most cells first, as many as the pool's `rows` leave room for."""
         cells = {
             (a, b): self.sizes[a] * self.sizes[b]
             for a, b in combinations([n for n in names if n in self.sizes], 2)
         }
-        likely = [p for p in cells if cells[p] <= min(wanted / LEAST_IN_CELL, MOST_CELLS)]
-        return sorted(likely, key=lambda p: -cells[p])[:MOST_PAIRS]
+        likely = [pair for pair in cells if cells[pair] <= MOST_CELLS]
+        return sorted(likely, key=lambda pair: -cells[pair])[: PAIR_CODES // max(rows, 1)]
+
+
+class _Odds(Struct, frozen=True, eq=False):
+    """How likely each of the pool's `users` is chosen; by how much quotes `moved` that, since what they
+    change in the users they change in the rows that are wanted; the tables that it comes from."""
+
+    users: np.ndarray
+    moved: np.ndarray
+    released: Sequence[Table]
 
 
 class _Tables:

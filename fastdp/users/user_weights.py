@@ -28,6 +28,8 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
+from .._util.lazy import sp
+
 STEPS, NEAR, MOST_LOG = 200, 1e-6, 30.0
 """Steps of L-BFGS at most; the part of its value by which one has to lower the dual, which is about
 the number of users, or it is the last; and the largest logarithm of a weight."""
@@ -49,6 +51,12 @@ class Cells(Struct, frozen=True, eq=False):
     def change(self, factors: np.ndarray) -> np.ndarray:
         """What factors of cells, given by their logarithms, add to the logarithm of each weight."""
         return factors[self.cells]
+
+    def matrix(self) -> sp.csr_array:
+        """[users, cells]: what each user adds to the count of each cell."""
+        users = len(self.cells)
+        shape = (users, len(self.wanted))
+        return sp.csr_array((np.ones(users), self.cells, np.arange(users + 1)), shape)
 
     def some(self, users: slice) -> Cells:
         return Cells(self.cells[users], self.wanted, self.error)
@@ -74,6 +82,9 @@ class Shares(Struct, frozen=True, eq=False):
             out += row * factor
         return out
 
+    def matrix(self) -> sp.csr_array:
+        return sp.csr_array(self.shares.T)
+
     def some(self, users: slice) -> Shares:
         return Shares(self.shares[:, users], self.wanted, self.error)
 
@@ -96,6 +107,9 @@ class Lines(Struct, frozen=True, eq=False):
         for row, factor in zip(self.values, factors):
             out += row * factor
         return out
+
+    def matrix(self) -> sp.csr_array:
+        return sp.csr_array(self.values.T)
 
     def some(self, users: slice) -> Lines:
         return Lines(self.values[:, users], self.wanted, self.error)
@@ -147,14 +161,13 @@ def _factors(tables: Sequence[Table], even: np.ndarray, relief: float) -> list[n
     wanted = np.where(start > 0, wanted, 0.0)
     ends = np.cumsum([len(table.wanted) for table in tables])[:-1]
     unit = 1 / np.sqrt(slack + np.maximum(start, 1.0))
+    of_users = sp.csr_array(sp.hstack([table.matrix() for table in tables]))
+    of_cells = sp.csr_array(of_users.T)
 
     def dual(scaled: np.ndarray) -> tuple[float, np.ndarray]:
         factors = scaled * unit
-        logs = np.zeros(len(even))
-        for table, own in zip(tables, np.split(factors, ends)):
-            logs += table.change(own)
-        weights = even * np.exp(np.minimum(logs, MOST_LOG))
-        counts = np.concatenate([table.tally(weights) for table in tables])
+        weights = even * np.exp(np.minimum(of_users @ factors, MOST_LOG))
+        counts = of_cells @ weights
         value = weights.sum() - factors @ wanted + 0.5 * slack @ np.square(factors)
         return float(value), (counts - wanted + slack * factors) * unit
 

@@ -26,7 +26,11 @@ class RowsSession:
         self.mu, self.clip, self.noise = mu, clip, noise
         columns_of = Schema.from_domain(dict(self.domain.items())).columns
         self.schema = SimpleNamespace(
-            user=None, max_rows_per_user=clip, domain=self.domain, columns=columns_of
+            user_amounts=(),
+            user=None,
+            max_rows_per_user=clip,
+            domain=self.domain,
+            columns=columns_of,
         )
         self.rng = np.random.default_rng(seed)
         self.spent = 0.0

@@ -181,3 +181,18 @@ def test_nothing_to_draw(model):
     assert all(
         len(c) == 0 for c in sample_given(model, {"p": np.empty(0, np.uint8)}, seed=0).values()
     )
+
+
+def test_a_tilted_model_has_the_shares_and_rows_of_each_code_as_before(fitted):
+    """What is wanted of the column holds, and given its codes nothing changes."""
+    name = next(iter(fitted.domain))
+    other = [a for a in fitted.domain if a != name][-1]
+    size = fitted.domain[name]
+    shares = np.arange(1.0, size + 1)
+    tilted = fitted.tilted(name, shares)
+    before, after = (m.marginal((name, other)) for m in (fitted, tilted))
+    assert np.allclose(after.sum(axis=1) / after.sum(), shares / shares.sum())
+    assert np.allclose(
+        after / after.sum(axis=1, keepdims=True), before / before.sum(axis=1, keepdims=True)
+    )
+    assert np.isclose(tilted.total, fitted.total)

@@ -157,7 +157,7 @@ def test_planted_cohorts_come_out_of_a_pool_that_does_not_have_them(wanted):
     marginal = Marginal(("first",), (np.arange(6),), 1_700 * shares, np.full(6, 3.0))
     choice = Choice(VIEW, [marginal], SCHEMA, 3, 1_700.0)
     before = 0.5 * np.abs(first_shares(codes, owner) - shares).sum()
-    made, user = choice(codes, owner, wanted, 5)
+    made, user = choice.choose(codes, owner, wanted, 5)
     assert len(user) == wanted and (np.bincount(user) > 0).all()
     after = 0.5 * np.abs(first_shares(made, user) - shares).sum()
     assert after < 0.04 < 0.19 < before
@@ -171,7 +171,7 @@ def test_planted_cohorts_come_out_of_a_pool_that_does_not_have_them(wanted):
         for u in set(owner)
     }
     assert len(kept - there) <= 1
-    again, same = choice(codes, owner, wanted, 5)
+    again, same = choice.choose(codes, owner, wanted, 5)
     assert (same == user).all() and all((again[n] == made[n]).all() for n in made)
 
 
@@ -186,7 +186,7 @@ def test_the_pool_is_left_alone_where_targets_are_noise():
     for error in (0.03, 0.0005):
         first = Marginal(("first",), (np.arange(6),), 2_000 * noisy, np.full(6, 2_000 * error))
         choice = Choice(VIEW, [first], SCHEMA, 3, 2_000.0)
-        made, user = choice(codes, owner, len(owner) // 3, 5)
+        made, user = choice.choose(codes, owner, len(owner) // 3, 5)
         moved, asked = first_shares(made, user) - shares, noisy - shares
         apart[error] = moved @ asked / (asked @ asked)  # the part of the way that was gone
     assert apart[0.03] < 0.5 and apart[0.0005] > 0.7
@@ -209,7 +209,7 @@ def test_gaps_are_those_of_rows_in_order_and_are_chosen_for():
 
     goal = np.array([0.6, 0.3, 0.1, 0.0])
     gaps = Gaps(("month",), goal, 0.001)
-    chosen = Choice(VIEW, [], SCHEMA, 3, 1_000.0, gaps)(codes, owner, 2_500, 1)
+    chosen = Choice(VIEW, [], SCHEMA, 3, 1_000.0, gaps).choose(codes, owner, 2_500, 1)
     assert np.abs(shares(*chosen) - goal).sum() < 0.5 * np.abs(shares(codes, owner) - goal).sum()
 
 
@@ -290,7 +290,8 @@ def test_agreement_is_that_of_the_slow_twin_and_is_chosen_for():
 
     aim = rate(codes, owner) + 0.1
     agreed = Agreements(("shop",), np.array([aim]), np.array([0.003]))
-    made = Choice(VIEW, [], SCHEMA, 3, 1_300.0, None, agreed)(codes, owner, len(owner) // 3, 1)
+    choice = Choice(VIEW, [], SCHEMA, 3, 1_300.0, None, agreed)
+    made = choice.choose(codes, owner, len(owner) // 3, 1)
     assert abs(rate(*made) - aim) < 0.03
 
 

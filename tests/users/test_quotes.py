@@ -81,7 +81,7 @@ def test_a_reader_gets_the_quoted_numbers_within_their_errors(precise, moved):
     quotes = usable([quoted(q, v, e) for q, v, e in zip(QUESTIONS, values, errors)])
     assert len(quotes) == 5
     choice = Choice(VIEW, [], SCHEMA, 3, users, quotes=quotes, rows=rows)
-    made = choice(codes, owner, wanted, 1)
+    made = choice.choose(codes, owner, wanted, 1)
     assert len(made[1]) == wanted
     found = answers(*made, rows)
     near = [0.012, 0.012, 0.02, 0.015, 0.03]

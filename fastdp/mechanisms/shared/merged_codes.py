@@ -41,6 +41,7 @@ from .code_compression import (
 )
 from .halving import Halving
 from .model_rows import ModelRows
+from .number_tails import numbers_in_bins, with_tails
 from .one_ways import averaged, estimate_total, independent, noise_tv
 from .steering import Steering
 
@@ -71,8 +72,9 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
     `total`; `merged_for_size`: values of each column that were merged, though not rare, to keep all
     pairs within `PAIR_CELLS`; `neighbours`: columns whose rare numbers share codes with neighbours;
     `zeros`: impossible combinations of merged codes; `released`: the 1-ways over all codes that all
-    this comes from. Values are merged only with values that all
-    constraints treat alike, so that the zeros are exact and each column can be expanded separately.
+    this comes from; `in_bins`: `number_tails.numbers_in_bins`. Values are merged only with values
+    that all constraints treat alike, so that the zeros are exact and each column can be expanded
+    separately.
     """
 
     compression: Compression
@@ -83,6 +85,7 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
     zeros: Mapping[Clique, np.ndarray] = field(default_factory=dict)
     released: tuple[Measurement, ...] = ()
     neighbours: frozenset[str] = frozenset()
+    in_bins: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def domain(self) -> Domain:
@@ -131,7 +134,8 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
         shape = {}
         for m in drawn:
             codes = self.compression.code_map(m.clique[0])
-            shape[m.clique[0]] = shape_of(m, np.bincount(codes)[codes] > 1, total)
+            numbers = self.in_bins.get(m.clique[0])
+            shape[m.clique[0]] = shape_of(m, np.bincount(codes)[codes] > 1, total, numbers)
         merged = tuple(self.compression.measurement(m) for m in drawn)
         return replace(self, ones=merged, shape=shape, total=total, released=tuple(ones))
 
@@ -272,12 +276,15 @@ def merge(
     keep = {m.clique[0]: m.values >= rare * np.sqrt(m.variances) for m in ones}
     if towards_uniform:
         ones = shrunk_to_uniform(ones)
-    shape = {m.clique[0]: shape_of(m, ~keep[m.clique[0]], total) for m in ones}
+    columns = {} if schema is None else schema.columns
+    in_bins = {} if schema is None else numbers_in_bins(schema)
+    shape = {
+        m.clique[0]: shape_of(m, ~keep[m.clique[0]], total, in_bins.get(m.clique[0])) for m in ones
+    }
     for a in dependent:
         keep[a][:] = False
     others = {a: 1 if c is None else int(c.max()) + 1 for a, c in classes.items()}
     groups = {}
-    columns = {} if schema is None else schema.columns
     for m in ones:
         a = m.clique[0]
         free = a not in dependent and equivalent_codes(impossible, a) is None
@@ -312,6 +319,7 @@ def merge(
         compression.zeros(impossible),
         released,
         frozenset(neighbours),
+        in_bins,
     )
 
 
@@ -353,12 +361,20 @@ def shrunk_to_uniform(ones: Sequence[Measurement]) -> list[Measurement]:
     ]
 
 
-def shape_of(one: Measurement, rare: np.ndarray, total: float) -> np.ndarray:
+def shape_of(
+    one: Measurement, rare: np.ndarray, total: float, numbers: np.ndarray | None = None
+) -> np.ndarray:
     """A 1-way as row counts >= 0 that add up to `total`: the projection of the answers. Where most
     rows have rare values, the counts of these are first shrunk towards their mean, as far as noise
     explains their differences (James and Stein); otherwise the values with the largest noise would
-    get the rows of the others."""
+    get the rows of the others. `numbers`: the codes of a column's bins of numbers, whose rare values
+    beyond the others are tails (`number_tails`)."""
     drawn, count = np.array(one.values, np.float64), int(rare.sum())
+    if numbers is not None:
+        errors = np.sqrt(np.broadcast_to(one.variances, drawn.shape))
+        tails = np.array(drawn)
+        tails[numbers] = with_tails(drawn[numbers], errors[numbers])
+        drawn = np.where(rare, tails, drawn)
     if count > 3 and 2 * drawn[~rare].sum() < total:
         noise = float(np.broadcast_to(one.variances, drawn.shape)[rare].mean())
         mean = drawn[rare].mean()

@@ -1,5 +1,6 @@
 """Synthetic rows drawn from a fitted model."""
 
+import math
 from collections.abc import Mapping
 from copy import copy
 from types import MappingProxyType
@@ -13,6 +14,10 @@ from ...model.graphical_model import Model
 from ...model.row_facts import RowFacts
 from ...model.sampler import rows_of_shard
 from .halving import LEVELS, Halving
+
+MORE = 1.1
+"""Rows that are drawn for one that is missing of its group, at the rate at which they were found. With
+fewer there is more often a further draw; results do not depend on it but for chance."""
 
 
 class ModelRows:
@@ -54,6 +59,15 @@ class ModelRows:
     def plain(self) -> Self:
         """The same rows drawn once each: none is left out by halving."""
         return copy(self)
+
+    def tilted(self, name: str, shares: np.ndarray) -> Self:
+        """Rows of the model in which a column has these shares, so that few have to be left out to
+        have exactly so many of each code. The same where the model merges codes of the column."""
+        other = copy(self)
+        if self.model.domain.get(name) == len(shares):
+            other.model = self.model.tilted(name, shares)
+            other.model.sample(0, seed=self._seed)
+        return other
 
     def some(self, count: int, seed: int) -> dict[str, np.ndarray]:
         """The codes of `count` other rows of the same model."""
@@ -101,6 +115,8 @@ class GroupedRows(RowsOfRows):
         self, rows: ModelRows, name: str, shares: np.ndarray | None, keep=MappingProxyType({})
     ):
         super().__init__(rows)
+        if shares is not None:
+            self.rows = rows.tilted(name, shares)
         self.name = name
         self.shares = shares
         self.keep = keep
@@ -133,9 +149,10 @@ class GroupedRows(RowsOfRows):
         )
         parts: list[dict[str, np.ndarray]] = []
         drawn: dict[str, np.ndarray] = {}
+        count = size
         for seed in seeds >> np.uint64(1):
-            drawn = self.rows.some(size, int(seed))
-            group, kept = drawn.get(self.name, np.zeros(size, np.uint32)), np.ones(size)
+            drawn = self.rows.some(count, int(seed))
+            group, kept = drawn.get(self.name, np.zeros(count, np.uint32)), np.ones(count)
             for name, odds in self.keep.items():
                 kept *= odds[group, np.minimum(drawn[name], odds.shape[1] - 1)]
             rank = np.argsort(
@@ -148,6 +165,8 @@ class GroupedRows(RowsOfRows):
             left = left - np.bincount(group[take], minlength=len(left))
             if not left.any():
                 break
+            found = np.bincount(group[there], minlength=len(left)) / count
+            count = min(size, math.ceil(MORE * float((left / np.maximum(found, 1e-9)).max())) + 64)
         missing = np.repeat(np.arange(len(left)), left).astype(np.uint32)
         own = {self.name: missing} if self.name else {}
         parts.append({name: column[: len(missing)] for name, column in drawn.items()} | own)

@@ -1,0 +1,51 @@
+"""A pool: synthetic users from whom some are chosen, and their rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+
+from .people import Codes
+
+
+class Pool(Struct, frozen=True, eq=False):
+    """Users, sorted by their numbers of rows. `codes`: of their rows, one user after the other: those of
+    user u are start[u] to start[u + 1] - 1. `place`: where each of these rows was before."""
+
+    codes: Codes
+    start: np.ndarray
+    place: np.ndarray
+
+    @classmethod
+    def of(cls, codes: Codes, owner: np.ndarray) -> Pool:
+        """The pool of rows with these owners. A user's rows keep their order."""
+        count = np.bincount(owner)
+        by_rows = np.argsort(count, kind="stable")
+        rank = np.empty(len(count), np.int64)
+        rank[by_rows] = np.arange(len(count))
+        place = np.argsort(rank[owner], kind="stable")
+        there = count[by_rows]
+        start = np.append(0, np.cumsum(there[there > 0]))
+        return cls({name: column[place] for name, column in codes.items()}, start, place)
+
+    @property
+    def users(self) -> int:
+        return len(self.start) - 1
+
+    @property
+    def rows(self) -> int:
+        return int(self.start[-1])
+
+    @property
+    def size(self) -> np.ndarray:
+        """The number of rows of each user."""
+        return np.diff(self.start)
+
+    def to_rows(self, of_users: np.ndarray) -> np.ndarray:
+        """A number of each user, for each of its rows."""
+        return np.repeat(of_users, self.size)
+
+    def first_rows(self, count: np.ndarray) -> np.ndarray:
+        """Where the first count[u] rows of each user u were before, in that order."""
+        rank = np.arange(self.rows) - self.to_rows(self.start[:-1])
+        return np.sort(self.place[rank < self.to_rows(count)])
