@@ -26,9 +26,13 @@ def kept(name: str) -> Any:
 def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
     """A table in Markdown."""
     titles = list(head)
-    lines = ["| " + " | ".join(titles) + " |", "|" + "---|" * len(titles)]
-    lines += ["| " + " | ".join(row) + " |" for row in rows]
-    return "\n".join(lines).replace("|  |", "| |") + "\n"
+    lines = [
+        "|" + "|".join(f" {title} " if title else " " for title in titles) + "|",
+        "|" + "---|" * len(titles),
+    ]
+    for row in rows:
+        lines.append("|" + "|".join(f" {cell} " if cell else " " for cell in row) + "|")
+    return "\n".join(lines) + "\n"
 
 
 def bare(value: float, digits: int = 3) -> str:
@@ -328,11 +332,99 @@ def measured() -> str:
     return table(["work", "fastdp", "peers", "machine"], rows)
 
 
+PUBLIC = (
+    "none",
+    "another year",
+    "same, 10 %",
+    "same, 100 %",
+    "other people",
+    "shuffled",
+    "relabelled",
+)
+
+
+def public() -> str:
+    """Errors with public data over those without, by table, mechanism and kind of public data."""
+    rows = []
+    for one in kept("public")["lines"]:
+        alone = one["public"] == "none"
+        ratios = [one[f"ratio_{size}"] for size in ("two", "three")]
+        ratio = " / ".join(f"{mean:.3f} ± {half:.3f}" for mean, half in ratios)
+        rested = one["mechanism"] != "adagrid" and not alone
+        about = [one["table"], one["mechanism"], f"{one['epsilon']:g}", one["public"]]
+        error = f"{bare(one['two'], 4)} / {bare(one['three'], 4)}"
+        cells = [str(one["seeds"]), error, "" if alone else ratio]
+        rows.append([*about, *cells, f"{one['rested']:.1f}" if rested else ""])
+    ranks = {name: i for i, name in enumerate(PUBLIC)}
+    rows.sort(key=lambda row: (row[0], row[1], float(row[2]), ranks[row[3]]))
+    head = ["table", "mechanism", "epsilon", "public", "seeds", "error", "ratio", "rest on it"]
+    return table(head, rows)
+
+
+def archetypes() -> str:
+    """Scores of the year after the public one, with half of the 95 % interval over seeds."""
+    found = kept("archetypes-scores")["found"]
+    titles = {
+        "overall": "overall",
+        "k_marginal_score": "k-marginal",
+        "pickup_dropoff_score": "pickup-dropoff",
+        "higher_order_conjunction": "conjunctions",
+    }
+    rows = []
+    for name, scores in found["scores"].items():
+        cells = []
+        for key in titles:
+            if key in scores:
+                mean, half = scores[key]
+                digits = 1 if key == "overall" else 4
+                cells.append(f"{mean:.{digits}f} +- {half:.{digits}f}")
+            else:
+                cells.append("")
+        rows.append([name, *cells])
+    return table(["", *titles.values()], rows)
+
+
+THREADED = {
+    "call, identity": ("one call, identity", ""),
+    "call, adagrid": ("one call, AdaGrid", "8"),
+    "fit, adagrid": ("whole fit, AdaGrid", "6"),
+    "fit, dual": ("whole fit, identity (dual)", "8"),
+    "59 marginals": ("59 marginals of 5 million rows", "10"),
+    "10M rows sampled": ("10 million rows sampled", "10"),
+    "Parquet read": ("5 million rows of Parquet read", "8"),
+    "CSV read": ("5 million rows of CSV read", "8"),
+    "Parquet written": ("5 million rows decoded, written to Parquet", "8"),
+    "pass, dual": ("a pass of the dual (its fit by 64 passes)", ""),
+}
+RATES = ("bandwidth", "arithmetic")
+"""More is better: GB/s and operations."""
+
+
+def cores() -> str:
+    """The same work on 1 to 16 threads: milliseconds, and how many times as fast on 16."""
+    found = kept("cores")["found"]
+    counts = ("1", "2", "4", "8", "16")
+    rows = []
+    for key, (title, goal) in THREADED.items():
+        seconds = [found[key][n] for n in counts]
+        cells = [f"{1e3 * s:,.{1 if s < 0.0205 else 0}f}" for s in seconds]
+        gain = f"{float(f'{seconds[0] / seconds[-1]:.2g}'):g}"
+        rows.append([title, *cells, gain, goal])
+    for key in RATES:
+        rates = [found[key][n] for n in counts]
+        gain = f"{float(f'{rates[-1] / rates[0]:.2g}'):g}"
+        rows.append([key, *(f"{float(f'{rate:.3g}'):g}" for rate in rates), gain, ""])
+    return table(["threads", *counts, "16 against 1", "wanted"], rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
+    "archetypes": archetypes,
+    "cores": cores,
     "coverage": coverage,
     "measured": measured,
     "on_demand_times": on_demand_times,
     "pool": pool,
+    "public": public,
     "push_down": push_down,
     "series": series,
     "users": users,
