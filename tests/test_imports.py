@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).parents[1] / "fastdp"
 # root is a place of its own.
 FLOORS = [
     {"errors", "_core"},
-    {"domain", "_util"},
+    {"domain", "_util", "significance"},
     {"queries", "userkeys", "measurement", "schema", "rows_per_user"},
     {"numbers"},
     {"codec", "privacy", "model", "simulate", "users"},

@@ -31,7 +31,6 @@ histogram ends (`rows_per_user`).
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import NormalDist
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -41,12 +40,12 @@ from ..measurement import Measurement
 from ..privacy import clip as clip_rules
 from ..rows_per_user import RowsPosterior, Tail, mean_rows, size_edges
 from ..schema import Schema
+from ..significance import Z95
 
 Stated = Mapping[str, Any]
 NONE: Stated = {}
 Total = tuple[float, float] | None
 Array = np.ndarray
-Z95 = NormalDist().inv_cdf(0.975)
 """Allowances were chosen as half-widths at 95 %; divided by it, they scale with the level."""
 HISTOGRAM = "rows per user"
 UNKNOWN = "nothing says how many rows were left out"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from ..significance import SURE
 from . import quantile_zoom as quantiles
 from .asking import Asking, Line, top_of
 from .declared import Declared
@@ -20,7 +21,7 @@ def quantile(ask: Asking, number: TypedNumber, facts: Declared) -> Line:
     q = float(number.q or 0.5)
     for i, share in enumerate(quantiles.SHARES):
         if found:
-            a, b = found[-1].bracket(quantiles.SURE, low, high)
+            a, b = found[-1].bracket(SURE, low, high)
             low, high = max(a, low), min(b, high)
             if low >= high:
                 low, high = a, b

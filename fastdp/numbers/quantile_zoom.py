@@ -9,6 +9,7 @@ edges at which G is clearly on its side, so within a bin nothing is assumed.
 import numpy as np
 from msgspec import Struct
 
+from ..significance import SURE
 from .sum_estimates import Interval, Z
 
 SHARES = tuple(3**i / 364 for i in range(6))
@@ -18,9 +19,6 @@ Chosen by `python -m bench.numbers_asked --zooms`: with three (.15, .3, .55) med
 with five of twice the share each 3 to 10 %."""
 FEWEST_PARTS = 3
 MOST_PARTS = 64
-SURE = 3.0
-"""Standard deviations of rank within which the next histogram looks. The quantile lies outside in 3
-of 1,000 runs; the next histogram shows that, and the interval reaches there."""
 
 
 class Ranks(Struct, frozen=True, eq=False):

@@ -30,7 +30,8 @@ from msgspec.structs import replace
 from ..privacy.clip import nonnegative, outstanding
 from ..schema import dtypes, epoch
 from ..schema.within_bin import after, unit_of
-from .noisy_cells import CALENDAR_CELLS, SURE, Array, ahead, extents
+from ..significance import SURE
+from .noisy_cells import CALENDAR_CELLS, Array, ahead, extents
 
 ATOM = 1.0
 """A single value becomes a bin of its own if it holds at least ATOM times (all rows / number of

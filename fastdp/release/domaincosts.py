@@ -17,7 +17,7 @@ from ..schema import Schema, dtypes
 from ..schema.columns import Column
 from ..schema.kind_of_text import TEXT, VALUE_KINDS as KIND_NAMES
 from ..schema.pending import ANY, Pending
-from .noisy_cells import SURE
+from ..significance import LIKELY, SURE
 
 PER_COLUMN, MOST_SHARE = 0.03, 0.2
 """Shares of the run's mu^2: what finding one private column costs, and the most that all may cost,
@@ -190,7 +190,7 @@ def second_round(
     roots of the shares of rows they miss. `left`: what may be spent; `first`: the share of one
     column in the first round; `missing`: (share of rows missed, its standard error) by column."""
     gains = {
-        name: math.sqrt(share) for name, (share, error) in missing.items() if share > 2 * error
+        name: math.sqrt(share) for name, (share, error) in missing.items() if share > LIKELY * error
     }
     while gains:
         pool = left * min(1.0, GAIN * max(gains.values()) ** 2)

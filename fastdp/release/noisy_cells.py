@@ -15,10 +15,9 @@ import numpy as np
 
 from ..privacy.clip import outstanding
 from ..schema.transforms import CLOCK_STEPS, MIDNIGHT
+from ..significance import LIKELY, SURE
 
 Array = np.ndarray
-SURE = 3.0
-"""The noisy count of such a value must also be at least this many standard errors."""
 FEW = 0.01
 """Share of the rows that may have more digits than the column is written with, or lie on a finer
 step of the clock."""
@@ -58,7 +57,7 @@ def calendar(counts: Array, sigma: float, most: int) -> list[float] | None:
             filled.append(((low, high), cells))
     for (low, high), cells in filled:
         rivals = [(counts[c].sum() - counts[cells].sum(), (c != cells).sum()) for _, c in filled]
-        if all(more <= 2 * sigma * math.sqrt(differ) for more, differ in rivals):
+        if all(more <= LIKELY * sigma * math.sqrt(differ) for more, differ in rivals):
             return [float(v) for v in range(low, high + 2)]
     return None
 

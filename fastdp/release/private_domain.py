@@ -48,11 +48,12 @@ from ..schema.kinds.numeric import Numeric
 from ..schema.kinds.textkind import TextKind
 from ..schema.pending import ANY, Pending
 from ..schema.within_bin import PRIVATE as MEASURED, Rank
+from ..significance import SURE
 from ..userkeys import RowsPerUser
 from . import domaincosts as costs, sums
 from .cells import Line
 from .domainsteps import DomainSteps
-from .noisy_cells import CALENDAR_CELLS, MOST_CALENDAR, SURE, calendar, is_clock, step_of
+from .noisy_cells import CALENDAR_CELLS, MOST_CALENDAR, calendar, is_clock, step_of
 from .partitions import Grid, line_of, listed, provisional, with_fields
 
 

@@ -40,6 +40,7 @@ from ..schema.columns import OWN_CODE, Policy
 from ..schema.kinds.numeric import Numeric
 from ..schema.kinds.places import Places
 from ..schema.within_bin import Grid, Rank, takes_steps, unit_of
+from ..significance import SURE
 
 PARTS = 32
 """A bin of more than one value is cut into at most this many parts."""
@@ -76,9 +77,6 @@ and of 5; prices."""
 LEVELS = 5
 """Distances from the mean are counted in halves of a half bin, from -1 to 1. Evenly spread values
 that are equal in both columns have a mean product of 3/8 of its largest value."""
-SURE = 3.0
-"""Standard errors by which a finding must exceed chance: the correlation of two ranks, or the
-rows of a class of round numbers beyond those that evenly spread values would have."""
 MIN_CORRELATION = 0.1
 """The smallest correlation at which two columns share a rank."""
 MIN_CLASS_EXCESS = 0.1

@@ -22,13 +22,13 @@ from ..answers.evidence import code_maps
 from ..errors import FastdpError, StoppedEarly
 from ..mechanisms.base import Job, Outcome, ignore_empty_columns
 from ..mechanisms.limits.structural_zeros import StructuralZeros
-from ..mechanisms.shared.empty_columns import NO_ROWS
 from ..mechanisms.shared.model_rows import ModelRows
 from ..mechanisms.with_users import run_with_users
 from ..privacy.statement import statement_hashes
 from ..release.gateway import Session
 from ..release.reserve import BudgetRequest, Reserved, reserve
 from ..schema.wide_bins import wide_outer_bins
+from ..significance import LIKELY
 from .counter import counter_for, key_source, open_counter
 from .early_stop import ADVICE, charge_text, stop_if_empty
 from .finalize import complete_timings, finalize, write_json
@@ -277,7 +277,7 @@ def completed(spec: RunSpec, outcome: Outcome, session: Session, seed: int) -> O
     model as it is to be stored."""
     if spec.options.rows is None and isinstance(outcome.rows, ModelRows):
         total, error = estimated_total(spec.schema, outcome.measurements) or (1.0, 0.0)
-        if total < NO_ROWS * error:
+        if total < LIKELY * error:
             rows = outcome.rows.again(0, seed) if spec.schema.user else outcome.rows
             outcome = replace(outcome, rows=rows, notes=(*outcome.notes, UNSURE))
     if outcome.model is not None:

@@ -19,10 +19,8 @@ import numpy as np
 from ..codec.possible import compiled_constraints
 from ..measurement import Measurement
 from ..schema import Schema
+from ..significance import LIKELY
 from ..tables.linked_tables import LEVELS
-
-SURE = 2.0
-"""Standard errors by which the parents of a level stand out of the noise."""
 
 LEAST_BETWEEN = 0.02
 """Levels that explain a smaller part of the variance are left alone."""
@@ -40,7 +38,7 @@ def clear_levels(measurements: Sequence[Measurement], column: str) -> np.ndarray
     if not ones:
         return None
     precision = sum(1 / m.variances for m in ones)
-    return sum(m.values / m.variances for m in ones) > SURE * np.sqrt(precision)
+    return sum(m.values / m.variances for m in ones) > LIKELY * np.sqrt(precision)
 
 
 def standing(

@@ -4,8 +4,8 @@ import math
 
 from ..release import domaincosts
 from ..release.domaincosts import DomainCosts, keys_cap, keys_delta, users_needed
-from ..release.noisy_cells import SURE
 from ..schema import Schema
+from ..significance import SURE
 from .plan_result import DomainLine
 
 

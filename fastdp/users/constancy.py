@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..significance import LIKELY
+
 if TYPE_CHECKING:
     from ..measurement import Measurement
     from .people import Histogram
     from .rates import Rates
 
-SURE = 2.0
-"""Standard errors of the test: a constant that is tested is missed with probability .023, and a
-column whose users disagree as those of a column of lift LIFT is taken for constant as seldom."""
 EXCEPTIONS = 0.05
 """Share of users with two rows or more that may disagree in a constant column: who moved, and slips.
 As a repeated column, such a column would give most users several values."""
 MAYBE = 0.9
-"""Columns with a smaller rate of agreement, by SURE standard errors and a half, are not constant."""
+"""Columns with a smaller rate of agreement, by LIKELY standard errors and a half, are not constant."""
 LIFT = 0.8
 """Users repeat a column of this lift, (agreement - chance) / (1 - chance), but it is not constant."""
 SLIPS, LEAST = 0.985, 0.85
@@ -45,7 +44,7 @@ def disagreeing_if_repeated(by_chance: np.ndarray, sizes: Histogram | None) -> n
     if sizes is not None:
         ends = np.append(np.asarray(sizes.edges)[1:] - 1, sizes.edges[-1])
         middle = np.sqrt(np.asarray(sizes.edges, float) * ends)
-        counted = sizes.values * (sizes.values > SURE * sizes.sigma) * (middle > 1)
+        counted = sizes.values * (sizes.values > LIKELY * sizes.sigma) * (middle > 1)
         if counted.any():
             rows, users = np.maximum(middle, 2.0), counted
     pair = LIFT + (1 - LIFT) * np.clip(by_chance, 0.0, 1.0)
@@ -58,7 +57,7 @@ def constant_by_rate(
     """Columns whose rate of agreement and lift are those of a constant, as far as noise tells; or
     surely, so that rows which differ are slips."""
     room = np.maximum(1 - by_chance, 1e-9)
-    doubt = SURE * rates.error
+    doubt = LIKELY * rates.error
     found = (rates.overall - doubt - by_chance) / room > LIFT
     found &= rates.overall > (SLIPS + doubt if sure else np.maximum(LEAST, SLIPS - doubt))
     return tuple(n for n, yes in zip(rates.columns, found) if yes and n not in without)
@@ -72,14 +71,14 @@ def columns_to_test(
     without: Collection[str],
 ) -> tuple[str, ...]:
     """Columns whose rates allow that they are constant, likely ones first, as many as a release with
-    this mu can test: the two outcomes lie 2 SURE standard errors apart. `different`: see
+    this mu can test: the two outcomes lie 2 LIKELY standard errors apart. `different`: see
     `disagreeing_if_repeated`."""
-    likely = rates.overall > MAYBE - (SURE + 0.5) * rates.error
+    likely = rates.overall > MAYBE - (LIKELY + 0.5) * rates.error
     order = np.argsort(by_chance - rates.overall, kind="stable")
     names = [i for i in order if likely[i] and rates.columns[i] not in without]
     for count in range(len(names), 0, -1):
         error = standard_error(rates, np.sqrt(count + 1) / mu)
-        tested = [i for i in names if 2 * SURE * error <= different[i]]
+        tested = [i for i in names if 2 * LIKELY * error <= different[i]]
         if len(tested) >= count:
             return tuple(rates.columns[i] for i in tested[:count])
     return ()
@@ -107,7 +106,7 @@ def constancy_test(
     trust = sigma**2 / (sigma**2 + rates.users_error**2)
     users = max(1.0, trust * rates.users + (1 - trust) * float(answers.values[-1]))
     share = (1 + answers.values[:-1] / users) / 2
-    doubt = SURE * standard_error(rates, sigma)
+    doubt = LIKELY * standard_error(rates, sigma)
     place = [rates.columns.index(name) for name in columns]
     many = share - doubt > EXCEPTIONS
     few = ~many & (share + doubt <= different[place])

@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import UsageError
+from ..significance import threshold
 from .levels import COARSE, LEVEL_GROUPS, Level, levels_of
 from .order import TRIES, Dealt, Goal, Order
 from .people import ALL, Codes, Groups, People
@@ -51,8 +52,6 @@ MOST_NEAR = 4
 LEAST_EXCESS = 0.25
 """Minimum relative excess over urns of single columns for such an urn. Chosen on flights and Chicago
 trips; groups of codes without an order have a tenth at most."""
-SURE = 3.0
-"""Minimum excess in standard errors for such an urn."""
 FREE = 1e9
 """The parameter of an urn that likes all values the same."""
 DENSE = 1 << 20
@@ -379,7 +378,8 @@ def _together(made: Dealer, rates: Rates, trial: _Trial, numbers: Sequence[str])
     of_level = {level.column for level in levels}
     known = np.array([p[0] in of_level and isinstance(p[1], int) for p in rates.pairs], bool)
     excess = np.where(known, 0.0, rates.together - mean)
-    likely = np.flatnonzero(excess > np.maximum(SURE * rates.pairs_error, LEAST_EXCESS * mean))
+    above = threshold(len(rates.pairs)) * rates.pairs_error
+    likely = np.flatnonzero(excess > np.maximum(above, LEAST_EXCESS * mean))
     best = likely[np.argsort(-excess[likely], kind="stable")]
     near = np.array([isinstance(rates.pairs[i][1], int) for i in best], bool)
     chosen = np.append(best[near][:MOST_NEAR], best[~near][:MOST_JOINT])

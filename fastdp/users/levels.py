@@ -13,6 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
+from ..significance import stands_out
 from .people import Codes
 from .rates import Rates
 
@@ -25,8 +26,6 @@ LEAST_BETWEEN = 0.05
 """A level is used if at least this part of the variance lies between users."""
 MOST_BETWEEN = 0.95
 """The part of the variance between users is cut off here."""
-SURE = 3.0
-"""Standard errors by which rates must be above what urns bring about, for a level to be used."""
 NODES = 33
 
 
@@ -92,7 +91,7 @@ def _between(found: Sequence[tuple[int, float, float]], error: float, codes: np.
     for width, rate, there in found:
         cuts = _scores(np.bincount(codes // width).astype(np.float64))
         apart += np.square(np.array([_agreement(cuts, b) for b in tried]) - rate)
-        sure |= rate > there + SURE * error
+        sure |= bool(stands_out((rate - there) / max(error, 1e-300), len(found)))
     return float(tried[np.argmin(apart)]) if sure else 0.0
 
 

@@ -10,12 +10,12 @@ import numpy as np
 from msgspec import Struct, field
 
 from ..rows_per_user import RowsPosterior, last_bin, mean_rows, places
+from ..significance import Z95
 
 Codes = Mapping[str, np.ndarray]
 Groups = tuple[str, tuple[int, ...]]
 """A column of groups of users by their number of rows ("": none), and the groups' lower edges."""
 ALL: Groups = "", (1,)
-Z95 = 1.96
 OCTAVE = (1.0, 1.25, 1.5, 1.75)
 """Bins of rows per user start at these multiples of powers of 2; they divide the bins of the
 histogram by which clips are chosen (`privacy.clip.size_edges`)."""

@@ -12,6 +12,8 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from ..significance import LIKELY, drawn_towards
+
 if TYPE_CHECKING:
     from ..measurement import Measurement
     from .people import Histogram
@@ -196,7 +198,7 @@ def roles(
 def may_repeat(roles: Roles, rates: Rates, by_chance: np.ndarray) -> tuple[str, ...]:
     """Where users repeat or avoid something, the columns that they may repeat or avoid. These are
     all but constant ones and those whose lift is below SHRUNK_LIFT by two standard errors."""
-    likely = rates.overall + 2 * rates.error > by_chance + SHRUNK_LIFT * (1 - by_chance)
+    likely = rates.overall + LIKELY * rates.error > by_chance + SHRUNK_LIFT * (1 - by_chance)
     known = (*roles.constant, *roles.following)
     found = [
         n for n, yes in zip(rates.columns, likely) if (yes or n in roles.dealt) and n not in known
@@ -205,10 +207,10 @@ def may_repeat(roles: Roles, rates: Rates, by_chance: np.ndarray) -> tuple[str, 
 
 
 def shrunk(lift: np.ndarray, error: np.ndarray | float) -> np.ndarray:
-    """Lifts drawn towards 0 by their noise (positive part of James and Stein)."""
-    return np.sign(lift) * np.maximum(
-        np.abs(lift) - np.square(error) / np.maximum(np.abs(lift), 1e-9), 0.0
-    )
+    """Lifts drawn towards 0 by their noise, each by itself: its spread is what its square has beyond
+    noise (positive part of James and Stein)."""
+    noise = np.square(error)
+    return drawn_towards(0.0, lift, noise, np.maximum(np.square(lift) - noise, 0.0))
 
 
 def pairs_to_ask(

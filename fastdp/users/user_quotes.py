@@ -18,11 +18,10 @@ from ..numbers.typed import TypedNumber, columns_of
 from ..numbers.user_evaluation import user_values
 from ..numbers.user_features import code_amounts
 from ..numbers.user_values import Block
+from ..significance import Z95
 from .people import Codes
 from .user_weights import Lines
 
-Z = 1.959963984540054
-"""Half the width of a 95 % interval, in standard errors."""
 LEAST_ERROR = 1e-4
 """Part of a quote below which its error does not matter: drawing users and values adds more."""
 MOST_LINES = 64
@@ -46,7 +45,7 @@ class Quote(Struct, frozen=True, eq=False):
         """The standard error. A total's upper side may be a model's, and an end may be cut off at 0:
         so it is the smaller side that is not."""
         sides = [x for x in (self.estimate - self.low, self.high - self.estimate) if x > 0]
-        return max(min(sides, default=0.0) / Z, LEAST_ERROR * abs(self.estimate), 1e-12)
+        return max(min(sides, default=0.0) / Z95, LEAST_ERROR * abs(self.estimate), 1e-12)
 
 
 def usable(quotes: Sequence[Quote]) -> list[Quote]:
@@ -104,7 +103,7 @@ def _condition(
     if number.aggregate == "quantile":
         q = float(number.q or 0.5)
         below = [part * float(behind[value <= x / unit].sum()) for x in (quote.low, quote.high)]
-        doubt = max((below[1] - below[0]) / (2 * Z), np.sqrt(users) * 1e-3)
+        doubt = max((below[1] - below[0]) / (2 * Z95), np.sqrt(users) * 1e-3)
         return ((value <= estimate) - q) * behind, doubt
     if number.aggregate in ("mean", "share"):
         return value - estimate * behind, error * part * float(behind.sum())

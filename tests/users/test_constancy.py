@@ -9,10 +9,10 @@ import pytest
 import fastdp
 from fastdp.engines.local import local
 from fastdp.measurement import Measurement
+from fastdp.significance import LIKELY
 from fastdp.userkeys import Agreement, Disagreement, RowsPerUser
 from fastdp.users.constancy import (
     EXCEPTIONS,
-    SURE,
     columns_to_test,
     constancy_test,
     constant_by_rate,
@@ -95,7 +95,7 @@ def test_the_limits_of_the_test():
         assert (passed, refuted) == ((("x",), ()) if constant else ((), ("x",)))
     assert columns_to_test(rates, by_chance, different, 1.0, ()) == ("x",)
     assert columns_to_test(rates, by_chance, different, 1.0, ("x",)) == ()
-    least = 2 * SURE * math.sqrt(2) / 2 / users / different[0]  # the users are known
+    least = 2 * LIKELY * math.sqrt(2) / 2 / users / different[0]  # the users are known
     assert columns_to_test(rates, by_chance, different, least * 1.1, ()) == ("x",)
     assert columns_to_test(rates, by_chance, different, least * 0.9, ()) == ()
     assert disagreeing_if_repeated(np.ones(1), sizes) == 0

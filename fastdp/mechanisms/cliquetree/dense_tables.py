@@ -36,6 +36,7 @@ from ...model.marginals import marginals
 from ...release.distances import Distances
 from ...release.gateway import Session
 from ...schema import Schema
+from ...significance import chance_distance, threshold
 from ..base import Job
 from ..shared.code_compression import Compression
 from ..shared.merged_codes import MAX_CANDIDATES, Merged
@@ -283,7 +284,7 @@ def decided(
     known = {p: d for p, d in zip(result.cliques, result.distances) if len(p) == 2}
     if not known or share < 4 * (PROBE + TEST) or not possible(state):
         return None, 0.0
-    by_chance = float(np.mean([chance(result.estimates[p]) for p in known]))
+    by_chance = float(np.mean([chance_distance(result.estimates[p]) for p in known]))
     tree = float(np.mean(list(known.values())))
     columns = dense_columns(state.merged, state.session.schema, state.dependent)
     d = len(columns)
@@ -295,7 +296,7 @@ def decided(
     table = DenseTable(state, columns)
     table.measure(PROBE, "contrasts")
     far, error = distance(state, table.model(state.merged), list(known))
-    if far + 2 * error - by_chance >= RATIO * (tree - by_chance):
+    if far + threshold(1) * error - by_chance >= RATIO * (tree - by_chance):
         return None, PROBE + TEST
     table.measure(share - PROBE - TEST, "contrasts again")
     return table.finished(), share
@@ -319,13 +320,6 @@ def distance(state: GrownTree, model: Model, pairs: Sequence[Clique]) -> tuple[f
     )
     error = float(np.sqrt(np.sum(released.sigma**2))) / len(pairs)
     return float(np.mean(released.values)), error
-
-
-def chance(estimate: np.ndarray) -> float:
-    """The distance from its expected counts that a table of independent rows has, about: the mean
-    of |count - E| is sqrt(2 E / pi) for a large E, and at most 2 E."""
-    expected = np.maximum(estimate, 0.0)
-    return float(np.minimum(np.sqrt(2 / math.pi * expected), 2 * expected).sum())
 
 
 def _recoded(table: np.ndarray, column: DenseColumn, merged: Merged, name: str) -> np.ndarray:

@@ -26,8 +26,8 @@ from ...model.graphical_model import Model
 from ...privacy import gdp
 from ...release.gateway import Session
 from ...release.half_sets import HalfSets
+from ...significance import chance_distance, chance_distances, threshold
 from ..shared.one_ways import part_mu
-from ..shared.significance import chance_distance, chance_distances, threshold
 
 PICK, CHECK = 0.0025, 0.001
 """Shares of mu^2 of one pick and of its check. Twice as much loses 1 % of adult's pairs."""

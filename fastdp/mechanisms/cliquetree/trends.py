@@ -15,6 +15,7 @@ import numpy as np
 from ...domain import Clique, Columns
 from ...measurement import Measurement
 from ...queries import Binned
+from ...significance import drawn_towards
 from ..shared.merged_codes import Merged
 from .resolutions import ModelCodes, neighbour_groups
 
@@ -89,12 +90,7 @@ def lacking(
 
 def drawn_to_zero(lacks: Mapping[Clique, tuple[float, float]]) -> dict[Clique, float]:
     """What models lack of trends (with variances), drawn towards 0 as far as noise explains it. The
-    part spread / (spread + variance) stays. The spread of what is truly lacking is the likeliest
-    one for all trends together (normal; by Fisher's scoring). So a noisy trend is not followed
-    where others are right."""
+    spread of what is truly lacking is the likeliest one for all trends together. So a noisy trend is
+    not followed where others are right."""
     change, variance = np.array(list(lacks.values())).reshape(-1, 2).T
-    spread = 0.0
-    for _ in range(20 if lacks else 0):
-        weight = 1 / np.square(variance + spread)
-        spread = max(0.0, float(weight @ (np.square(change) - variance) / weight.sum()))
-    return dict(zip(lacks, (change * spread / (variance + spread)).tolist()))
+    return dict(zip(lacks, drawn_towards(0.0, change, variance).tolist()))

@@ -14,13 +14,11 @@ from msgspec import Struct
 from ...estimate.total import average
 from ...measurement import Measurement
 from ...schema import Schema
+from ...significance import LIKELY, SURE
 
 LEAST_KNOWN = 0.005
 """A column is empty if the rows with a known value are, by the answers, at most this share of all
 rows, or at most `SURE` standard errors where that is more."""
-SURE = 3.0
-NO_ROWS = 2.0
-"""A total of fewer than this many standard errors is noise: the table may be empty."""
 FEW_ROWS = 1000.0
 """Rows that count, of which `SURE` standard errors must be at most so many for the answers to say
 that there are none: tables that are smaller than their noise run as before."""
@@ -57,7 +55,7 @@ def dropping_columns(
     """
     total, spread = average([(float(np.sum(m.values)), float(np.sum(m.variances))) for m in ones])
     error = math.sqrt(spread)
-    if total >= NO_ROWS * error or SURE * error > FEW_ROWS:
+    if total >= LIKELY * error or SURE * error > FEW_ROWS:
         return []
     return [
         name

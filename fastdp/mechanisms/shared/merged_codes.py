@@ -28,6 +28,7 @@ from ...model.graphical_model import Model
 from ...model.row_facts import DrawnColumn, RowFacts
 from ...model.table_ops import onto_simplex
 from ...schema import Schema
+from ...significance import drawn_towards, stands_out
 from ..base import Job
 from .code_compression import (
     Compression,
@@ -337,28 +338,27 @@ def rare_groups(one: Measurement, rows: np.ndarray, numbers: np.ndarray, rare: f
     return groups if groups >= LEAST_RARE_GROUPS else 0
 
 
-CLEAR, SHRINK = 4.0, 1.25
-"""A 1-way is clear if its differences exceed those of noise by more than CLEAR standard deviations
-of these; of all others together, SHRINK times what noise explains is taken for noise: more than for
-the least mean square, since errors are L1 distances. Chosen on ten generated tables of 4 columns,
-of 300 and of 1,000 rows each, at epsilon 0.1 to 1; shrinking all 1-ways made an ACS extract of
-7,600 rows worse."""
-
-
 def shrunk_to_uniform(ones: Sequence[Measurement]) -> list[Measurement]:
-    """Those 1-ways that are not clear, drawn towards equal counts as far as noise explains their
-    differences; others as they are. Squared differences of k equal counts, in units of sigma^2, are
-    a chi-square variable of k - 1 degrees. All 1-ways that are not clear share one factor (James
-    and Stein): a few values by themselves say too little about it."""
-    away = [np.asarray(m.values, np.float64) - np.mean(m.values) for m in ones]
-    z = np.array([np.square(d).sum() / np.mean(m.variances) for d, m in zip(away, ones)])
-    degrees = np.array([m.values.size - 1.0 for m in ones])
-    weak = z <= degrees + CLEAR * np.sqrt(2 * degrees)
-    factor = max(0.0, 1 - SHRINK * degrees[weak].sum() / max(z[weak].sum(), 1e-9))
-    return [
-        Measurement(m.clique, np.mean(m.values) + factor * d, m.sigma, label=m.label) if w else m
-        for m, d, w in zip(ones, away, weak)
-    ]
+    """Those 1-ways whose differences do not stand out of noise, drawn towards equal counts as far
+    as noise explains their differences; others as they are. Squared differences of k equal counts,
+    in units of sigma^2, are a chi-square variable of k - 1 degrees. All that do not stand out share
+    one spread, in units of their noise: a few values by themselves say too little about it."""
+    squares = np.array([_squares(m) for m in ones])
+    degrees = np.array([max(m.values.size - 1.0, 1e-9) for m in ones])
+    weak = ~stands_out((squares - degrees) / np.sqrt(2 * degrees), len(ones))
+    spread = max(0.0, squares[weak].sum() / max(degrees[weak].sum(), 1e-9) - 1)
+    out = []
+    for m, is_weak in zip(ones, weak):
+        if is_weak:
+            near = drawn_towards(np.mean(m.values), m.values, m.variances, spread * m.variances)
+            m = Measurement(m.clique, near, m.sigma, label=m.label)
+        out.append(m)
+    return out
+
+
+def _squares(one: Measurement) -> float:
+    """Squared differences of a 1-way's counts from their mean, in units of their variance."""
+    return float(np.square(one.values - np.mean(one.values)).sum() / np.mean(one.variances))
 
 
 def shape_of(
@@ -366,9 +366,9 @@ def shape_of(
 ) -> np.ndarray:
     """A 1-way as row counts >= 0 that add up to `total`: the projection of the answers. Where most
     rows have rare values, the counts of these are first shrunk towards their mean, as far as noise
-    explains their differences (James and Stein); otherwise the values with the largest noise would
-    get the rows of the others. `numbers`: the codes of a column's bins of numbers, whose rare values
-    beyond the others are tails (`number_tails`)."""
+    explains their differences; otherwise the values with the largest noise would get the rows of the
+    others. `numbers`: the codes of a column's bins of numbers, whose rare values beyond the others are
+    tails (`number_tails`)."""
     drawn, count = np.array(one.values, np.float64), int(rare.sum())
     if numbers is not None:
         errors = np.sqrt(np.broadcast_to(one.variances, drawn.shape))
@@ -376,11 +376,8 @@ def shape_of(
         tails[numbers] = with_tails(drawn[numbers], errors[numbers])
         drawn = np.where(rare, tails, drawn)
     if count > 3 and 2 * drawn[~rare].sum() < total:
-        noise = float(np.broadcast_to(one.variances, drawn.shape)[rare].mean())
-        mean = drawn[rare].mean()
-        spread = float(np.square(drawn[rare] - mean).sum())
-        factor = max(0.0, 1 - (count - 3) * noise / spread) if spread > 0 else 0.0
-        drawn[rare] = mean + factor * (drawn[rare] - mean)
+        noise = np.broadcast_to(one.variances, drawn.shape)[rare]
+        drawn[rare] = drawn_towards(drawn[rare].mean(), drawn[rare], noise)
     return onto_simplex(drawn, total)
 
 

@@ -11,13 +11,12 @@ from ...estimate.total import average
 from ...measurement import Measurement, Request
 from ...model.table_ops import onto_simplex
 from ...release.gateway import Session
+from ...significance import LIKELY
 from ..plans import Outline, Planned, PlannedStep
 from .budget_split import divided_by
 
 NOISE = math.sqrt(2 / math.pi)
 """Mean of |N(0, 1)|."""
-LEAST_TOTAL = 2.0
-"""Chosen among 0, 1 and 2 on ten generated tables of 300 rows and 4 columns at epsilon 0.1."""
 
 
 def part_mu(session: Session, share: float) -> float:
@@ -73,11 +72,11 @@ def measure_ones(
 
 def estimate_total(measurements: Sequence[Measurement]) -> float:
     """The minimum-variance estimate of the number of rows from answers that each add up to it. A
-    smaller one than LEAST_TOTAL standard errors is noise, and taken for as many. Shares of a
+    smaller one than LIKELY standard errors is noise, and taken for as many. Shares of a
     smaller total would be all noise, and an output of few rows says nothing."""
     sums = [(float(np.sum(m.values)), float(np.sum(m.variances))) for m in measurements]
     total, variance = average(sums)
-    return max(total, LEAST_TOTAL * math.sqrt(variance))
+    return max(total, LIKELY * math.sqrt(variance))
 
 
 def independent(

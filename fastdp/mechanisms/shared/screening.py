@@ -24,9 +24,9 @@ from msgspec.structs import replace
 from ..._core.treesize import Graph
 from ..._util.disjoint import DisjointSets
 from ...domain import Clique, Domain
+from ...significance import chance_distance, posterior_means, threshold
 from .budget_split import portion
 from .one_ways import NOISE, effective_cells
-from .significance import chance_distance, posterior_means
 
 Key = tuple[Clique, bool]
 Follows = Callable[[str, str], float]
@@ -188,10 +188,10 @@ def accounted(
 
     An edge counts only if d stands out: `noise_tv`, the total variation that noise causes in the
     1-ways of its two columns, puts the model of independent columns off as far, and `sigma`, the
-    noise of the round, raises the largest of K distances by less than sqrt(2 log 2K) standard
-    deviations on average. The part is 1 if columns follow from each other, so that a pair says what
-    its 1-ways say, and 0 if they are independent."""
-    above = math.sqrt(2 * math.log(2 * max(1, len(distances))))
+    noise of the round, raises the largest distance by as many standard deviations as `threshold`
+    says. The part is 1 if columns follow from each other, so that a pair says what its 1-ways say,
+    and 0 if they are independent."""
+    above = threshold(len(distances))
     parts = {}
     for (a, b), distance in distances.items():
         part = min(1.0, distance / max(2 * total, 1e-9))

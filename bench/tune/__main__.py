@@ -1,0 +1,103 @@
+"""Leave one rule out at a time, and measure what that costs.
+
+    python -m bench.tune --inventory             every numeric constant, its kind and provenance
+    python -m bench.tune --without CHEAP trends  these, on all tables that can be made here
+    python -m bench.tune --quick                 every ablation on the small tables
+    python -m bench.tune --set mechanisms.shared.halving.LEVELS=2      another value of a constant
+    python -m bench.tune --page                  only writes tuning.toml and the page from the store
+
+Runs with and without have the same seeds; three seeds and epsilon 0.1 and 1 unless told otherwise.
+They are added to bench/results/tune.jsonl.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from . import inventory, job, page, suites
+from .ablations import ABLATIONS, given
+
+EPSILONS = {"rows": (0.1, 1.0), "people": (1.0,), "numbers": (1.0,)}
+
+
+def parser() -> argparse.ArgumentParser:
+    out = argparse.ArgumentParser(
+        prog="python -m bench.tune",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    out.add_argument("--inventory", action="store_true", help="only list constants")
+    out.add_argument("--without", nargs="+", metavar="NAME", help=", ".join(ABLATIONS))
+    out.add_argument("--set", nargs="+", default=[], metavar="PATH=VALUE", help="other values")
+    out.add_argument("--suite", nargs="+", default=list(suites.SUITES), choices=suites.SUITES)
+    out.add_argument("--tables", nargs="+", metavar="TABLE")
+    out.add_argument("--quick", action="store_true", help="small tables alone")
+    out.add_argument("--epsilon", nargs="+", type=float)
+    out.add_argument("--seeds", type=int, default=3)
+    out.add_argument("--first-seed", type=int, default=6000)
+    out.add_argument("--cores", type=int, help="runs at once; all cores")
+    out.add_argument("--minutes", type=float, default=float("inf"), help="start no run after")
+    out.add_argument("--store", type=Path, default=job.STORE)
+    out.add_argument("--page", action="store_true", help="only write tuning.toml and the page")
+    out.add_argument("--no-save", action="store_true", help="print, and write no page")
+    return out
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parse = parser()
+    options = parse.parse_args(arguments)
+    if options.inventory:
+        show_inventory()
+        return
+    store = job.Store(options.store)
+    names = list(ABLATIONS) if options.without is None and not options.set else options.without
+    if unknown := [name for name in names or () if name not in ABLATIONS]:
+        parse.error(f"no ablation {unknown[0]!r}; there are {', '.join(ABLATIONS)}")
+    if not options.page:
+        wanted = runs(options, names or [])
+        cores = options.cores or len(os.sched_getaffinity(0))
+        found = job.run_all(wanted, cores, 60 * options.minutes)
+        count = store.add(found, len(wanted))
+        if count < len(wanted):
+            print(f"{len(wanted) - count} runs were not started", file=sys.stderr)
+    print("\n".join(page.lines(store.records(), [*(names or ()), *options.set])))
+    if not options.no_save and options.store == job.STORE:
+        page.write(store.records())
+
+
+def runs(options: argparse.Namespace, names: list[str]) -> list[job.Wanted]:
+    """Every run of a job, those with the first seed first."""
+    out: list[job.Wanted] = []
+    for suite in options.suite:
+        changes = [name for name in names if ABLATIONS[name].suite == suite]
+        changes += [text for text in options.set if given(text).suite == suite]
+        if not changes:
+            continue
+        chosen = suites.TABLES[suite]
+        if options.quick and suite == "rows":
+            chosen = suites.SMALL
+        if options.tables:
+            chosen = tuple(
+                t for t in options.tables if t in suites.TABLES[suite] or suite == "rows"
+            )
+        here, why = suites.prepared(suite, chosen)
+        for table, reason in why.items():
+            print(f"{table}: left out, {reason}", file=sys.stderr)
+        seeds = range(options.first_seed, options.first_seed + options.seeds)
+        out += job.in_order(suite, here, options.epsilon or EPSILONS[suite], seeds, changes)
+    return sorted(out, key=lambda one: one.seed)
+
+
+def show_inventory() -> None:
+    found = inventory.constants()
+    for one in found:
+        print(f"{one.kind:10} {one.path} = {one.value}  {one.provenance}".rstrip())
+    for folder, kinds in inventory.counts(found).items():
+        print(folder, ", ".join(f"{count} {kind}" for kind, count in kinds.items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,400 @@
+"""What can be switched off, one at a time: heuristics, and constants set to a neutral value.
+
+An ablation names what it replaces by its path below `fastdp`. The replacement is a value, or a
+function with the arguments of what it replaces. `switched_off` puts it in place for a while.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+from . import before
+
+TREE = "mechanisms.cliquetree"
+SHARED = "mechanisms.shared"
+
+
+@dataclass(frozen=True)
+class Ablation:
+    """about: what is left out. suite: where it is measured (`suites`). change: path -> value, or a
+    function. around: path -> a function of what was there that gives what replaces it. options: of
+    the mechanism's recipe."""
+
+    name: str
+    about: str
+    suite: str = "rows"
+    change: Mapping[str, Any] = field(default_factory=dict)
+    around: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """What it replaces; of an option of the recipe, its name."""
+        return (*self.change, *self.around, *(f"option {name}" for name in self.options))
+
+
+def nothing(value: Any) -> Callable[..., Any]:
+    """A function that gives this value, whatever it is asked."""
+    return lambda *arguments, **named: value
+
+
+def first_as_list(first: Any, *others: Any, **named: Any) -> list:
+    """The first argument as it is."""
+    return list(first)
+
+
+def least_squares_only(denoise: Callable) -> Callable:
+    """Tables that follow the answers alone: no candidates are mixed."""
+    return lambda dual, bound=0.0, candidates=(): denoise(dual, bound, ((12.0, 1.0),))
+
+
+def no_empty_cells(denoise: Callable) -> Callable:
+    """Without the candidates that expect most cells to be empty."""
+
+    def kept(dual, bound=0.0, candidates=None):
+        given = inspect.signature(denoise).parameters["candidates"].default
+        chosen = given if candidates is None else candidates
+        return denoise(dual, bound, tuple(c for c in chosen if c[1] == 1.0))
+
+    return kept
+
+
+EVEN = {1: (1.0,), 2: (0.5, 0.5), 3: (1 / 3, 1 / 3, 1 / 3)}
+
+ROWS = (
+    Ablation(
+        "trends", "trends of pairs that are not measured", change={f"{TREE}.trends.SHARE": 0.0}
+    ),
+    Ablation(
+        "sums of pairs",
+        "sums over three groups of measured pairs, in the last fit",
+        change={f"{TREE}.trends.summed": nothing([])},
+    ),
+    Ablation(
+        "steering",
+        "rows exchanged for trends that the model cannot hold",
+        change={f"{TREE}.trends.drawn_to_zero": nothing({})},
+    ),
+    Ablation(
+        "shrunk trends",
+        "trends drawn towards what the model has",
+        change={
+            f"{TREE}.trends.drawn_to_zero": lambda lacks: {p: v for p, (v, _) in lacks.items()}
+        },
+    ),
+    Ablation(
+        "groups of codes",
+        "pairs over groups of neighbouring codes",
+        change={f"{TREE}.resolutions.group_maps": nothing({})},
+    ),
+    Ablation(
+        "LEAST_PER_CELL",
+        "groups wherever a cell has less than a row",
+        change={f"{TREE}.tree_state.LEAST_PER_CELL": 0.0},
+    ),
+    Ablation(
+        "LEAST_SAVED",
+        "distances over groups are asked only where they save noise",
+        change={f"{TREE}.tree_state.LEAST_SAVED": 0.0},
+    ),
+    Ablation(
+        "explained by others",
+        "candidates that others explain are not measured",
+        change={f"{SHARED}.screening.unexplained": first_as_list},
+    ),
+    Ablation(
+        "CHEAP",
+        "cheap candidates are measured although others explain them",
+        change={f"{TREE}.tree_state.CHEAP": 0.0},
+    ),
+    Ablation(
+        "denoised distances",
+        "empirical-Bayes means of a screening round's distances",
+        change={f"{SHARED}.screening.ScreeningResult.denoised": lambda self, total: self},
+    ),
+    Ablation(
+        "hidden factors",
+        "dense tables",
+        change={f"{TREE}.dense_tables.decided": nothing((None, 0.0))},
+    ),
+    Ablation(
+        "shrunk 1-ways",
+        "weak 1-ways drawn to uniform",
+        change={f"{SHARED}.merged_codes.shrunk_to_uniform": first_as_list},
+    ),
+    Ablation(
+        "groups of rare numbers",
+        "rare numbers merged with neighbours",
+        change={f"{SHARED}.merged_codes.rare_groups": nothing(0)},
+    ),
+    Ablation("rare", "rare values are merged", options={"rare": 0.0}),
+    Ablation(
+        "NOISE_RATIO",
+        "noisy 1-ways get a larger share",
+        change={f"{TREE}.budget_shares.NOISE_RATIO": 1e9},
+    ),
+    Ablation(
+        "MOST_ONES",
+        "a share that the first round gives to 1-ways or batches",
+        change={f"{TREE}.budget_shares.MOST_ONES": 0.55},
+    ),
+    Ablation(
+        "ONES_PER_COLUMN",
+        "1-ways of many columns get a larger share",
+        change={f"{TREE}.budget_shares.ONES_PER_COLUMN": 0.0},
+    ),
+    Ablation(
+        "two rounds",
+        "a third screening round where noise is small",
+        change={f"{TREE}.budget_shares.FEW_ROUNDS": 0.0},
+    ),
+    Ablation(
+        "BATCHES",
+        "batches of unequal shares",
+        change={f"{TREE}.budget_shares.BATCHES": EVEN},
+    ),
+    Ablation(
+        "GROWTH",
+        "the limit on cells grows from round to round",
+        change={f"{TREE}.tree_state.GROWTH": 1},
+    ),
+    Ablation(
+        "triples",
+        "sets of three columns as candidates",
+        change={f"{TREE}.tree_state.MAX_TRIPLE_CELLS": 0},
+    ),
+    Ablation(
+        "forest first",
+        "the first batch is a forest of pairs",
+        change={f"{SHARED}.screening.forest": first_as_list},
+    ),
+    Ablation(
+        "portions",
+        "marginals get noise by their cells (power 2/3)",
+        change={f"{SHARED}.budget_split.portion": nothing(1.0)},
+    ),
+    Ablation(
+        "columns that follow",
+        "wide columns that follow from others are drawn beside the model",
+        change={f"{SHARED}.dependencies.wide_pairs": nothing([])},
+    ),
+    Ablation(
+        "balanced rows",
+        "rows drawn several times over and halved",
+        change={f"{SHARED}.halving.MOST_WORK": 0},
+    ),
+    Ablation(
+        "EXCHANGE_STRIDES",
+        "exchanges after the halvings",
+        change={f"{SHARED}.halving.EXCHANGE_STRIDES": ()},
+    ),
+    Ablation(
+        "least total",
+        "a least number of rows, in standard errors",
+        change={f"{SHARED}.one_ways.LIKELY": 0.0},
+    ),
+    Ablation(
+        "mixed strengths",
+        "tables between smooth and close, mixed by Stein's estimate",
+        around={"estimate.dual.newton.denoise": least_squares_only},
+    ),
+    Ablation(
+        "empty cells",
+        "candidates of the mixture that expect empty cells",
+        around={"estimate.dual.newton.denoise": no_empty_cells},
+    ),
+    Ablation("stop by risk", "the last fit stops where its risk is least", options={"stop": "tol"}),
+    Ablation(
+        "FINAL_SHARE",
+        "distances of the finished model",
+        change={f"{TREE}.budget_shares.FINAL_SHARE": 1e-6},
+    ),
+)
+PEOPLE = (
+    Ablation(
+        "levels",
+        "levels of users' amounts",
+        "people",
+        {"users.levels.MOST_LEVELS": 0},
+    ),
+    Ablation(
+        "joint urns",
+        "pairs of columns that users repeat together",
+        "people",
+        {"users.dealing.MOST_JOINT": 0},
+    ),
+    Ablation(
+        "near urns",
+        "groups of neighbouring codes that users repeat",
+        "people",
+        {"users.dealing.MOST_NEAR": 0},
+    ),
+    Ablation("chains", "succession of a user's rows", "people", {"users.order.MOST_CHAINS": 0}),
+    Ablation("LARGE", "large amounts follow users", "people", {"users.user_choice.LARGE": 0.0}),
+    Ablation("trials", "trial dealings", "people", {"users.dealing.TRIALS": 0}),
+    Ablation(
+        "DECLINE",
+        "users with more rows are expected to repeat less",
+        "people",
+        {"users.rates.DECLINE": 1.0},
+    ),
+)
+NUMBERS = (
+    Ablation(
+        "CLUSTER",
+        "users far above as a cluster",
+        "numbers",
+        {"numbers.tail_posterior.CLUSTER": 0.0},
+    ),
+    Ablation(
+        "FAR_WEIGHT",
+        "prior weight of far users",
+        "numbers",
+        {"numbers.tail_posterior.FAR_WEIGHT": 1e-9},
+    ),
+    Ablation(
+        "ENDS",
+        "tails that end",
+        "numbers",
+        {"numbers.tail_posterior.ENDS": 0.0, "numbers.tail_posterior.FOLLOWS": 1.0},
+    ),
+    Ablation("MISFIT", "doubt of the model", "numbers", {"numbers.tail_posterior.MISFIT": 1e-9}),
+)
+REPLACED = (
+    Ablation(
+        "before: shrunk 1-ways",
+        "CLEAR = 4 standard deviations, SHRINK = 1.25 times what noise explains",
+        change={f"{SHARED}.merged_codes.shrunk_to_uniform": before.shrunk_to_uniform},
+    ),
+    Ablation(
+        "before: counts of rare values",
+        "James and Stein's factor in place of the likeliest spread",
+        change={f"{SHARED}.merged_codes.shape_of": before.shape_of},
+    ),
+    Ablation(
+        "before: grid of 64",
+        "a grid that rounds numbers to 1/64 of the largest",
+        change={"significance.posterior_means": before.posterior_means},
+    ),
+    Ablation(
+        "before: accounted",
+        "sqrt(2 log 2K) standard deviations",
+        change={f"{SHARED}.screening.threshold": before.largest_of},
+    ),
+    Ablation(
+        "before: hidden factors",
+        "two standard errors",
+        change={f"{TREE}.dense_tables.threshold": nothing(2.0)},
+    ),
+    Ablation(
+        "before: columns that follow",
+        "two standard errors",
+        change={f"{SHARED}.dependencies.threshold": nothing(2.0)},
+    ),
+    Ablation(
+        "before: sure of users",
+        "three standard errors in urns, chains and levels",
+        "people",
+        {
+            "users.dealing.threshold": nothing(3.0),
+            "users.order.threshold": nothing(3.0),
+            "users.levels.stands_out": lambda z, looks: z > 3.0,
+        },
+    ),
+)
+TRIED = (
+    Ablation(
+        "tried: posterior 1-ways",
+        "every 1-way by `posterior_means`",
+        change={f"{SHARED}.merged_codes.shrunk_to_uniform": before.by_posterior},
+    ),
+    Ablation("tried: rare 2", "values below two standard errors merged", options={"rare": 2.0}),
+    Ablation("tried: rare 4", "values below four standard errors merged", options={"rare": 4.0}),
+)
+ABLATIONS = {one.name: one for one in (*ROWS, *REPLACED, *TRIED, *PEOPLE, *NUMBERS)}
+
+
+def given(text: str, suite: str = "rows") -> Ablation:
+    """Another value of one constant: "mechanisms.shared.halving.LEVELS=2"."""
+    path, value = text.split("=", 1)
+    return Ablation(text, f"{path} = {value}", suite, {path: ast.literal_eval(value)})
+
+
+def owner(path: str) -> tuple[Any, str]:
+    """(the module or class, the attribute) of a path below fastdp."""
+    parts = path.split(".")
+    at: Any = None
+    for i in range(len(parts) - 1, 0, -1):
+        try:
+            at = importlib.import_module(".".join(["fastdp", *parts[:i]]))
+        except ModuleNotFoundError:
+            continue
+        for name in parts[i:-1]:
+            at = getattr(at, name)
+        return at, parts[-1]
+    raise ValueError(f"{path!r} names nothing in fastdp")
+
+
+@cache
+def imported(module: ModuleType) -> frozenset[tuple[str, str, str]]:
+    """(module, its name there, name here) of everything that a module imports by name."""
+    out = set()
+    for node in ast.walk(ast.parse(inspect.getsource(module))):
+        if isinstance(node, ast.ImportFrom):
+            dots = "." * node.level
+            package = module.__name__ if hasattr(module, "__path__") else module.__package__
+            source = importlib.util.resolve_name(f"{dots}{node.module or ''}", package)
+            out |= {(source, one.name, one.asname or one.name) for one in node.names}
+    return frozenset(out)
+
+
+def places(path: str) -> list[tuple[Any, str]]:
+    """Where a path's value is looked up: where it is defined, and modules that import its name."""
+    at, name = owner(path)
+    out = [(at, name)]
+    if not isinstance(at, ModuleType):
+        return out
+    value = vars(at)[name]
+    for other in list(sys.modules.values()):
+        own = getattr(other, "__name__", "")
+        if own.startswith("fastdp.") and other is not at and getattr(other, "__file__", ""):
+            if any(there is value for there in vars(other).values()):
+                if not str(other.__file__).endswith(".py"):
+                    continue
+                found = imported(other)
+                out += [
+                    (other, here)
+                    for source, there, here in found
+                    if (source, there) == (at.__name__, name)
+                ]
+    return out
+
+
+@contextmanager
+def switched_off(one: Ablation | None) -> Iterator[None]:
+    """The package without what the ablation leaves out."""
+    import fastdp.run.execute  # noqa: F401  so that every module that looks a name up is there
+
+    before: list[tuple[Any, str, Any]] = []
+    try:
+        if one is not None:
+            for path, value in [*one.change.items(), *one.around.items()]:
+                at, name = owner(path)
+                there = vars(at)[name]
+                new = value(there) if path in one.around else value
+                for where, here in places(path):
+                    before.append((where, here, vars(where)[here]))
+                    setattr(where, here, new)
+        yield
+    finally:
+        for where, here, value in reversed(before):
+            setattr(where, here, value)

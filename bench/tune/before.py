@@ -1,0 +1,81 @@
+"""Rules that a principle replaced, and one that was tried: to measure what the change did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from fastdp import significance
+from fastdp.measurement import Measurement
+from fastdp.mechanisms.shared.number_tails import with_tails
+from fastdp.model.table_ops import onto_simplex
+
+
+def shrunk_to_uniform(ones: Sequence[Measurement]) -> list[Measurement]:
+    """1-ways are clear at 4 standard deviations; of others 1.25 times noise is taken off."""
+    away = [np.asarray(m.values, np.float64) - np.mean(m.values) for m in ones]
+    z = np.array([np.square(d).sum() / np.mean(m.variances) for d, m in zip(away, ones)])
+    degrees = np.array([m.values.size - 1.0 for m in ones])
+    weak = z <= degrees + 4.0 * np.sqrt(2 * degrees)
+    factor = max(0.0, 1 - 1.25 * degrees[weak].sum() / max(z[weak].sum(), 1e-9))
+    return [
+        Measurement(m.clique, np.mean(m.values) + factor * d, m.sigma, label=m.label) if w else m
+        for m, d, w in zip(ones, away, weak)
+    ]
+
+
+def shape_of(
+    one: Measurement, rare: np.ndarray, total: float, numbers: np.ndarray | None = None
+) -> np.ndarray:
+    """Counts of rare values drawn to their mean by James and Stein's factor."""
+    drawn = np.array(one.values, np.float64)
+    count = int(rare.sum())
+    if numbers is not None:
+        errors = np.sqrt(np.broadcast_to(one.variances, drawn.shape))
+        tails = np.array(drawn)
+        tails[numbers] = with_tails(drawn[numbers], errors[numbers])
+        drawn = np.where(rare, tails, drawn)
+    if count > 3 and 2 * drawn[~rare].sum() < total:
+        noise = float(np.broadcast_to(one.variances, drawn.shape)[rare].mean())
+        mean = drawn[rare].mean()
+        spread = float(np.square(drawn[rare] - mean).sum())
+        factor = max(0.0, 1 - (count - 3) * noise / spread) if spread > 0 else 0.0
+        drawn[rare] = mean + factor * (drawn[rare] - mean)
+    return onto_simplex(drawn, total)
+
+
+def posterior_means(
+    values: np.ndarray, sigma: np.ndarray, least: float = -math.inf, most: float = math.inf
+) -> np.ndarray:
+    """True values on 64 points from the smallest to the largest number."""
+    values, sigma = np.asarray(values, np.float64), np.asarray(sigma, np.float64)
+    if values.size < 2 or not (sigma > 0).all():
+        return values.copy()
+    ends = np.clip([values.min(), values.max()], least, most)
+    grid = np.linspace(ends[0], ends[1], 64)
+    z = (values[:, None] - grid) / sigma[:, None]
+    likelihood = np.exp(-0.5 * (np.square(z) - np.square(z).min(axis=1, keepdims=True)))
+    prior = np.full(64, 1 / 64)
+    for _ in range(100):
+        posterior = likelihood * prior
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        prior = posterior.mean(axis=0)
+    return posterior @ grid
+
+
+def largest_of(looks: int) -> float:
+    """About what the largest of so many noisy numbers is on average, in standard deviations."""
+    return math.sqrt(2 * math.log(2 * max(1, looks)))
+
+
+def by_posterior(ones: Sequence[Measurement]) -> list[Measurement]:
+    """Every 1-way by what its values are on average, given all values of the column."""
+    out = []
+    for m in ones:
+        sigma = np.broadcast_to(np.sqrt(m.variances), m.values.shape)
+        near = significance.posterior_means(m.values, sigma)
+        near += (np.sum(m.values) - near.sum()) / near.size
+        out.append(Measurement(m.clique, near, m.sigma, label=m.label))
+    return out

@@ -1,0 +1,150 @@
+"""What leaving something out does, with standard errors, from runs with the same seeds.
+
+The effect on a measure is the logarithm of its error without the rule, less that with it: +0.02 says
+that leaving it out costs 2 %. A *cell* is a table at one epsilon; its effect is the mean over seeds.
+Noise of a cell's effect is estimated from all cells in which the change did anything. Where runs are
+equal to the last digit in every cell, the change acts nowhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .job import AS_IT_IS
+
+LEAST = 1e-4
+"""Added to errors before their ratio is taken: below it nobody sees a difference."""
+BEYOND = 2.0
+"""Standard errors beyond which an effect counts, as issue 60 asks."""
+FALSE_ALARMS = 0.05
+"""The chance that any of all cells of a change counts by chance."""
+
+Cell = tuple[str, float]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """Of one change on one measure: the mean over cells, its standard error, the cells in which it
+    acts, and the effect on each of them."""
+
+    measure: str
+    mean: float
+    error: float
+    cells: Mapping[Cell, float]
+    cell_error: float
+
+    @property
+    def z(self) -> float:
+        return self.mean / self.error if self.error > 0 else 0.0
+
+    @property
+    def far(self) -> dict[Cell, float]:
+        """Cells whose effect chance does not explain, however many were looked at."""
+        from scipy.stats import norm
+
+        most = float(norm.isf(FALSE_ALARMS / 2 / max(1, len(self.cells)))) * self.cell_error
+        return {cell: value for cell, value in self.cells.items() if abs(value) > most > 0}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Of one change: its effects by measure, and in how many of how many cells it acts."""
+
+    name: str
+    effects: Sequence[Effect]
+    acts: int
+    looked: int
+    seeds: int
+
+    @property
+    def worst(self) -> Effect | None:
+        """The measure that leaving it out harms most surely."""
+        return max(self.effects, key=lambda e: e.z, default=None)
+
+    @property
+    def best(self) -> Effect | None:
+        """The measure that leaving it out helps most surely."""
+        return min(self.effects, key=lambda e: e.z, default=None)
+
+    @property
+    def harms(self) -> bool:
+        """Whether a measure is worse without it, beyond two standard errors."""
+        return self.worst is not None and self.worst.z > BEYOND
+
+    @property
+    def helps(self) -> bool:
+        """Whether a measure is better without it, beyond two standard errors."""
+        return self.best is not None and self.best.z < -BEYOND
+
+    @property
+    def word(self) -> str:
+        if not self.acts:
+            return "acts nowhere"
+        if self.harms and self.helps:
+            return "mixed"
+        if self.harms:
+            return "earns its place"
+        return "better without" if self.helps else "no effect"
+
+
+def newest(records: Iterable[dict]) -> dict[str, list[dict]]:
+    """By change, its runs and those as it is of the last commit that measured it."""
+    by_commit: dict[str, list[dict]] = defaultdict(list)
+    for record in records:
+        by_commit[record["commit"]].append(record)
+    out: dict[str, list[dict]] = {}
+    for found in by_commit.values():
+        plain = [r for r in found if r["without"] == AS_IT_IS]
+        for name in dict.fromkeys(r["without"] for r in found):
+            if name != AS_IT_IS:
+                out[name] = [*plain, *(r for r in found if r["without"] == name)]
+    return out
+
+
+def judged(name: str, records: Sequence[dict], tables: Sequence[str] | None = None) -> Verdict:
+    """The verdict on one change, on these tables or on all."""
+    errors: dict[bool, dict[tuple, dict]] = {False: {}, True: {}}
+    for r in records:
+        if "errors" in r and (tables is None or r["table"] in tables):
+            key = (r["suite"], r["table"], r["epsilon"], r["seed"])
+            errors[r["without"] == name][key] = r["errors"]
+    logs: dict[str, dict[Cell, list[float]]] = defaultdict(lambda: defaultdict(list))
+    idle = [r for r in records if r.get("idle") and (tables is None or r["table"] in tables)]
+    for r in idle:
+        key = (r["suite"], r["table"], r["epsilon"], r["seed"])
+        if key in errors[False]:
+            errors[True][key] = errors[False][key]
+    for key, without in errors[True].items():
+        if (with_it := errors[False].get(key)) is None:
+            continue
+        for measure in without.keys() & with_it.keys():
+            ratio = (without[measure] + LEAST) / (with_it[measure] + LEAST)
+            logs[measure][key[1], key[2]].append(math.log(ratio))
+    effects = [effect(measure, cells) for measure, cells in sorted(logs.items())]
+    known: set[Cell] = {cell for cells in logs.values() for cell in cells}
+    acts = {c for cells in logs.values() for c, found in cells.items() if np.any(found)}
+    seeds = max((len(found) for cells in logs.values() for found in cells.values()), default=0)
+    return Verdict(name, effects, len(acts), len(known), seeds)
+
+
+def effect(measure: str, cells: Mapping[Cell, Sequence[float]]) -> Effect:
+    """The mean over all cells; its standard error by the spread between seeds of a cell."""
+    active = {cell: np.array(found) for cell, found in cells.items() if np.any(found)}
+    squares = math.fsum(float(np.square(x - x.mean()).sum()) for x in active.values())
+    degrees = sum(len(x) - 1 for x in active.values())
+    spread = squares / degrees if degrees > 0 else math.inf
+    variance = math.fsum(spread / len(x) for x in active.values()) if active else 0.0
+    means = {cell: float(x.mean()) for cell, x in active.items()}
+    per_cell = math.sqrt(spread / min(map(len, active.values()))) if active else 0.0
+    return Effect(
+        measure,
+        math.fsum(means.values()) / max(1, len(cells)),
+        math.sqrt(variance) / max(1, len(cells)),
+        means,
+        per_cell,
+    )

@@ -1,0 +1,136 @@
+"""What noisy numbers say: whether one stands out, and what many together say of each.
+
+Every rule of the form "so many standard errors" and every estimate that draws noisy numbers towards
+others is here.
+
+Whether a number differs from 0: the largest of many noisy numbers is large by chance as well.
+`stands_out` asks for more where more are looked at, so that the chance of a false alarm among all of
+them is FALSE_ALARMS. `SURE` is for single decisions that are not easily taken back.
+
+What a number is: if noisy numbers are all alike, each is taken for their mean; if they differ by more
+than noise, each is taken for itself. `drawn_towards` says this of numbers that are spread like a
+normal distribution around a centre, `posterior_means` of any distribution. Everything here is a
+function of released numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+
+FALSE_ALARMS = 0.05
+"""The chance that any of all numbers looked at stands out though none differs from 0."""
+SURE = 3.0
+"""Standard errors of a single decision that is not easily taken back: a false alarm in 1 of 741."""
+LIKELY = 2.0
+"""Standard errors of a single decision that a later step corrects: a false alarm in 1 of 44."""
+Z95 = NormalDist().inv_cdf(0.975)
+"""Half the width of a 95 % interval, in standard errors."""
+GRID = 64
+"""True values that `posterior_means` tells apart at least, from the smallest to the largest."""
+MOST_GRID = 256
+"""The most values near noisy numbers that it tells apart as well, each half a standard error wide."""
+STEPS = 100
+"""Steps of its expectation maximisation. The means change by little after these."""
+SCORING = 20
+"""Steps of Fisher's scoring for one variance. It converges after a few."""
+
+
+def threshold(looks: int, false_alarms: float = FALSE_ALARMS) -> float:
+    """Standard errors that the largest of `looks` numbers without a signal exceeds with a chance of
+    at most `false_alarms` (Bonferroni)."""
+    return NormalDist().inv_cdf(1 - min(0.5, false_alarms / max(1, looks)))
+
+
+def stands_out(
+    z: np.ndarray | float, looks: int, false_alarms: float = FALSE_ALARMS
+) -> np.ndarray | bool:
+    """Whether a number of z standard errors, or each of several, differs from 0. `looks`: how many
+    were looked at."""
+    return z > threshold(looks, false_alarms)
+
+
+def spread_beyond_noise(away: np.ndarray, variances: np.ndarray) -> float:
+    """The variance of true values around their centre, from noisy ones at these distances from it:
+    the likeliest, if true values are normal (Fisher's scoring); 0 where noise explains all."""
+    spread = max(0.0, float(np.mean(np.square(away) - variances))) if len(away) else 0.0
+    for _ in range(SCORING):
+        if not len(away) or not (variances + spread > 0).all():
+            break
+        weight = 1 / np.square(variances + spread)
+        spread = max(0.0, float(weight @ (np.square(away) - variances) / weight.sum()))
+    return spread
+
+
+def drawn_towards(
+    centre: np.ndarray | float,
+    values: np.ndarray,
+    variances: np.ndarray | float,
+    spread: np.ndarray | float | None = None,
+) -> np.ndarray:
+    """Noisy values, drawn towards a centre as far as noise explains their distance from it. The part
+    spread / (spread + variance) of the distance stays (empirical Bayes, normal). `spread`: the
+    variance of true values around the centre; None: the likeliest one for all together."""
+    values = np.asarray(values, np.float64)
+    variances = np.broadcast_to(np.asarray(variances, np.float64), values.shape)
+    away = values - centre
+    own = spread_beyond_noise(away, variances) if spread is None else spread
+    return centre + away * (own / np.maximum(own + variances, 1e-300))
+
+
+def posterior_means(
+    values: np.ndarray, sigma: np.ndarray, least: float = -math.inf, most: float = math.inf
+) -> np.ndarray:
+    """What the true values are on average, given noisy ones with these standard errors.
+
+    The true values are taken for draws of one unknown distribution, the likeliest one on a grid
+    (empirical Bayes; Kiefer and Wolfowitz's estimate by expectation maximisation). Numbers whose
+    spread is that of noise all get their mean. A few large ones among them stay as they are. True
+    values lie between `least` and `most`. Near every noisy number the grid is as fine as half its
+    standard error, so that a number far from all others stays where it is."""
+    values, sigma = np.asarray(values, np.float64), np.asarray(sigma, np.float64)
+    if values.size < 2 or not (sigma > 0).all():
+        return values.copy()
+    possible = np.clip(values, least, most)
+    grid = _grid(possible, float(sigma.min()) / 2)
+    rounded = grid[np.searchsorted((grid[1:] + grid[:-1]) / 2, possible)]
+    known, times = np.unique(np.stack([rounded, sigma], 1), axis=0, return_counts=True)
+    likelihood = _likelihood(known[:, 0], known[:, 1], grid)
+    prior = np.full(grid.size, 1 / grid.size)
+    for _ in range(STEPS):
+        posterior = likelihood * prior
+        posterior /= posterior.sum(axis=1, keepdims=True)
+        prior = times @ posterior / times.sum()
+    posterior = _likelihood(values, sigma, grid) * prior
+    return posterior @ grid / posterior.sum(axis=1)
+
+
+def _grid(values: np.ndarray, step: float) -> np.ndarray:
+    """Values that may be true: evenly from end to end, and near the noisy ones, `step` apart."""
+    ends = values.min(), values.max()
+    even = np.linspace(*ends, GRID)
+    while True:
+        near = np.unique(np.round((values - ends[0]) / step))
+        if near.size <= MOST_GRID:
+            return np.unique(np.append(even, np.minimum(ends[0] + near * step, ends[1])))
+        step *= 2
+
+
+def _likelihood(values: np.ndarray, sigma: np.ndarray, grid: np.ndarray) -> np.ndarray:
+    """[values, grid], up to a factor for each value."""
+    z = np.square((values[:, None] - grid) / sigma[:, None])
+    return np.exp(-0.5 * (z - z.min(axis=1, keepdims=True)))
+
+
+def chance_distance(expected: np.ndarray) -> float:
+    """The L1 distance that chance alone puts between a table with these expected rows and its
+    counts: E |Poisson(e) - e| added up, at most 2 e each."""
+    return float(chance_distances(np.reshape(expected, (1, -1)))[0])
+
+
+def chance_distances(expected: np.ndarray) -> np.ndarray:
+    """`chance_distance` of many tables, [tables, cells]."""
+    rows = np.maximum(expected, 0.0)
+    return np.minimum(np.sqrt(2 / math.pi * rows), 2 * rows).sum(axis=1)

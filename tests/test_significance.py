@@ -1,0 +1,88 @@
+"""Numbers that stand out, and means of noisy numbers given all others."""
+
+import numpy as np
+import pytest
+
+from fastdp.significance import (
+    SURE,
+    chance_distance,
+    drawn_towards,
+    posterior_means,
+    stands_out,
+    threshold,
+)
+
+
+@pytest.mark.parametrize("looks", [1, 100])
+def test_false_alarms_are_as_rare_as_stated(looks):
+    """Of 4,000 looks at noise alone at most 5 % give an alarm, within four standard errors."""
+    largest = np.random.default_rng(looks).normal(size=(4000, looks)).max(axis=1)
+    rate = np.mean([stands_out(z, looks) for z in largest])
+    assert rate <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 4000)
+
+
+def test_means_have_less_error_than_the_numbers_and_signals_stay():
+    """Numbers of noise alone are drawn to their mean: nine tenths of their squared error goes. A
+    few large ones stay within two standard errors of themselves."""
+    rng = np.random.default_rng(3)
+    truth = np.zeros(200)
+    truth[:4] = 40.0
+    values = truth + rng.normal(size=200)
+    means = posterior_means(values, np.ones(200))
+    assert np.square(means - truth)[4:].sum() < 0.1 * np.square(values - truth)[4:].sum()
+    assert (np.abs(means - values)[:4] < 2).all()
+
+
+def test_numbers_without_noise_and_single_ones_stay():
+    assert posterior_means(np.array([3.0]), np.array([1.0])) == [3.0]
+    np.testing.assert_array_equal(posterior_means([1.0, 5.0], np.zeros(2)), [1.0, 5.0])
+    apart = posterior_means([0.0, 1000.0], np.ones(2))
+    np.testing.assert_allclose(apart, [0.0, 1000.0], atol=0.5)
+
+
+def test_numbers_far_from_all_others_are_not_rounded():
+    """Numbers many standard errors apart stay within half of one: the grid is fine where they are. A
+    grid of 64 values between the ends, as it was once, moved them by up to eight."""
+    values = np.random.default_rng(5).uniform(0, 1e5, 40)
+    means = posterior_means(values, np.full(40, 100.0))
+    apart = np.diff(np.sort(values)).min()
+    assert apart < 1e5 / 64
+    alone = np.abs(values[:, None] - values + np.diag(np.full(40, 1e9))).min(axis=1) > 800
+    assert alone.sum() > 10
+    assert np.abs(means - values)[alone].max() <= 50
+    assert np.abs(means - values).max() <= threshold(40) * 100
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.3, 5.0])
+def test_numbers_are_drawn_as_far_as_noise_explains_their_differences(spread):
+    """Their mean squared error is that of the best linear estimate, which knows the true spread,
+    within what estimating one variance from 2,000 numbers costs (four standard errors)."""
+    rng = np.random.default_rng(9)
+    truth = 10 + np.sqrt(spread) * rng.normal(size=2000)
+    variances = rng.uniform(0.5, 2.0, 2000)
+    values = truth + np.sqrt(variances) * rng.normal(size=2000)
+    error = np.square(drawn_towards(10.0, values, variances) - truth)
+    best = np.square(drawn_towards(10.0, values, variances, spread) - truth)
+    assert error.mean() <= best.mean() + 4 * np.sqrt(2 / 2000)
+
+
+def test_numbers_without_noise_are_not_drawn_and_noise_alone_is():
+    np.testing.assert_array_equal(drawn_towards(0.0, [3.0, -2.0], 0.0), [3.0, -2.0])
+    np.testing.assert_array_equal(drawn_towards(1.0, [1.1, 0.9], 4.0), [1.0, 1.0])
+    np.testing.assert_array_equal(drawn_towards(0.0, [0.0], 0.0), [0.0])
+    assert threshold(1, 1 / 741) == pytest.approx(SURE, abs=1e-3)
+
+
+def test_means_keep_to_their_bounds():
+    means = posterior_means(np.array([-5.0, 3.0, 90.0]), np.full(3, 2.0), 0.0, 10.0)
+    assert means.min() >= 0 and means.max() <= 10
+
+
+def test_chance_puts_counts_as_far_off_as_drawn_ones():
+    """The distance of Poisson counts from their expectation, within two per cent of many rows."""
+    expected = np.full(500, 30.0)
+    drawn = np.random.default_rng(1).poisson(30.0, (200, 500))
+    assert chance_distance(expected) == pytest.approx(
+        np.abs(drawn - expected).sum(axis=1).mean(), rel=0.02
+    )
+    assert chance_distance(np.array([0.0, -1.0])) == 0
