@@ -106,7 +106,7 @@ def run_all(wanted: list[Wanted], cores: int, seconds: float) -> Iterator[dict]:
     with ProcessPoolExecutor(cores, mp_context=get_context("forkserver")) as pool:
         running: set[Future] = set()
         while True:
-            while len(running) < 2 * cores and time.monotonic() < until:
+            while len(running) < cores + 4 and time.monotonic() < until:
                 one = next(waiting, None)
                 if one is None:
                     break
