@@ -19,6 +19,7 @@ from pathlib import Path
 
 from . import inventory, job, page, suites
 from .ablations import ABLATIONS, given
+from .store import STORE, Store
 
 EPSILONS = {"rows": (0.1, 1.0), "people": (1.0,), "numbers": (1.0,)}
 
@@ -40,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--first-seed", type=int, default=6000)
     out.add_argument("--cores", type=int, help="runs at once; all cores")
     out.add_argument("--minutes", type=float, default=float("inf"), help="start no run after")
-    out.add_argument("--store", type=Path, default=job.STORE)
+    out.add_argument("--store", type=Path, default=STORE)
     out.add_argument("--page", action="store_true", help="only write tuning.toml and the page")
     out.add_argument("--no-save", action="store_true", help="print, and write no page")
     return out
@@ -52,7 +53,7 @@ def main(arguments: list[str] | None = None) -> None:
     if options.inventory:
         show_inventory()
         return
-    store = job.Store(options.store)
+    store = Store(options.store)
     names = list(ABLATIONS) if options.without is None and not options.set else options.without
     if unknown := [name for name in names or () if name not in ABLATIONS]:
         parse.error(f"no ablation {unknown[0]!r}; there are {', '.join(ABLATIONS)}")
@@ -64,8 +65,8 @@ def main(arguments: list[str] | None = None) -> None:
         if count < len(wanted):
             print(f"{len(wanted) - count} runs were not started", file=sys.stderr)
     print("\n".join(page.lines(store.records(), [*(names or ()), *options.set])))
-    if not options.no_save and options.store == job.STORE:
-        page.write(store.records())
+    if not options.no_save and options.store == STORE:
+        page.write(store.records(), inventory.constants())
 
 
 def runs(options: argparse.Namespace, names: list[str]) -> list[job.Wanted]:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .job import AS_IT_IS
+from .store import AS_IT_IS
 
 LEAST = 1e-4
 """Added to errors before their ratio is taken: below it nobody sees a difference."""

@@ -1,10 +1,33 @@
-"""Writes `tuning.toml` and the tables of docs/research/principles.md from the store."""
+"""Writes `tuning.toml` from the store, and the tables of docs/research/principles.md.
+
+The tables are put on the page by `python -m bench.readme`.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
-from .judge import judged, newest
+from .. import machine
+from .aside import ASIDE
+from .inventory import KINDS, Constant, counts
+from .judge import Effect, Verdict, judged, newest
+from .store import AS_IT_IS, Store
+
+TUNING = Path(__file__).resolve().parents[2] / "tuning.toml"
+INVENTORY = machine.RESULTS / "tune-inventory.json"
+SHOWN = {
+    "pairs": "pairs",
+    "triples": "triples",
+    "worst_pair": "worst pair",
+    "ranges": "ranges",
+    "wasserstein": "Wasserstein",
+    "correlation": "correlations",
+}
+REMAINING = ("tuned", "choice")
+"""Kinds of constants that `tuning.toml` lists."""
+REPLACED, TRIED = "before: ", "tried: "
 
 
 def lines(records: Iterable[dict], names: Sequence[str]) -> list[str]:
@@ -25,5 +48,197 @@ def lines(records: Iterable[dict], names: Sequence[str]) -> list[str]:
     return out
 
 
-def write(records: list[dict]) -> None:
-    pass
+def per_cent(effect: Effect) -> str:
+    """+1.2 ± 0.3, in per cent of the error; in bold beyond two standard errors."""
+    text = f"{100 * effect.mean:+.1f} ± {100 * effect.error:.1f}"
+    return f"**{text}**" if abs(effect.z) > 2 else text
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    found = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
+    found += ["| " + " | ".join(row) + " |" for row in rows]
+    return "\n".join(found) + "\n"
+
+
+def verdicts(suite: str, tables: Sequence[str] | None = None) -> list[tuple[str, Verdict]]:
+    """(what is left out, its verdict) of all changes of a suite that the store has."""
+    from .ablations import ABLATIONS
+
+    found = newest(Store().records())
+    out = []
+    for name, one in ABLATIONS.items():
+        if name in found and one.suite == suite:
+            out.append((one.about, judged(name, found[name], tables)))
+    return out
+
+
+def kinds_block() -> str:
+    """How many constants of each kind a folder has."""
+    kept = json.loads(INVENTORY.read_text("utf-8"))
+    rows = [
+        [f"`{folder}`", *(str(found[kind]) for kind in KINDS)]
+        for folder, found in kept["counts"].items()
+    ]
+    return table(["folder", *KINDS], rows)
+
+
+def rows_block() -> str:
+    """Every rule of the default mechanism: what leaving it out does."""
+    rows = []
+    for about, v in verdicts("rows"):
+        if v.name.startswith((REPLACED, TRIED)):
+            continue
+        known = {e.measure: per_cent(e) for e in v.effects}
+        cells = [known.get(name, "") if v.acts else "" for name in SHOWN]
+        rows.append([f"{v.name}: {about}", f"{v.acts} of {v.looked}", *cells, v.word])
+    return table(["left out", "acts in", *SHOWN.values(), "verdict"], rows)
+
+
+def aside_block() -> str:
+    """The same on the tables that were kept aside."""
+    rows = []
+    for _, v in verdicts("rows", tuple(ASIDE)):
+        if v.name.startswith((REPLACED, TRIED)) or not v.acts:
+            continue
+        known = {e.measure: per_cent(e) for e in v.effects}
+        rows.append([v.name, *(known.get(name, "") for name in SHOWN), v.word])
+    return table(["left out", *SHOWN.values(), "verdict"], rows)
+
+
+def replaced_block() -> str:
+    """Rules that a principle replaced: the error with the old rule, less that with the new one."""
+    rows = []
+    for about, v in verdicts("rows"):
+        if v.name.startswith((REPLACED, TRIED)):
+            known = {e.measure: per_cent(e) for e in v.effects}
+            cells = [known.get(name, "") if v.acts else "" for name in SHOWN]
+            rows.append([f"{v.name}: {about}", f"{v.acts} of {v.looked}", *cells])
+    return table(["instead", "acts in", *SHOWN.values()], rows)
+
+
+def other_block() -> str:
+    """Rules for users and for numbers asked for: the measures that change most surely."""
+    rows = []
+    for suite in ("people", "numbers"):
+        for about, v in verdicts(suite):
+            harm, help_ = v.worst, v.best
+            cells = [
+                "" if e is None or not v.acts else f"{e.measure} {per_cent(e)}"
+                for e in (harm, help_)
+            ]
+            rows.append([f"{v.name}: {about}", f"{v.acts} of {v.looked}", *cells, v.word])
+    return table(["left out", "acts in", "worse most", "better most", "verdict"], rows)
+
+
+def errors_block() -> str:
+    """Errors of the default mechanism, as it is, on the tables kept aside."""
+    found: dict[tuple[str, float], list[dict]] = {}
+    for r in Store().records():
+        if r["without"] == AS_IT_IS and r["table"] in ASIDE and "errors" in r:
+            found.setdefault((r["table"], r["epsilon"]), []).append(r["errors"])
+    rows = []
+    for (name, epsilon), errors in sorted(found.items()):
+        cells = []
+        for measure in SHOWN:
+            values = [e[measure] for e in errors if measure in e]
+            cells.append(f"{sum(values) / len(values):.4f}" if values else "")
+        rows.append([name, f"{epsilon:g}", str(len(errors)), *cells])
+    return table(["table", "epsilon", "seeds", *SHOWN.values()], rows)
+
+
+def solvers_block() -> str:
+    """AdaGrid's rows by each solver: errors and processor seconds, means over seeds."""
+    kept = json.loads((machine.RESULTS / "adagrid-solvers.json").read_text("utf-8"))["runs"]
+    found: dict[tuple, list[dict]] = {}
+    for run in kept:
+        found.setdefault((run["case"], run["rows"], run["epsilon"], run["method"]), []).append(run)
+    rows = []
+    for (case, count, epsilon, method), runs in found.items():
+        means = [
+            sum(run[name] for run in runs) / len(runs)
+            for name in ("2-way", "3-way", "processor_seconds")
+        ]
+        shown = [f"{means[0]:.4f}", f"{means[1]:.4f}", f"{means[2]:.2f}"]
+        rows.append([f"{case}, {count:,} rows", f"{epsilon:g}", method, str(len(runs)), *shown])
+    head = ["table", "epsilon", "solver", "seeds", "pairs", "triples", "processor s"]
+    return table(head, rows)
+
+
+BLOCKS = {
+    "tune_kinds": kinds_block,
+    "tune_rows": rows_block,
+    "tune_aside": aside_block,
+    "tune_replaced": replaced_block,
+    "tune_other": other_block,
+    "tune_errors": errors_block,
+    "tune_solvers": solvers_block,
+}
+
+
+def quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)
+
+
+def document(records: list[dict], constants: Sequence[Constant]) -> str:
+    """The text of tuning.toml: constants that remain, and what leaving rules out does."""
+    from .ablations import ABLATIONS
+
+    found = newest(records)
+    covered: dict[str, list[str]] = {}
+    for name, one in ABLATIONS.items():
+        for path in one.paths:
+            covered.setdefault(path, []).append(name)
+    out = [
+        "# Written by `python -m bench.tune --page`: do not edit.",
+        "# What remains tuned, where it comes from, and what leaving it out does to errors, in per",
+        "# cent with standard errors. `aside`: on tables on which nothing was chosen.",
+    ]
+    for name, one in ABLATIONS.items():
+        if name not in found:
+            continue
+        whole = judged(name, found[name])
+        aside = judged(name, found[name], tuple(ASIDE))
+        mine = [r for r in found[name] if r["without"] == name]
+        out += [
+            "",
+            f"[ablations.{quoted(name)}]",
+            f"about = {quoted(one.about)}",
+            f"replaces = {quoted(', '.join(one.paths))}",
+            f"verdict = {quoted(whole.word)}",
+            f"commit = {quoted(mine[-1]['commit'])}",
+            f"seeds = {sorted({r['seed'] for r in mine})}",
+            f"tables = {json.dumps(sorted({r['table'] for r in mine}))}",
+            f"acts = {quoted(f'{whole.acts} of {whole.looked}')}",
+        ]
+        for label, verdict in (("effect", whole), ("aside", aside)):
+            parts = [f"{e.measure} = {quoted(per_cent(e).strip('*'))}" for e in verdict.effects]
+            out.append(f"{label} = {{ {', '.join(parts)} }}" if verdict.acts else f"{label} = {{}}")
+    for one in constants:
+        if one.kind in REMAINING:
+            out += [
+                "",
+                f"[constants.{quoted(one.path)}]",
+                f"value = {quoted(one.value)}",
+                f"kind = {quoted(one.kind)}",
+                f"chosen = {quoted(one.provenance)}",
+                f"ablations = {json.dumps(covered.get(one.path, []))}",
+            ]
+    return "\n".join(out) + "\n"
+
+
+def write(records: list[dict], constants: Sequence[Constant]) -> None:
+    """tuning.toml, and the counts of constants that the page shows."""
+    TUNING.write_text(document(records, constants), "utf-8")
+    kept = {"counts": counts(list(constants)), "total": len(constants)}
+    INVENTORY.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+
+
+def differing(constants: Sequence[Constant]) -> list[str]:
+    """Constants whose value is not the one that tuning.toml has."""
+    import tomllib
+
+    kept = tomllib.loads(TUNING.read_text("utf-8"))["constants"]
+    now = {one.path: one.value for one in constants if one.kind in REMAINING}
+    return sorted(
+        path for path in kept.keys() | now if kept.get(path, {}).get("value") != now.get(path)
+    )
