@@ -70,6 +70,22 @@ BENCHES = {
         "Spark in local mode against the local engine",
         (("--rows", "100000", "--rounds", "1", "--no-save"),),
     ),
+    "tune": Bench(
+        "what leaving out one rule or constant at a time does, with the same seeds",
+        (
+            (
+                "--suite",
+                "rows",
+                "--without",
+                "CHEAP",
+                "--tables",
+                "two",
+                "--seeds",
+                "1",
+                "--no-save",
+            ),
+        ),
+    ),
     "small": Bench(
         "300 rows and 4 columns: cliquetree against the best of mst, independent columns and"
         " uniform rows",

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .machine import RESULTS
+from .tune import page as tune
 
 
 def kept(name: str) -> Any:
@@ -428,4 +429,4 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "push_down": push_down,
     "series": series,
     "users": users,
-}
+} | tune.BLOCKS

@@ -44,12 +44,10 @@ def threshold(looks: int, false_alarms: float = FALSE_ALARMS) -> float:
     return NormalDist().inv_cdf(1 - min(0.5, false_alarms / max(1, looks)))
 
 
-def stands_out(
-    z: np.ndarray | float, looks: int, false_alarms: float = FALSE_ALARMS
-) -> np.ndarray | bool:
+def stands_out(z: np.ndarray | float, looks: int, false_alarms: float = FALSE_ALARMS) -> np.ndarray:
     """Whether a number of z standard errors, or each of several, differs from 0. `looks`: how many
     were looked at."""
-    return z > threshold(looks, false_alarms)
+    return np.asarray(z) > threshold(looks, false_alarms)
 
 
 def spread_beyond_noise(away: np.ndarray, variances: np.ndarray) -> float:

@@ -17,6 +17,8 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+from fastdp.significance import threshold
+
 from . import before
 
 TREE = "mechanisms.cliquetree"
@@ -290,28 +292,14 @@ REPLACED = (
         "sqrt(2 log 2K) standard deviations",
         change={f"{SHARED}.screening.threshold": before.largest_of},
     ),
-    Ablation(
-        "before: hidden factors",
-        "two standard errors",
-        change={f"{TREE}.dense_tables.threshold": nothing(2.0)},
-    ),
-    Ablation(
-        "before: columns that follow",
-        "two standard errors",
-        change={f"{SHARED}.dependencies.threshold": nothing(2.0)},
-    ),
-    Ablation(
-        "before: sure of users",
-        "three standard errors in urns, chains and levels",
-        "people",
-        {
-            "users.dealing.threshold": nothing(3.0),
-            "users.order.threshold": nothing(3.0),
-            "users.levels.stands_out": lambda z, looks: z > 3.0,
-        },
-    ),
 )
 TRIED = (
+    Ablation(
+        "tried: looks of users",
+        "`threshold` by the number of looks in urns and chains, in place of SURE",
+        "people",
+        {"users.dealing.SURE": threshold(24), "users.order.SURE": threshold(24)},
+    ),
     Ablation(
         "tried: posterior 1-ways",
         "every 1-way by `posterior_means`",

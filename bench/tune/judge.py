@@ -2,8 +2,9 @@
 
 The effect on a measure is the logarithm of its error without the rule, less that with it: +0.02 says
 that leaving it out costs 2 %. A *cell* is a table at one epsilon; its effect is the mean over seeds.
-Noise of a cell's effect is estimated from all cells in which the change did anything. Where runs are
-equal to the last digit in every cell, the change acts nowhere.
+The effect of a change is the mean over cells, those included in which it does nothing. Its standard
+error is by the spread between cells, which has the noise of the seeds and the difference of tables in
+it. Where runs are equal to the last digit in every cell, the change acts nowhere.
 """
 
 from __future__ import annotations
@@ -21,34 +22,23 @@ LEAST = 1e-4
 """Added to errors before their ratio is taken: below it nobody sees a difference."""
 BEYOND = 2.0
 """Standard errors beyond which an effect counts, as issue 60 asks."""
-FALSE_ALARMS = 0.05
-"""The chance that any of all cells of a change counts by chance."""
 
 Cell = tuple[str, float]
 
 
 @dataclass(frozen=True)
 class Effect:
-    """Of one change on one measure: the mean over cells, its standard error, the cells in which it
-    acts, and the effect on each of them."""
+    """Of one change on one measure: the mean over cells, its standard error, and the effect on each
+    cell in which it acts."""
 
     measure: str
     mean: float
     error: float
     cells: Mapping[Cell, float]
-    cell_error: float
 
     @property
     def z(self) -> float:
         return self.mean / self.error if self.error > 0 else 0.0
-
-    @property
-    def far(self) -> dict[Cell, float]:
-        """Cells whose effect chance does not explain, however many were looked at."""
-        from scipy.stats import norm
-
-        most = float(norm.isf(FALSE_ALARMS / 2 / max(1, len(self.cells)))) * self.cell_error
-        return {cell: value for cell, value in self.cells.items() if abs(value) > most > 0}
 
 
 @dataclass(frozen=True)
@@ -89,7 +79,7 @@ class Verdict:
             return "mixed"
         if self.harms:
             return "earns its place"
-        return "better without" if self.helps else "no effect"
+        return "better without" if self.helps else "not shown"
 
 
 def newest(records: Iterable[dict]) -> dict[str, list[dict]]:
@@ -133,18 +123,8 @@ def judged(name: str, records: Sequence[dict], tables: Sequence[str] | None = No
 
 
 def effect(measure: str, cells: Mapping[Cell, Sequence[float]]) -> Effect:
-    """The mean over all cells; its standard error by the spread between seeds of a cell."""
-    active = {cell: np.array(found) for cell, found in cells.items() if np.any(found)}
-    squares = math.fsum(float(np.square(x - x.mean()).sum()) for x in active.values())
-    degrees = sum(len(x) - 1 for x in active.values())
-    spread = squares / degrees if degrees > 0 else math.inf
-    variance = math.fsum(spread / len(x) for x in active.values()) if active else 0.0
-    means = {cell: float(x.mean()) for cell, x in active.items()}
-    per_cell = math.sqrt(spread / min(map(len, active.values()))) if active else 0.0
-    return Effect(
-        measure,
-        math.fsum(means.values()) / max(1, len(cells)),
-        math.sqrt(variance) / max(1, len(cells)),
-        means,
-        per_cell,
-    )
+    """The mean over all cells, and its standard error by the spread between them."""
+    means = np.array([np.mean(found) for found in cells.values()])
+    error = float(means.std(ddof=1)) / math.sqrt(means.size) if means.size > 1 else math.inf
+    active = {cell: float(np.mean(found)) for cell, found in cells.items() if np.any(found)}
+    return Effect(measure, float(means.mean()), error, active)

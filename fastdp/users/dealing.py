@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..errors import UsageError
-from ..significance import threshold
+from ..significance import SURE
 from .levels import COARSE, LEVEL_GROUPS, Level, levels_of
 from .order import TRIES, Dealt, Goal, Order
 from .people import ALL, Codes, Groups, People
@@ -378,7 +378,7 @@ def _together(made: Dealer, rates: Rates, trial: _Trial, numbers: Sequence[str])
     of_level = {level.column for level in levels}
     known = np.array([p[0] in of_level and isinstance(p[1], int) for p in rates.pairs], bool)
     excess = np.where(known, 0.0, rates.together - mean)
-    above = threshold(len(rates.pairs)) * rates.pairs_error
+    above = SURE * rates.pairs_error
     likely = np.flatnonzero(excess > np.maximum(above, LEAST_EXCESS * mean))
     best = likely[np.argsort(-excess[likely], kind="stable")]
     near = np.array([isinstance(rates.pairs[i][1], int) for i in best], bool)

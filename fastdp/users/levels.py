@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from ..significance import stands_out
+from ..significance import SURE
 from .people import Codes
 from .rates import Rates
 
@@ -91,7 +91,7 @@ def _between(found: Sequence[tuple[int, float, float]], error: float, codes: np.
     for width, rate, there in found:
         cuts = _scores(np.bincount(codes // width).astype(np.float64))
         apart += np.square(np.array([_agreement(cuts, b) for b in tried]) - rate)
-        sure |= bool(stands_out((rate - there) / max(error, 1e-300), len(found)))
+        sure |= rate > there + SURE * error
     return float(tried[np.argmin(apart)]) if sure else 0.0
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ..domain import Domain
 from ..measurement import Measurement
 from ..schema import Schema
-from ..significance import threshold
+from ..significance import SURE
 from ..userkeys import MOST_CODES, Succession
 from .people import Codes
 from .rates import GROUPS, Rates, Roles
@@ -27,9 +27,9 @@ MOST_ASKED, MOST_CHAINS = 24, 4
 KINDS = (2, 16, 128)
 """Groups of users, by their number of rows, whose neighbours' agreement is asked for."""
 LEAST_LIFT, SPREAD = 0.02, 0.1
-"""A pair is a chain if neighbours agree more or less often than other rows, by LEAST_LIFT, and
-that stands out; rows are exchanged for numbers whose difference from the released ones does.
-SPREAD: standard deviation that is expected between groups (flights 0.12, events 0.15,
+"""A pair is a chain if neighbours agree more or less often than other rows, by LEAST_LIFT and SURE
+standard errors; rows are exchanged for numbers that differ from the released ones by SURE standard
+errors. SPREAD: standard deviation that is expected between groups (flights 0.12, events 0.15,
 simulated trips 0.01)."""
 TRIES, LEAST_GAIN = 24, 0.02
 """Exchanges that are tried for each row, at most; they end where as many as there are rows bring the
@@ -146,7 +146,7 @@ class Order(Struct, frozen=True, eq=False):
         counts = np.append(np.tile(many, pairs), np.repeat(rest, [self.key.gaps, ends]))
         scale = np.append(np.ones(len(counts) - ends), np.full(ends, rest[0] / rest[1]))
         apart = scale * goal.rates - before / (1 << 20) / np.maximum(counts, 1)
-        sure = (np.abs(apart) > threshold(len(counts)) * scale * goal.errors) & (counts > 0)
+        sure = (np.abs(apart) > SURE * scale * goal.errors) & (counts > 0)
         return replace(self, shift=np.where(sure, apart, 0.0))
 
 
@@ -191,7 +191,7 @@ def order_of(
     cross = np.array([x != y for x, y in key.pairs], bool)
     other[cross], errors[cross] = across, sigma / many / 2
     lift = np.abs(near - other)
-    above = threshold(len(lift)) * np.hypot(error, errors)
+    above = SURE * np.hypot(error, errors)
     likely = np.flatnonzero(lift > np.maximum(LEAST_LIFT, above))
     chosen = sorted(likely[np.argsort(-lift[likely], kind="stable")][:MOST_CHAINS])
     goals = [rate[chosen].ravel(), *(parts[name] / many for name in ("gaps", "first", "last"))]

@@ -36,7 +36,7 @@ from ...model.marginals import marginals
 from ...release.distances import Distances
 from ...release.gateway import Session
 from ...schema import Schema
-from ...significance import chance_distance, threshold
+from ...significance import LIKELY, chance_distance
 from ..base import Job
 from ..shared.code_compression import Compression
 from ..shared.merged_codes import MAX_CANDIDATES, Merged
@@ -296,7 +296,7 @@ def decided(
     table = DenseTable(state, columns)
     table.measure(PROBE, "contrasts")
     far, error = distance(state, table.model(state.merged), list(known))
-    if far + threshold(1) * error - by_chance >= RATIO * (tree - by_chance):
+    if far + LIKELY * error - by_chance >= RATIO * (tree - by_chance):
         return None, PROBE + TEST
     table.measure(share - PROBE - TEST, "contrasts again")
     return table.finished(), share

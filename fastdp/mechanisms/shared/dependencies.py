@@ -23,7 +23,7 @@ from ...model.row_facts import DrawnColumn
 from ...release.filtered_marginals import Filtered
 from ...release.gateway import Session
 from ...schema.constraints import FOLLOW_CELLS
-from ...significance import threshold
+from ...significance import LIKELY
 from .budget_split import portion
 from .code_compression import merge_rare
 from .one_ways import averaged, effective_cells, estimate_total, part_mu
@@ -98,13 +98,13 @@ def find(
     released = session.guesses(pairs, mu=mu, label="dependencies", recode=codes, skip=rare)
     largest = {m.clique[0]: min(1.0, max(0.0, float(np.max(m.values)) / total)) for m in ones}
     covered = {m.clique[0]: covered_rows(m) / total for m in ones}
-    above = threshold(len(pairs))
     found: dict[str, Dependency] = {}
     for i in np.argsort(-released.values, kind="stable"):
         (a, b), rows = pairs[i], float(released.values[i])
         part = min(
             1.0,
-            (rows - above * float(released.sigma[i])) / (total * max(0.5, covered[a] * covered[b])),
+            (rows - LIKELY * float(released.sigma[i]))
+            / (total * max(0.5, covered[a] * covered[b])),
         )
         if part < FOLLOWS or part - largest[b] < LIFT * (1 - largest[b]):
             continue

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared import dependencies
-from fastdp.significance import threshold
+from fastdp.significance import LIKELY
 
 
 @given(
@@ -19,8 +19,8 @@ from fastdp.significance import threshold
     st.integers(0, 3),
 )
 def test_columns_are_drawn_given_what_most_rows_can_be_guessed_from(steps, noisy, frequent):
-    """A column follows where the rows that can be guessed, less what noise adds to the largest
-    of them, are FOLLOWS of all and LIFT of those without its most frequent value. The strongest
+    """A column follows where the rows that can be guessed, less LIKELY standard errors,
+    are FOLLOWS of all and LIFT of those without its most frequent value. The strongest
     come first, each after its source, no circles."""
     sizes = {"a": 300, "b": 310, "c": 500, "d": 900}
     domain, total = Domain(sizes), 1e6
@@ -46,7 +46,7 @@ def test_columns_are_drawn_given_what_most_rows_can_be_guessed_from(steps, noisy
     }
     follow, source = {}, {}
     for (a, b), x in sorted(asked, key=lambda item: -item[1]):
-        part, largest = min(1.0, x - threshold(len(asked)) * error), shares[b].max()
+        part, largest = min(1.0, x - LIKELY * error), shares[b].max()
         if part >= dependencies.FOLLOWS and part - largest >= dependencies.LIFT * (1 - largest):
             column, of = (b, a) if 2 * sizes[b] > sizes[a] else (a, b)
             up = of

@@ -1,0 +1,136 @@
+"""Leaving rules out: what is switched off is off everywhere and comes back, effects are found where
+they are, and the inventory finds every constant."""
+
+import ast
+import inspect
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from bench.tune import inventory, page
+from bench.tune.ablations import ABLATIONS, Ablation, owner, places, switched_off
+from bench.tune.job import Idle, Wanted, in_order
+from bench.tune.judge import judged, newest
+from fastdp.mechanisms.cliquetree import tree_state, trends
+from fastdp.mechanisms.shared import halving, merged_codes, screening
+
+SOURCE = '''
+"""A module."""
+# Constants, chosen on two
+# tables.
+A = 0.5
+"""A share."""
+FEW, MANY = 3, 1 << 20
+"""Chosen on a table."""
+NAMES = ("x", "y")
+WORD = "text"
+TABLE = {1: (0.4, 0.6)}
+lower = 3
+'''
+
+
+def test_the_inventory_finds_constants_with_what_their_text_says(tmp_path, monkeypatch):
+    monkeypatch.setattr(inventory, "PACKAGE", tmp_path)
+    path = tmp_path / "users" / "one.py"
+    path.parent.mkdir()
+    path.write_text(SOURCE)
+    found = {c.name: c for c in inventory.in_file(path)}
+    assert found.keys() == {"A", "FEW", "MANY", "TABLE"}
+    assert (found["FEW"].value, found["MANY"].value) == ("3", "1 << 20")
+    assert found["A"].path == "users.one.A" and found["A"].kind == "tuned"
+    assert found["A"].provenance == "Constants, chosen on two tables."
+    assert found["FEW"].provenance == "Chosen on a table."
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_every_ablation_replaces_something_that_is_there(name):
+    """Also nothing that a function took for a default: such a value would stay as it is."""
+    one = ABLATIONS[name]
+    assert one.paths
+    for path in (*one.change, *one.around):
+        at, attribute = owner(path)
+        assert attribute in vars(at), f"{path} is not there"
+        if isinstance(at, ModuleType):
+            for node in ast.walk(ast.parse(inspect.getsource(at))):
+                if isinstance(node, ast.FunctionDef):
+                    given = [*node.args.defaults, *filter(None, node.args.kw_defaults)]
+                    used = {n.id for d in given for n in ast.walk(d) if isinstance(n, ast.Name)}
+                    assert attribute not in used, f"{path} is a default of {node.name}"
+
+
+def test_what_is_switched_off_is_off_wherever_its_name_is_imported_and_comes_back():
+    before = (trends.summed, tree_state.summed, halving.MOST_WORK)
+    with switched_off(ABLATIONS["sums of pairs"]):
+        assert trends.summed([], {}, None) == tree_state.summed(None, None, None) == []
+    with pytest.raises(ZeroDivisionError), switched_off(ABLATIONS["balanced rows"]):
+        assert halving.MOST_WORK == 0
+        raise ZeroDivisionError
+    assert (trends.summed, tree_state.summed, halving.MOST_WORK) == before
+    with switched_off(ABLATIONS["denoised distances"]):
+        result = screening.ScreeningResult([], {}, [], [], [])
+        assert result.denoised(1.0) is result
+
+
+def test_equal_numbers_of_other_modules_are_left_alone():
+    """Two modules have a constant of the same name and value: only the one that is named changes."""
+    here = places("mechanisms.shared.merged_codes.PAIR_CELLS")
+    assert (merged_codes, "PAIR_CELLS") in here
+    assert all(getattr(at, name) == merged_codes.PAIR_CELLS for at, name in here)
+    assert "fastdp.mechanisms.shared.dependencies" not in [at.__name__ for at, _ in here]
+    with switched_off(Ablation("x", "", change={"mechanisms.shared.halving.LEVELS": 1})):
+        assert halving.LEVELS == 1
+        from fastdp.mechanisms.shared import model_rows
+
+        assert model_rows.LEVELS == 1
+
+
+def records(name: str, factor: float, tables: int, rng) -> list[dict]:
+    """Runs of which those without `name` have errors of `factor` times the others."""
+    out = []
+    for table in range(tables):
+        for seed in range(3):
+            error = float(rng.lognormal(-3, 0.2))
+            about = {"suite": "rows", "table": f"t{table}", "epsilon": 1.0, "seed": seed}
+            about |= {"commit": "c"}
+            noisy = error * factor * float(rng.lognormal(0, 0.02))
+            out.append(about | {"without": "", "errors": {"pairs": error, "ranges": 0.01}})
+            out.append(about | {"without": name, "errors": {"pairs": noisy, "ranges": 0.01}})
+    return out
+
+
+def test_an_effect_is_found_and_its_size_is_right():
+    """Ten tables, a cost of 10 %: the effect is log 1.1 within four standard errors, and counts."""
+    found = judged("rule", records("rule", 1.1, 10, np.random.default_rng(1)))
+    (pairs,) = [e for e in found.effects if e.measure == "pairs"]
+    assert abs(pairs.mean - np.log(1.1)) < 4 * pairs.error + 0.003
+    assert found.word == "earns its place" and found.acts == found.looked == 10
+    better = judged("rule", records("rule", 0.9, 10, np.random.default_rng(2)))
+    assert better.word == "better without"
+
+
+def test_noise_is_rarely_taken_for_an_effect():
+    """Of 200 changes without an effect, about 5 % lie beyond two standard errors (9 degrees of
+    freedom: 7.7 %); at most 16 % with a chance above 1 - 1e-4."""
+    rng = np.random.default_rng(3)
+    words = [judged("rule", records("rule", 1.0, 10, rng)).word for _ in range(200)]
+    assert np.mean([word != "not shown" for word in words]) < 0.16
+
+
+def test_a_change_that_does_nothing_is_not_run_with_further_seeds():
+    wanted = in_order("rows", ["t"], [1.0], [5, 6], ["rule"])
+    assert [(w.seed, w.without) for w in wanted] == [(5, ""), (5, "rule"), (6, ""), (6, "rule")]
+    idle = Idle()
+    for one in wanted[:2]:
+        idle.learn(vars(one) | {"errors": {"pairs": 0.1}})
+    assert idle.has(wanted[3]) and not idle.has(wanted[2])
+    assert not idle.has(Wanted("rows", "t", 1.0, 6, "other"))
+    runs = [vars(w) | {"commit": "c", "errors": {"pairs": 0.1}} for w in wanted[:3]]
+    runs.append(vars(wanted[3]) | {"commit": "c", "idle": True})
+    assert judged("rule", newest(runs)["rule"]).word == "acts nowhere"
+
+
+@pytest.mark.slow
+def test_tuning_lists_the_values_that_the_modules_have():
+    differing = page.differing(inventory.constants())
+    assert not differing, f"python -m bench.tune --page: {differing}"
