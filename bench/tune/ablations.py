@@ -241,7 +241,6 @@ PEOPLE = (
         {"users.dealing.MOST_NEAR": 0},
     ),
     Ablation("chains", "succession of a user's rows", "people", {"users.order.MOST_CHAINS": 0}),
-    Ablation("LARGE", "large amounts follow users", "people", {"users.user_choice.LARGE": 0.0}),
     Ablation("trials", "trial dealings", "people", {"users.dealing.TRIALS": 0}),
     Ablation(
         "DECLINE",

@@ -43,6 +43,7 @@ def test_the_inventory_finds_constants_with_what_their_text_says(tmp_path, monke
     assert found["FEW"].provenance == "Chosen on a table."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_every_ablation_replaces_something_that_is_there(name):
     """Also nothing that a function took for a default: such a value would stay as it is."""
