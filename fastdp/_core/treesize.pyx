@@ -65,6 +65,14 @@ cdef class Graph:
         check(code, "the size of a junction tree")
         return bool(out)
 
+    def joined(self, clique):
+        """Whether all attributes of the clique are joined with each other already."""
+        cdef const uint64_t[:, ::1] bits = self._graph
+        members = [int(a) for a in clique]
+        if not all(0 <= a < self._n for a in members):
+            raise ValueError("no such attribute")
+        return all((bits[i, j >> 6] >> (j & 63)) & 1 for i in members for j in members if i < j)
+
     cdef object _with(self, clique):
         cdef int i, j
         members = [int(a) for a in clique]

@@ -15,9 +15,10 @@ import fastdp
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Job
-from fastdp.mechanisms.cliquetree import CliqueTree, budget_shares
+from fastdp.mechanisms.cliquetree import CliqueTree, budget_shares, tree_state
 from fastdp.mechanisms.cliquetree.tree_state import CliqueTreeState
 from fastdp.mechanisms.shared import merged_codes, one_ways, screening
+from fastdp.model.junction_tree import NO_LIMIT, junction_tree
 
 from .growing import RowsSession, dependent_rows
 
@@ -54,6 +55,36 @@ def test_the_budget_is_spent_and_never_exceeded(mu, columns):
     domain, rows = dependent_rows(columns=columns)
     run(session := RowsSession(domain, rows, mu=mu))
     assert mu**2 * (1 - 1e-9) < session.spent <= mu**2 * (1 + 1e-9)
+
+
+class BuiltTrees:
+    """The slow twin of `screening.Structure`: a junction tree is built for every candidate."""
+
+    def __init__(self, domain, cliques=()):
+        self.domain, self.cliques = domain, list(cliques)
+
+    def add(self, clique):
+        self.cliques.append(clique)
+
+    def cells(self, clique=()):
+        return junction_tree(self.domain, [*self.cliques, clique], NO_LIMIT).cells
+
+    def joined(self, clique):
+        return False
+
+    def fits(self, most, clique):
+        return self.cells(clique) <= most
+
+
+def test_candidates_within_the_limit_are_those_of_trees_that_are_built(monkeypatch):
+    """A limit that the candidates of the last round exceed: some are left out, the same ones."""
+    domain, rows = dependent_rows(columns=6)
+    batches = [run(RowsSession(domain, rows, mu=5.0), max_cells=300)[0].details["batches"]]
+    batches.append(run(RowsSession(domain, rows, mu=5.0))[0].details["batches"])
+    assert batches[0] != batches[1]
+    monkeypatch.setattr(tree_state, "Structure", BuiltTrees)
+    slow = run(RowsSession(domain, rows, mu=5.0), max_cells=300)[0].details["batches"]
+    assert slow == batches[0]
 
 
 def test_a_chain_is_found_in_the_first_round():

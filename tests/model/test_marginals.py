@@ -105,6 +105,8 @@ def test_sizes_are_those_of_the_tree_that_would_be_built(sizes, cliques):
     cells = junction_tree(domain, named, 1 << 300).cells
     assert graph.cells(last) == cells
     assert graph.fits(cells, last) and not graph.fits(cells - 1, last)
+    pairs = {p for c in cliques[:-1] for p in combinations(sorted(c), 2)}
+    assert graph.joined(last) == (set(combinations(sorted(last), 2)) <= pairs)
     assert graph.cells() == junction_tree(domain, named[:-1], 1 << 300).cells
 
 

@@ -437,7 +437,8 @@ class CliqueTreeState:
                     continue
                 larger = not c.grouped and any(a in groups for a in c.clique)
                 wider = self.structure([*batch.values(), c]) if larger else (groups, structure)
-                if wider[1].fits(most, c.clique):
+                unchanged = not larger and structure.joined(c.clique)
+                if unchanged or wider[1].fits(most, c.clique):
                     groups, structure = wider
                     structure.add(c.clique)
                     batch[c.clique] = c

@@ -165,6 +165,11 @@ class Structure:
         """Cells of the junction tree if this clique were added."""
         return self._graph.cells([self._number[a] for a in clique])
 
+    def joined(self, clique: Clique) -> bool:
+        """Whether the clique's columns are joined with each other already, so that adding it
+        changes nothing."""
+        return self._graph.joined([self._number[a] for a in clique])
+
     def fits(self, most: int, clique: Clique) -> bool:
         """Whether the junction tree has at most `most` cells if this clique is added."""
         return self._graph.fits(most, [self._number[a] for a in clique])
@@ -295,8 +300,9 @@ class AskedPairs:
 
     def ask(self, pair: Clique, distance: float) -> None:
         if self.count == self.distances.size:
-            arrays = (self.distances, self.first, self.second)
-            self.distances, self.first, self.second = (np.resize(v, 2 * v.size) for v in arrays)
+            self.distances = np.resize(self.distances, 2 * self.count)
+            self.first = np.resize(self.first, 2 * self.count)
+            self.second = np.resize(self.second, 2 * self.count)
         self.distances[self.count] = distance
         a, b = pair
         self.first[self.count] = self.number.setdefault(a, len(self.number))
