@@ -140,10 +140,10 @@ def _amounts(known: Precision) -> Iterable[Sided]:
         yield False, f"numbers asked for, too wide to print: {listed(wide)}"
     if means := [f"{one.name} ({_width(one)})" for one in known.amounts if one.clear]:
         yield True, f"means of numbers: {listed(means)}"
-    wide = [one for one in known.amounts if not one.clear]
-    if wide:
-        names = listed([one.name for one in wide])
-        any_known = any(math.isfinite(one.half) for one in wide)
+    unclear = [one for one in known.amounts if not one.clear]
+    if unclear:
+        names = listed([one.name for one in unclear])
+        any_known = any(math.isfinite(one.half) for one in unclear)
         how = "too wide" if any_known else "of unknown error"
         yield False, f"sums and means of {names}: {how}; ask for them before the run (numbers)"
 
