@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from msgspec import Struct, field
 
-from .._core.codes import DROP
 from .._util.lazy import pa
 from ..codec import encode
 from ..codec.maps import Source
@@ -32,6 +31,7 @@ from ..schema.kinds.places import MOST_UNITS, units_of
 from ..schema.kinds.timestamp import Timestamp
 from ..schema.within_bin import Grid
 from .sql_dialects import Dialect
+from .sql_expressions import as_bins, float_ends, neighbours, plain_code, search, text_bytes
 
 DAY = 86_400
 FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
@@ -155,7 +155,7 @@ class _Writer:
         t = pa.types
         if t.is_null(self.kind):
             self.made.values[self.x] = f"CAST(NULL AS {self.dialect.whole})"
-            return str(_plain(null_code(column)))
+            return str(plain_code(null_code(column)))
         if self.source.form in ("text", "dictionary"):
             return self._listed_texts(x, column)
         rule = rule_of(column, self.source)
@@ -176,7 +176,7 @@ class _Writer:
         keys = pa.array([str(value).encode() for value in coding.values], pa.binary())
         lookup = Lookup(self.table, keys, (np.arange(len(keys)),))
         self.made.joins.append((lookup, self.x))
-        null, other = _plain(null_code(column)), _plain(other_code(column))
+        null, other = plain_code(null_code(column)), plain_code(other_code(column))
         found = f"COALESCE({self.table}.v0, {other})"
         return f"CASE WHEN {self.x} IS NULL THEN {null} ELSE {found} END"
 
@@ -207,11 +207,11 @@ class _Writer:
 
     def _whole(self, rule: Rule) -> str:
         """Of whole numbers and decimals."""
-        null = f"WHEN {self.x} IS NULL THEN {_plain(rule.null)}"
+        null = f"WHEN {self.x} IS NULL THEN {plain_code(rule.null)}"
         if pa.types.is_decimal(self.kind) and (is_nan := self.dialect.decimal_nan(self.x)):
-            null += f" WHEN {is_nan} THEN {_plain(rule.nan)}"
+            null += f" WHEN {is_nan} THEN {plain_code(rule.nan)}"
         if rule.way == "bins":
-            codes = [_plain(code) for code in rule.codes]
+            codes = [plain_code(code) for code in rule.codes]
             return f"CASE {null} ELSE {search(self._at_least, rule.keys, codes)} END"
         if rule.way == "list":
             return f"CASE {null} ELSE {self._runs(rule)} END"
@@ -222,27 +222,27 @@ class _Writer:
         self.made.guards[safe] = f"CASE WHEN {inside} THEN {self.x} END"
         fraction = ""
         if pa.types.is_decimal(self.kind) and rule.step != 1:
-            fraction = f"WHEN {safe} <> floor({safe}) THEN {_plain(rule.other)} "
-        above = f"WHEN {self._at_least(high)} THEN {_plain(rule.above)}"
+            fraction = f"WHEN {safe} <> floor({safe}) THEN {plain_code(rule.other)} "
+        above = f"WHEN {self._at_least(high)} THEN {plain_code(rule.above)}"
         code = f"{d.to_whole(f'floor({safe})' if fraction else safe)} - {d.integer(first)}"
-        outside = f"WHEN {safe} IS NULL THEN {_plain(rule.below)}"
+        outside = f"WHEN {safe} IS NULL THEN {plain_code(rule.below)}"
         return f"CASE {null} {above} {outside} {fraction}ELSE {code} END"
 
     def _runs(self, rule: Rule) -> str:
         """Of listed numbers: a binary search over runs of neighbours whose codes rise with them."""
-        runs = _neighbours(rule)
+        runs = neighbours(rule)
         if len(runs) > MOST_CASES:
             raise self.refused(f"more than {MOST_CASES} listed numbers")
         near = runs and max(-runs[0][0], runs[-1][1]) < 1 << 62
         if len(runs) == len(rule.keys) or not near or not pa.types.is_integer(self.kind):
             if len(rule.keys) > MOST_CASES:
                 raise self.refused(f"more than {MOST_CASES} listed numbers")
-            return search(self._at_least, *_as_bins(rule, 1))
+            return search(self._at_least, *as_bins(rule, 1))
         safe, ends = f"{self.x}g", (runs[0][0], runs[-1][1] + 1)
         inside = f"{self._at_least(ends[0])} AND NOT {self._at_least(ends[1])}"
         self.made.guards[safe] = f"CASE WHEN {inside} THEN {self.x} END"
         keys: list[int] = []
-        codes = [str(_plain(rule.other))]
+        codes = [str(plain_code(rule.other))]
         for first, last, code in runs:
             keys += [first, last + 1]
             shifted = f"{self.dialect.to_whole(safe)} - {self.dialect.integer(first - code)}"
@@ -251,28 +251,28 @@ class _Writer:
 
     def _floats(self, rule: Rule) -> str:
         x, d = self.x, self.dialect
-        cases = (
-            f"WHEN {x} IS NULL THEN {_plain(rule.null)} WHEN {d.is_nan(x)} THEN {_plain(rule.nan)}"
-        )
+        null = plain_code(rule.null)
+        nan = plain_code(rule.nan)
+        cases = f"WHEN {x} IS NULL THEN {null} WHEN {d.is_nan(x)} THEN {nan}"
 
         def at_least(key: float) -> str:
             return f"{x} >= {d.double(key)}"
 
         if rule.way == "bins":
-            codes = [_plain(code) for code in rule.codes]
+            codes = [plain_code(code) for code in rule.codes]
             return f"CASE {cases} ELSE {search(at_least, rule.keys, codes)} END"
         if rule.way == "list":
             if len(rule.keys) > MOST_CASES or any(math.isinf(key) for key in rule.keys):
                 raise self.refused(f"infinities or more than {MOST_CASES} listed numbers")
-            return f"CASE {cases} ELSE {search(at_least, *_as_bins(rule, None))} END"
-        first, last = _float_ends(*rule.keys)
+            return f"CASE {cases} ELSE {search(at_least, *as_bins(rule, None))} END"
+        first, last = float_ends(*rule.keys)
         safe, inside = f"{x}g", f"{at_least(first)} AND {x} <= {d.double(last)}"
         self.made.guards[safe] = (
             f"CASE WHEN {d.is_nan(x)} THEN NULL WHEN {inside} AND {x} = floor({x}) THEN {x} END"
         )
-        below = f"WHEN NOT {at_least(first)} THEN {_plain(rule.below)}"
-        above = f"WHEN {x} > {d.double(last)} THEN {_plain(rule.above)}"
-        fraction = f"WHEN {safe} IS NULL THEN {_plain(rule.other)}"
+        below = f"WHEN NOT {at_least(first)} THEN {plain_code(rule.below)}"
+        above = f"WHEN {x} > {d.double(last)} THEN {plain_code(rule.above)}"
+        fraction = f"WHEN {safe} IS NULL THEN {plain_code(rule.other)}"
         code = f"{d.to_whole(safe)} - {d.integer(rule.keys[0])}"
         return f"CASE {cases} {below} {above} {fraction} ELSE {code} END"
 
@@ -309,12 +309,12 @@ class _Writer:
         else:
             per_second, one = Fraction(UNITS[own.unit]), 1
         self.made.values[self.x] = x
-        codes = [_plain(code) for code in rule.codes]
+        codes = [plain_code(code) for code in rule.codes]
         keys: Sequence[int] = rule.keys
         if rule.way == "list":
-            keys, codes = _as_bins(rule, one)
+            keys, codes = as_bins(rule, one)
         found = search(lambda key: self._time_key(Fraction(key) / per_second), keys, codes)
-        return f"CASE WHEN {self.x} IS NULL THEN {_plain(rule.null)} ELSE {found} END"
+        return f"CASE WHEN {self.x} IS NULL THEN {plain_code(rule.null)} ELSE {found} END"
 
     def _clock(self, x: str, first: int, last: int) -> tuple[str, str]:
         """(whether a time lies in first <= seconds < last, its seconds since the year 1). Counted from
@@ -361,7 +361,7 @@ class _Writer:
         }
         out = {}
         for column, part in zip(item.parts, item.names, strict=True):
-            null, other = _plain(null_code(column)), _plain(other_code(column))
+            null, other = plain_code(null_code(column)), plain_code(other_code(column))
             cases = f"WHEN {self.x} IS NULL THEN {null} WHEN NOT ({inside}) THEN {other}"
             out[column.name] = f"CASE {cases} ELSE {codes[part]()} END"
         return out
@@ -393,7 +393,7 @@ class _Writer:
         self.made.joins.append((lookup, key))
         out = {}
         for i, column in enumerate(item.parts):
-            null, other = _plain(null_code(column)), _plain(other_code(column))
+            null, other = plain_code(null_code(column)), plain_code(other_code(column))
             found = f"COALESCE({self.table}.v{i}, {other})"
             out[column.name] = f"CASE WHEN {missing} THEN {null} ELSE {found} END"
         return out
@@ -401,7 +401,7 @@ class _Writer:
     def _step(self, x: str, item: Derived) -> dict[str, str]:
         (column,) = item.parts
         inside, seconds = self._clock(x, FIRST_SECOND, LAST_SECOND + 1)
-        null, other = _plain(null_code(column)), _plain(other_code(column))
+        null, other = plain_code(null_code(column)), plain_code(other_code(column))
         grids = " ".join(
             f"WHEN {self.dialect.remainder(seconds, step)} = 0 THEN {code}"
             for code, step in enumerate(item.clock_steps)
@@ -438,123 +438,3 @@ class _Writer:
                 on = f"abs({units}) < {most} AND {near} AND {on_step}"
             cases.append(f"WHEN {on} THEN {code}")
         return f"CASE {' '.join(cases)} ELSE {len(grids)} END"
-
-
-def text_bytes(
-    x: str, kind: pa.DataType, own: str, dialect: Dialect, refused: Callable[[str], DataError]
-) -> str:
-    """Texts or bytes of a column as bytes."""
-    t = pa.types
-    inner = kind.value_type if t.is_dictionary(kind) else kind
-    if t.is_binary(inner) or t.is_large_binary(inner):
-        return x
-    if not (t.is_string(inner) or t.is_large_string(inner)):
-        raise refused(f"texts of {inner}")
-    return dialect.bytes_of(dialect.text_of(x, own))
-
-
-def _plain(code: int) -> int:
-    return -1 if code == DROP else int(code)
-
-
-def search(at_least: Callable[[Any], str], keys: Sequence[Any], codes: Sequence[Any]) -> str:
-    """codes[number of keys that x is at least], as a binary search of nested CASEs."""
-    if not keys or len(set(codes)) == 1:
-        return str(codes[0])
-    half = len(keys) // 2
-    low = search(at_least, keys[:half], codes[: half + 1])
-    high = search(at_least, keys[half + 1 :], codes[half + 1 :])
-    return f"CASE WHEN {at_least(keys[half])} THEN {high} ELSE {low} END"
-
-
-def _neighbours(rule: Rule) -> list[tuple[int, int, int]]:
-    """(first key, last key, code of the first) of runs of keys that rise by 1 as their codes do."""
-    runs: list[tuple[int, int, int]] = []
-    for key, code in zip(rule.keys, map(_plain, rule.codes), strict=True):
-        if (
-            runs
-            and code >= 0
-            and key == runs[-1][1] + 1
-            and code == runs[-1][2] + key - runs[-1][0]
-        ):
-            runs[-1] = (runs[-1][0], key, runs[-1][2])
-        else:
-            runs.append((key, key, code))
-    return runs
-
-
-def _as_bins(rule: Rule, one: int | None) -> tuple[list[Any], list[int]]:
-    """A rule of listed keys as bins: each key holds up to `one` above it, or (None) is a float."""
-    other = _plain(rule.other)
-    keys: list[Any] = []
-    codes = [other]
-    for key, code in zip(rule.keys, rule.codes):
-        end = math.nextafter(key, math.inf) if one is None else key + one
-        if keys and keys[-1] == key:
-            codes[-1] = _plain(code)
-        else:
-            keys.append(key)
-            codes.append(_plain(code))
-        keys.append(end)
-        codes.append(other)
-    return keys, codes
-
-
-def _float_ends(first: int, last: int) -> tuple[float, float]:
-    """The floats nearest to the ends of a range, inside of it."""
-    low, high = float(first), float(last)
-    if int(low) < first:
-        low = math.nextafter(low, math.inf)
-    if high >= 2.0**63 or int(high) > last:
-        high = math.nextafter(high, -math.inf)
-    return low, high
-
-
-class UserId(Struct, frozen=True):
-    """value: an expression of a user's id, NULL where a row has none; hashed: the bytes that are hashed
-    of a column `who` of such values."""
-
-    value: str
-    hashed: str = "who"
-
-
-def id_value(
-    schema: Schema, types: pa.Schema, own_types: dict[str, str], dialect: Dialect
-) -> UserId:
-    """A user's id. `tables.idvalues` says which ids are equal: texts byte by byte, whole numbers and
-    decimals by their value, and hashed by their digits."""
-    assert schema.user is not None
-    found = types.get_all_field_indices(schema.user)
-    if len(found) != 1:
-        raise DataError(f"<sql>: column {schema.user!r} is missing, or occurs more than once")
-    kind = types.field(found[0]).type
-    own, t = own_types.get(schema.user, "").upper(), pa.types
-    x = dialect.quoted(schema.user)
-
-    def refused(what: str) -> DataError:
-        return DataError(
-            f"user column {schema.user!r}: engine='sql' does not compare ids that are {own or kind}"
-            f" ({what}); cast the column in the query, or use engine='local' on the same query"
-        )
-
-    inner = kind.value_type if t.is_dictionary(kind) else kind
-    if t.is_string(inner) or t.is_large_string(inner) or t.is_binary(inner):
-        if schema.user_dtype is not None:
-            family = dtypes.family(schema.user_dtype)
-            if family not in ("string", "bool"):
-                raise refused(f"texts that spell {schema.user_dtype}")
-        return UserId(text_bytes(x, kind, own, dialect, refused))
-    if t.is_integer(kind) and not t.is_uint64(kind):
-        digits = f"CAST(who AS {dialect.texts})"
-        return UserId(f"CAST({x} AS {dialect.whole})", dialect.bytes_of(digits))
-    if t.is_boolean(kind):
-        digits = f"CASE WHEN {x} THEN '1' WHEN NOT {x} THEN '0' END"
-    elif t.is_integer(kind) or own.startswith(("DECIMAL", "HUGEINT")) or own.endswith(",0)"):
-        digits = f"CAST({x} AS {dialect.texts})"
-        if t.is_decimal(kind) and (is_nan := dialect.decimal_nan(x)):
-            digits = f"CASE WHEN NOT ({is_nan}) THEN {digits} END"
-    elif t.is_null(kind):
-        digits = f"CAST(NULL AS {dialect.texts})"
-    else:
-        raise refused("neither texts nor whole numbers")
-    return UserId(dialect.bytes_of(digits))

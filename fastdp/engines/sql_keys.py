@@ -21,7 +21,7 @@ from ..schema.fields import Field
 from ..schema.kinds.numeric import Numeric
 from ..schema.kinds.places import Places
 from ..schema.pending import ANY
-from . import sql_codes, sql_users
+from . import sql_codes, sql_ids, sql_users
 from .engine import ValueUsers
 from .sql_database import Database
 from .sql_dialects import Dialect
@@ -58,13 +58,13 @@ class KeysInDatabase:
         dtype: str,
         known: Collection[int | str],
         places: int | None,
-    ) -> tuple[str, sql_codes.UserId | None]:
+    ) -> tuple[str, sql_ids.UserId | None]:
         """(a select (v, who) of the rows that count, how ids are written); without users, (v)."""
         db, d = self.database, self.database.dialect
         types, own = db.columns_of(f"SELECT * FROM ({self.query}) AS q")
         key = key_value(types, own, d, name, dtype, places)
         texts = places is None and dtypes.family(dtype) == "string"
-        who = None if schema.user is None else sql_codes.id_value(schema, types, own, d)
+        who = None if schema.user is None else sql_ids.id_value(schema, types, own, d)
         columns = f"{key} AS v" + ("" if who is None else f", {who.value} AS who")
         select = f"SELECT * FROM (SELECT {columns} FROM ({self.query}) AS source) AS read"
         kept = "v IS NOT NULL"
@@ -80,7 +80,7 @@ class KeysInDatabase:
         return select, who
 
     def _counts_of(
-        self, schema: Schema, select: str, who: sql_codes.UserId | None, cap: int, texts: bool
+        self, schema: Schema, select: str, who: sql_ids.UserId | None, cap: int, texts: bool
     ) -> str:
         """A select (v, t, n): so many users who count in t values count in this one."""
         if who is None:

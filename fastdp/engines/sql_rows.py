@@ -24,7 +24,7 @@ from ..errors import UsageError
 from ..measurement import SCALE
 from ..schema import Schema
 from ..tables import bound
-from . import sql_codes, sql_users
+from . import sql_codes, sql_ids, sql_users
 from .partitioned import Answer, CellSums, MarginalRequest, Request, UserRequest, sparse
 from .sql_database import Database
 from .sql_table import CodedTable
@@ -227,14 +227,14 @@ class SqlRows(CodedTable):
 
 def coded(
     database: Database, query: str, schema: Schema
-) -> tuple[sql_codes.CodedQuery, sql_codes.UserId | None]:
+) -> tuple[sql_codes.CodedQuery, sql_ids.UserId | None]:
     """The codes of a query's rows and, where the schema has users, their ids. DataError, by
     public facts alone, where the database cannot make them; no row is read."""
     types, own = database.columns_of(f"SELECT * FROM ({query.strip().rstrip(';')}) AS q")
     codes = sql_codes.coded_query(schema, types, own, database.dialect, database.prefix)
     if schema.user is None:
         return codes, None
-    return codes, sql_codes.id_value(schema, types, own, database.dialect)
+    return codes, sql_ids.id_value(schema, types, own, database.dialect)
 
 
 def _sorted(cells: np.ndarray, sums: np.ndarray) -> CellSums:

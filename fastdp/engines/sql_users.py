@@ -15,8 +15,8 @@ from .. import userkeys
 from ..errors import UsageError
 from ..measurement import MOST
 from ..userkeys import TIE_BITS, UNITS
-from .sql_codes import search
 from .sql_dialects import HALF, PRIME, Dialect
+from .sql_expressions import search
 from .sql_table import CodedTable
 
 DIGIT = 1 << TIE_BITS
