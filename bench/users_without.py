@@ -27,7 +27,7 @@ WITHOUT: dict[str, tuple[str, ...]] = {
     "facts about users": ("mechanisms.with_users.user_questions.LEAST_FACTS=1e9",),
     "a bar for facts": ("mechanisms.with_users.user_questions.LEAST_FACTS=0",),
     "tight counts": ("users.user_choice.TIGHT=1",),
-    "pairs of columns": ("users.user_choice.PAIR_CODES=0",),
+    "pairs of columns": ("users.user_choice.PAIR_CODES=0", "users.user_choice.LEAST_PAIRS=0"),
     "an end of sweeps": ("users.user_choice.LEAST_GAIN=0",),
     "distinct values": ("users.user_table.MOST_DISTINCT=0",),
     "constants": ("users.user_table.MOST_CONSTANTS=0",),

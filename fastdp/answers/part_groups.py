@@ -65,10 +65,12 @@ def _named(schema: Schema, name: Any) -> Sequence[str | DayGroups]:
     if match is None:
         return (name,)
     field = schema.fields.get(match[2])
+    part = match[1].lower()
+    if field is None and OTHER_NAMES.get(part, part) not in LABELS:
+        return (name,)  # a fact about users, such as last(month)
     if field is None:
         more = did_you_mean(match[2], schema.fields)
         raise UsageError(f"by: {name!r}: the schema has no column {match[2]!r}{more}")
-    part = match[1].lower()
     counted = {one.part: one.name for one in field.parts if isinstance(one, Part)}
     for known in (part, OTHER_NAMES.get(part, part)):
         if known in counted:
