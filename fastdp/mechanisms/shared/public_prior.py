@@ -60,12 +60,25 @@ class PublicPrior(Struct, frozen=True, eq=False):
         them (`prior_as_measurement`; None if they contradict it). Else it is that of this L1
         `distance` (rows), but at least the error of drawing both tables from one population."""
         flat = self.table.reshape(-1)
-        if answers and answers[0].values.size > 2:
-            answer = reduce(lambda a, b: averaged([a], [b])[0], answers)
-            return prior_as_measurement(answer, flat, self.per_row, answers[0].query)
+        same = _finest(answers, flat.size)
+        if same and same[0].values.size > 2:
+            answer = reduce(lambda a, b: averaged([a], [b])[0], same)
+            return prior_as_measurement(answer, flat, self.per_row, same[0].query)
         spread = np.sqrt(flat + self.per_row)
         scale = max(distance / (NOISE * float(spread.sum())), math.sqrt(1 + self.per_row))
         return Measurement(self.clique, flat, scale * spread, label=LABEL)
+
+
+def _finest(answers: Sequence[Measurement], cells: int) -> list[Measurement]:
+    """Those answers of one clique that are sums over the same groups of its `cells`: of answers with
+    several groupings, those with the most groups, as the first of them has them."""
+    if not answers:
+        return []
+    most = max(m.values.size for m in answers)
+    finest = [m for m in answers if m.values.size == most]
+    marks = np.sqrt(np.arange(1.0, cells + 1))  # sums of no two different groups are the same
+    asked = [marks if m.query is None else m.query.product(marks) for m in finest]
+    return [m for m, sums in zip(finest, asked) if np.array_equal(sums, asked[0])]
 
 
 class PriorAssessment(Struct, frozen=True):

@@ -15,6 +15,7 @@ from fastdp.mechanisms.shared.public_prior import (
     prior_as_measurement,
     pseudo_bayes,
 )
+from fastdp.queries import Binned
 
 
 def risk(public, truth, sigma, draws=300):
@@ -117,3 +118,15 @@ def test_public_tables_are_shrunk_as_far_as_chance_explains_their_gap():
         assert pseudo_bayes(table, estimate, rows) == pytest.approx(
             weight * table + (1 - weight) * estimate
         )
+
+
+def test_answers_over_other_groups_of_cells_are_not_averaged():
+    """A clique may be measured over few groups of its cells, and again over more: a run failed, once
+    charged. The error of the prior is judged by the answers over the most groups."""
+    table = np.arange(1.0, 13.0) * 100
+    few, more = (Binned((12,), [np.arange(12) // width]) for width in (4, 2))
+    other = Binned((12,), [np.arange(12) % 6])
+    answers = [Measurement(("a",), q.product(table), 5.0, q) for q in (few, more, more, other)]
+    prior = PublicPrior(("a",), table, 1.0)
+    found, alone = prior.measurement(0.0, answers), prior.measurement(0.0, answers[1:3])
+    assert np.array_equal(found.values, alone.values) and np.array_equal(found.sigma, alone.sigma)
