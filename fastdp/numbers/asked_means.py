@@ -8,11 +8,17 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from msgspec import Struct
 
-from . import group_estimates as groups, sum_estimates as sums, tail_posterior as tails
+from . import (
+    group_estimates as groups,
+    hidden_users,
+    sum_estimates as sums,
+    tail_posterior as tails,
+)
 from .amount_encodings import CappedGroups, CappedSum, DirectionHats, Hats
 from .asked_sums import HATS, better, with_cap
-from .asking import Ask, Asking, Line, PartOf, top_of
+from .asking import DECLARE, Ask, Asking, Line, PartOf, top_of
 from .declared import Declared
 from .encoding_grid import LARGEST, LARGEST_SHIFT, MOST_WEIGHT, octaves, rounded_cap
 from .sum_estimates import Interval
@@ -41,14 +47,25 @@ def mean(ask: Asking, facts: Declared) -> Line:
     if not look_rows.modelled:
         return None, None, None, f"{FEW}: ask for more users or a larger epsilon"
     exact = sums.exact(seen, known) if facts.maximum is not None else None
-    modelled = sums.total(seen, ask.rng, known) if seen.above.stands_out else None
+    modelled = None
+    if seen.above.stands_out and not seen.heavy:
+        modelled = sums.total(seen, ask.rng, known)
     d = _chosen(exact, modelled, ask.rng, tails.DRAWS)
     if d is None:
         return None, None, None, f"{FEW}: declare a maximum per user"
     n = sums.total(look_rows, ask.rng).resampled(ask.rng)
     side = look_rows.above
     least = _without_tail(side.c, side.measured, look_rows.corners, look_rows.s, len(n), ask.rng)
-    return None, _ratio(rough, d, (n, least), shift), None, ""
+    note = _note(facts, modelled is not None, sums.assumed(seen), shift, ask.number)
+    return None, _ratio(rough, d, (n, least), shift), None, note
+
+
+def _note(facts: Declared, modelled: bool, most: float, shift: int, number: TypedNumber) -> str:
+    """What the interval rests on; nothing where a maximum is declared."""
+    if facts.maximum is not None or not modelled:
+        return ""
+    amount = most / 2**shift * float(number.unit)
+    return f"if no user has {amount:,.3g} more than the mean times its rows; {DECLARE}"
 
 
 def _corners(facts: Declared, rough: int, shift: int, rows: sums.Look) -> tuple[int, ...]:
@@ -75,23 +92,39 @@ def _without_tail(
     return float(here @ c[: measured + 1]) + noise * rng.standard_normal(draws)
 
 
+class Residuals(Struct, frozen=True, eq=False):
+    """Draws of a sum of residuals, and the ends of its interval."""
+
+    draws: np.ndarray
+    low: float
+    high: float
+
+
 def _chosen(
     exact: Interval | None, modelled: sums.Draws | None, rng: np.random.Generator, draws: int
-) -> np.ndarray | None:
-    """Draws of a sum of residuals: as for sums, without a model where that is not much wider. The
-    model needs users above the mean that stand out: they have the tail."""
-    if exact is not None and (modelled is None or better(exact, modelled.interval()) is exact):
-        return exact.draws(rng, draws)
-    return None if modelled is None else modelled.resampled(rng)
+) -> Residuals | None:
+    """A sum of residuals: as for sums, without a model where that is not much wider. The model needs
+    users above the mean that stand out: they have the tail."""
+    found = None if modelled is None else modelled.interval()
+    if exact is not None and better(exact, found) is exact:
+        return Residuals(exact.draws(rng, draws), exact.low, exact.high)
+    if modelled is None or found is None:
+        return None
+    return Residuals(modelled.resampled(rng), found.low, found.high)
 
 
-def _ratio(rough: int, d: np.ndarray, rows: Sequence[np.ndarray], shift: int) -> Interval:
+def _ratio(rough: int, d: Residuals, rows: Sequence[np.ndarray], shift: int) -> Interval:
     """A mean from draws. `rows`: with a tail of users with many rows, and without one, which no
-    release can tell apart; the interval holds both. The estimate is that with a tail."""
+    release can tell apart; the interval holds both. It also holds the ends of the residuals' sum
+    over the median rows, whose noise is small beside that sum's. The estimate is that with a
+    tail."""
     found = []
     for n in rows:
-        means = (rough + d / np.maximum(n, 1.0)) / 2**shift
-        found.append(np.quantile(means, (0.025, 0.5, 0.975)).tolist())
+        divisor = np.maximum(n, 1.0)
+        quantiles = np.quantile(d.draws / divisor, (0.025, 0.5, 0.975)).tolist()
+        ends = [end / float(np.median(divisor)) for end in (d.low, d.high)]
+        low, high = min(quantiles[0], ends[0]), max(quantiles[2], ends[1])
+        found.append([(rough + residual) / 2**shift for residual in (low, quantiles[1], high)])
     return Interval(found[0][1], min(f[0] for f in found), max(f[2] for f in found))
 
 
@@ -118,8 +151,9 @@ def mean_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Lin
     lines: list[Line] = []
     for g in range(size):
         known = (float(capped[g]), sigma)
-        exact = groups.exact(seen, g, known) if facts.maximum is not None else None
-        modelled = groups.total(seen, g, ask.rng, known) if seen.given[g] else None
+        further = hidden_users.capped(seen.cap, *known)
+        exact = groups.exact(seen, g, further) if facts.maximum is not None else None
+        modelled = groups.total(seen, g, ask.rng, known, further) if seen.given[g] else None
         d = _chosen(exact, modelled, ask.rng, groups.DRAWS) if seen_rows.given[g] else None
         if d is None:
             lines.append((g, None, None, "withheld: too few rows of the group are visible"))
@@ -129,7 +163,8 @@ def mean_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Lin
         least = _without_tail(
             column.c, column.measured, seen_rows.corners, seen_rows.s, len(n), ask.rng
         )
-        lines.append((g, _ratio(rough, d, (n, least), shift), None, ""))
+        note = _note(facts, modelled is not None, groups.assumed(seen, g), shift, number)
+        lines.append((g, _ratio(rough, d, (n, least), shift), None, note))
     return lines
 
 

@@ -19,6 +19,10 @@ TOP = 1 << 40
 """Users' values saturate here; the last corner where no maximum is declared."""
 
 
+ASSUMES = "if no user has more than "
+DECLARE = "declare a maximum per user to make sure of it"
+
+
 class Released(Protocol):
     """Answers of an encoding and the standard deviation of their noise."""
 
@@ -95,12 +99,10 @@ def top_of(facts: Declared) -> int:
     return rounded_cap(min(facts.maximum or TOP, TOP))
 
 
-def note_above(facts: Declared) -> str:
+def note_above(facts: Declared, most: float) -> str:
+    """What the interval of a total rests on. most: what no user is taken to exceed."""
     if facts.maximum is None:
-        return (
-            "upper end: from a model of users above the cap, a few of whom noise may hide; a declared "
-            "maximum per user would replace it"
-        )
+        return f"{ASSUMES}{most:,.10g}; {DECLARE}"
     return "each user counted up to the declared maximum"
 
 

@@ -1,17 +1,22 @@
-"""Sums by group from two releases: direction hats, then capped sums by group.
+"""Sums by group from two releases: direction hats at all corners, then at a few.
 
-A user with the vector y over groups adds hat weights of |y| times y / |y| (`DirectionHats`), and
-then y cut to the length C (`CappedGroups`). Of each group both are linear in the same masses, so a
-group is estimated as in `sums`. Each group has its own last measured corner. The shape of its tail
-is drawn towards that of all groups together. Groups of which too little is visible are withheld:
-of them only the capped sum is given, which is exactly Gaussian.
+A user with the vector y over groups adds hat weights of |y| times y / |y| (`DirectionHats`). Then it
+adds them again at a few corners: the cap C, and the amount X that nobody is taken to exceed
+(`hidden_users`). These give the sum with y cut to the length C, and a total with the noise of X
+alone. Of each group all are linear in the same masses, so a group is estimated as in `sums`. Each
+group has its own last measured corner. The shape of its tail is drawn towards that of all groups
+together. Groups of which too little is visible are withheld: of them only the capped sum is given,
+which is exactly Gaussian.
 """
+
+import math
 
 import numpy as np
 from msgspec import Struct
 
-from . import tail_posterior as tails
-from .sum_estimates import HIDDEN, Draws, Interval, Masses, busiest, chosen_cap, linear, lower_end
+from . import hidden_users, tail_posterior as tails
+from .hidden_users import Ends, Z
+from .sum_estimates import HIDDEN, Draws, Interval, Masses, busiest, chosen_cap, normal, side_reach
 
 LEAST_SHARE = 0.3
 """A group's mass at the start is at least this part of the noise, so that its logarithm exists."""
@@ -31,7 +36,9 @@ class Column(Struct, frozen=True, eq=False):
 
 class GroupLook(Struct, frozen=True, eq=False):
     """What direction hats show. `columns[sign][group]`; `at`: of all groups together; `bends`: the
-    last corner that all groups together measure; `cap`: of the capped sums that are to follow."""
+    last corner that all groups together measure; `cap`: of the capped sums that are to follow;
+    `heavy`: the tail of all groups may be one whose sum is infinite; `full`: expected masses of all
+    groups, of `pooled` users; `hidden`: so many users cannot be told from none."""
 
     corners: np.ndarray
     s: float
@@ -40,6 +47,15 @@ class GroupLook(Struct, frozen=True, eq=False):
     columns: list[list[Column]]
     given: np.ndarray
     cap: int
+    heavy: bool
+    full: np.ndarray
+    pooled: float
+    hidden: float
+
+    @property
+    def shown(self) -> list[int]:
+        """Groups that are given; all of them where none is."""
+        return np.flatnonzero(self.given if self.given.any() else self.given | True).tolist()
 
 
 def look(
@@ -57,7 +73,7 @@ def look(
     noise = s * np.sqrt(groups)
     at = tails.visible(pool, noise)
     upto = min(at.last + 1, len(corners) - 1)
-    masses, chance = tails.law(pool, noise, upto, at, tails.levels(pool, noise, at))
+    masses, chance, infinite = tails.law(pool, noise, upto, at, tails.levels(pool, noise, at))
     full = tails.with_visible(
         tails.expected(pool, masses, chance, at), pool, noise, max(at.last, at.alone)
     )
@@ -75,13 +91,15 @@ def look(
         columns.append(sides)
     sizes = np.array([column.size for column in columns[0]])
     clear = bool(pool[max(at.start - 1, 0) : at.last + 1].max() >= tails.MODE * noise)
-    given = (sizes >= tails.NEED * s) & clear
+    heavy = clear and infinite > tails.INFINITE
+    given = (sizes >= tails.NEED * s) & clear & (not heavy)
     shown = [x.measured for x, there in zip(columns[0], given) if there]
     typical = int(np.median(shown)) if shown else min(x.measured for x in columns[0])
     cap = min(chosen_cap(full, corners, bends), int(corners[typical]))
     if not clear:
         cap = int(corners[busiest(pool)])
-    return GroupLook(corners, s, at, bends, columns, given, cap)
+    full = tails.at_least_as_seen(full, pool, at)
+    return GroupLook(corners, s, at, bends, columns, given, cap, heavy, full, pooled, Z * whole)
 
 
 def _column(
@@ -100,13 +118,41 @@ def _column(
     level = np.log(max(share * max(float(pool[at.start]), 0.0), LEAST_SHARE * s))
     grid = level + np.linspace(-1.2, 1.2, 17)
     upto = min(at.last + 1, len(c) - 1)
-    masses, chance = tails.law(c, s, upto, at, grid, prior)
+    masses, chance, _ = tails.law(c, s, upto, at, grid, prior)
     single = np.flatnonzero(c > tails.FAR_ALONE * s)
     alone = max(tails.isolated(c, s, at.last, groups), int(single[-1]) if len(single) else -1)
     full = tails.with_visible(tails.expected(c, masses, chance, at), c, s, max(at.last, alone))
     measured = tails.measured_corner(full, whole, corners, at.start, alone)
-    masses, chance = tails.law(c, s, measured, at, grid, prior)
+    masses, chance, _ = tails.law(c, s, measured, at, grid, prior)
     return Column(c, size, measured, full, masses, chance)
+
+
+class Again(Struct, frozen=True, eq=False):
+    """Direction hats at a few corners: `values[corner, sign, group]`, with noise s."""
+
+    corners: tuple[int, ...]
+    values: np.ndarray
+    s: float
+
+    def capped(self, group: int, cap: int) -> tuple[float, float]:
+        """(The sum of one group with every user cut to the length `cap`, its noise). Weights of the
+        corners from the cap on add up to 1 for users above it, so the sum is exact."""
+        cut = np.minimum(np.array(self.corners, np.float64), cap)
+        signs = np.array([1.0, -1.0])[: self.values.shape[1]]
+        noise = self.s * math.sqrt(len(signs) * float(cut @ cut))
+        return float(cut @ self.values[:, :, group] @ signs), noise
+
+    def masses(self, group: int) -> hidden_users.Masses:
+        corners = np.array(self.corners, np.float64)
+        return hidden_users.Masses(corners, self.values[:, :, group].T, self.s)
+
+
+def corners_again(seen: GroupLook, declared: bool) -> tuple[int, ...]:
+    """Corners of the second hats: the cap, what users have at most in each group that is given, and
+    the largest amount where one is declared. Every further corner adds noise to capped sums."""
+    most = {int(assumed(seen, g)) for g in np.flatnonzero(seen.given).tolist()}
+    last = {int(seen.corners[-1])} if declared else set()
+    return tuple(sorted({1, seen.cap} | most | last))
 
 
 def total(
@@ -114,28 +160,52 @@ def total(
     group: int,
     rng: np.random.Generator,
     capped: tuple[float, float] | None = None,
+    again: hidden_users.Masses | None = None,
 ) -> Draws:
-    """Draws of the sum of one group. `capped`: its capped sum and the noise of it."""
+    """Draws of the sum of one group. `capped`: its capped sum and the noise of it; `again`: the
+    release it comes from."""
     masses = Masses(float(seen.cap))
     for sign, columns in zip((1, -1), seen.columns):
         column = columns[group]
         tail = _tail(seen, column, seen.columns[0][group], rng)
         masses.add(sign, column.c, column.full, seen.corners, tail)
-    draws = masses.draws(seen.s, capped, rng)
-    if len(seen.columns) == 2:
-        return draws
-    column = seen.columns[0][group]
-    least = lower_end(
-        column.c, seen.s, seen.corners, column.measured, seen.cap, masses.inside, capped
+    values, weight = masses.draws(seen.s, capped, rng)
+    releases = [_first(seen, group)] + ([] if again is None else [again])
+    most = assumed(seen, group)
+    columns = [side[group] for side in seen.columns]
+    reach = [side_reach(x.c, x.measured, seen.s, seen.corners, most) for x in columns]
+    ends = Ends(reach, releases)
+    return Draws(values, weight, ends.low(), ends.high())
+
+
+def _first(seen: GroupLook, group: int) -> hidden_users.Masses:
+    """The first hats of one group."""
+    masses = np.array([side[group].c for side in seen.columns])
+    return hidden_users.Masses(seen.corners, masses, seen.s)
+
+
+def assumed(seen: GroupLook, group: int) -> float:
+    """The amount that the ends of `total` assume nobody to exceed, of either sign: that of the median
+    group, or some octaves more or less. Groups that are about equal have the same, so that second
+    hats need few corners."""
+    typical = hidden_users.nearest_round(float(np.median([_most(seen, g) for g in seen.shown])))
+    away = np.round(np.log2(_most(seen, group) / typical))
+    return float(min(typical * 2.0**away, seen.corners[-1]))
+
+
+def _most(seen: GroupLook, group: int) -> float:
+    """What a user of the group has at most, if amounts are spread as those of all groups together:
+    users far above all others are visible there first."""
+    users = max(columns[group].size for columns in seen.columns)
+    share = max(users, 2 * seen.s) / seen.pooled
+    return hidden_users.most_of_a_user(
+        share * seen.full, seen.corners, seen.hidden, hidden_users.GROUP_TIMES
     )
-    return Draws(draws.values, draws.weight, least, draws.cluster)
 
 
-def exact(seen: GroupLook, group: int, capped: tuple[float, float]) -> Interval:
+def exact(seen: GroupLook, group: int, again: hidden_users.Masses) -> Interval:
     """The sum of one group where nobody's vector is longer than the last corner: no model."""
-    c = np.concatenate([columns[group].c for columns in seen.columns])
-    t = np.concatenate([sign * seen.corners for sign in (1, -1)[: len(seen.columns)]])
-    return linear(c, t, seen.s, seen.cap, capped)
+    return normal(*hidden_users.best_sum(len(seen.columns), [_first(seen, group), again]))
 
 
 def _tail(seen: GroupLook, column: Column, above: Column, rng: np.random.Generator) -> tails.Tail:

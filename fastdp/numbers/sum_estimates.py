@@ -21,14 +21,16 @@ M itself may have been chosen because noise was high there. So the lower end is 
 has all masses up to M, the other those up to the last one that is clear of noise.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from msgspec import Struct
 
-from . import tail_posterior as tails
+from . import hidden_users, tail_posterior as tails
 from .encoding_grid import rounded_cap
+from .hidden_users import ROUND, Ends, Side as ReachOfSide, Z
 from .tail_posterior import Tail
 
-Z = 1.959963984540054
 KEPT = 0.9
 """The cap is the least amount that keeps this part of the total, at most LOWER corners below M."""
 LOWER = 3
@@ -36,8 +38,6 @@ PRINTABLE = 0.05
 """Relative half-width of a capped sum above which its cap may lie between corners."""
 AIM = 0.8 * PRINTABLE
 """The half-width that a capped sum is to have: what is known of its size is itself noisy."""
-ROUND = (10, 12, 15, 20, 25, 30, 40, 50, 60, 80)
-"""Caps between corners are these times a power of ten, so that a sentence can name them."""
 
 
 class Interval(Struct, frozen=True):
@@ -54,7 +54,8 @@ class Interval(Struct, frozen=True):
 
 
 class Side(Struct, frozen=True, eq=False):
-    """Noisy masses of one sign at the corners, and what was seen in them."""
+    """Noisy masses of one sign at the corners, and what was seen in them. `most`: what a user has at
+    most, if it is to be covered (`hidden_users`); `infinite`: chance of a tail without an end."""
 
     c: np.ndarray
     at: tails.Visible
@@ -63,13 +64,15 @@ class Side(Struct, frozen=True, eq=False):
     masses: np.ndarray
     chance: np.ndarray
     stands_out: bool
+    most: float
+    infinite: float
 
 
 class Look(Struct, frozen=True, eq=False):
     """What the hats show: `sides` above and (signed) below zero, noise s of a mass, and the cap of
     the capped sum that is to follow; `relative`: the half-width of that sum relative to itself, for
     noise of 1 and a cap of 1. `modelled`: whether enough users stand out for a model of the rest;
-    else nothing but what is measured can be said."""
+    else nothing but what is measured can be said. `heavy`: the tail may be one whose sum is infinite."""
 
     corners: np.ndarray
     s: float
@@ -78,6 +81,7 @@ class Look(Struct, frozen=True, eq=False):
     cap: int
     relative: float
     modelled: bool
+    heavy: bool
 
 
 def look(
@@ -104,7 +108,9 @@ def look(
     kept = kept_amount(cap, above, corners)
     if below is not None:
         kept = abs(kept - kept_amount(cap, below, corners))
-    return Look(corners, s, above, below, cap, Z * cap / max(kept, 1e-300), modelled)
+    sides = [side for side in (above, below) if side is not None and side.stands_out]
+    heavy = any(side.infinite > tails.INFINITE for side in sides)
+    return Look(corners, s, above, below, cap, Z * cap / max(kept, 1e-300), modelled, heavy)
 
 
 def kept_amount(cap: float, side: Side, corners: np.ndarray) -> float:
@@ -158,13 +164,15 @@ def _side(c: np.ndarray, s: float, corners: np.ndarray, whole: float) -> Side:
     at = tails.visible(c, s)
     grid = tails.levels(c, s, at)
     upto = min(at.last + 1, len(c) - 1)
-    masses, chance = tails.law(c, s, upto, at, grid)
+    masses, chance, infinite = tails.law(c, s, upto, at, grid)
     full = tails.with_visible(tails.expected(c, masses, chance, at), c, s, max(at.last, at.alone))
     measured = tails.measured_corner(
         full, whole, corners, max(at.start, 1 if len(c) > 1 else 0), at.alone
     )
-    masses, chance = tails.law(c, s, measured, at, grid)
-    return Side(c, at, measured, full, masses, chance, tails.stands_out(c, s, at))
+    masses, chance, _ = tails.law(c, s, measured, at, grid)
+    seen = tails.at_least_as_seen(full, c, at)
+    most = hidden_users.most_of_a_user(seen, corners, Z * whole, hidden_users.TIMES)
+    return Side(c, at, measured, full, masses, chance, tails.stands_out(c, s, at), most, infinite)
 
 
 WIDEST = 6
@@ -184,19 +192,17 @@ def busiest(c: np.ndarray) -> int:
 
 
 class Draws(Struct, frozen=True, eq=False):
-    """Weighted draws of a sum; `weight` are logs. `least`: an end below all of them that needs no
-    model (inf: there is none). `cluster`: see `tail_posterior.Tail`."""
+    """Weighted draws of a sum; `weight` are logs. `least` and `most`: ends that need no model, below
+    and above; the interval holds them."""
 
     values: np.ndarray
     weight: np.ndarray
-    least: float = np.inf
-    cluster: np.ndarray | bool = False
+    least: float
+    most: float
 
     def interval(self) -> Interval:
-        low, high = tails.quantiles(self.values, self.weight, (0.025, 0.975)).tolist()
-        plain = np.where(self.cluster, -np.inf, self.weight)
-        (middle,) = tails.quantiles(self.values, plain, (0.5,)).tolist()
-        return Interval(min(max(middle, low), high), min(low, self.least), high)
+        low, middle, high = tails.quantiles(self.values, self.weight, (0.025, 0.5, 0.975)).tolist()
+        return Interval(middle, min(low, self.least), max(high, self.most))
 
     def resampled(self, rng: np.random.Generator) -> np.ndarray:
         """Draws of equal weight."""
@@ -218,7 +224,6 @@ class Masses(Struct):
     above_amount: np.ndarray | float = 0.0
     above_counted: np.ndarray | float = 0.0
     weight: np.ndarray | float = 0.0
-    cluster: np.ndarray | bool = False
     inside: float = 0.0
     tt: float = 0.0
     tc: float = 0.0
@@ -233,7 +238,6 @@ class Masses(Struct):
         self.above_amount = self.above_amount + sign * tail.sums
         self.above_counted = self.above_counted + sign * (tail.users @ cut[tail.measured + 1 :])
         self.weight = self.weight + tail.weight
-        self.cluster = np.logical_or(self.cluster, tail.cluster)
         self.inside += sign * between_corners(self.cap, t, full)
         self.tt += float(t[here] @ t[here])
         self.tc += float(t[here] @ cut[here])
@@ -241,8 +245,8 @@ class Masses(Struct):
 
     def draws(
         self, s: float, capped: tuple[float, float] | None, rng: np.random.Generator
-    ) -> Draws:
-        """The sum, with the capped sum and its noise where it is known."""
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(The sum, log weights), with the capped sum and its noise where it is known."""
         amount = self.amount + np.asarray(self.above_amount)
         weight = np.asarray(self.weight)
         variance = s * s * self.tt
@@ -255,8 +259,7 @@ class Masses(Struct):
             variance -= gain**2 * spread
             weight = weight - 0.5 * miss**2 / spread
         noise = float(np.sqrt(variance))
-        values = amount + noise * rng.standard_normal(len(amount))
-        return Draws(values, weight, cluster=self.cluster)
+        return amount + noise * rng.standard_normal(len(amount)), weight
 
 
 def total(
@@ -275,41 +278,45 @@ def total(
         tail = _own_tail(lead, s, t, rng)
         masses.add(sides[0][0], lead.c, lead.full, t, tail)
         masses.add(sides[1][0], other.c, other.full, t, _other_side(seen, lead, other, tail, rng))
-        return masses.draws(s, capped, rng)
-    masses.add(1, above.c, above.full, t, _own_tail(above, s, t, rng))
-    draws = masses.draws(s, capped, rng)
-    least = lower_end(above.c, s, t, above.measured, seen.cap, masses.inside, capped)
-    return Draws(draws.values, draws.weight, least, draws.cluster)
+    else:
+        masses.add(1, above.c, above.full, t, _own_tail(above, s, t, rng))
+    values, weight = masses.draws(s, capped, rng)
+    ends = _ends(seen, capped)
+    return Draws(values, weight, ends.low(), ends.high())
+
+
+def _releases(seen: Look, capped: tuple[float, float] | None) -> list[hidden_users.Masses]:
+    sides = [side.c for side in (seen.above, seen.below) if side is not None]
+    hats = hidden_users.Masses(seen.corners, np.array(sides), seen.s)
+    return [hats] if capped is None else [hats, hidden_users.capped(seen.cap, *capped)]
+
+
+def _ends(seen: Look, capped: tuple[float, float] | None) -> Ends:
+    """Ends that need no model."""
+    most = assumed(seen)
+    sides = [side for side in (seen.above, seen.below) if side is not None]
+    reach = [side_reach(side.c, side.measured, seen.s, seen.corners, most) for side in sides]
+    return Ends(reach, _releases(seen, capped))
+
+
+def side_reach(c: np.ndarray, measured: int, s: float, t: np.ndarray, most: float) -> ReachOfSide:
+    """The last measured corner may have been taken because noise was high there. So users are
+    visible up to it, or up to the last corner that is clear of noise."""
+    clear = np.flatnonzero(c[: measured + 1] >= tails.CLEAR * s)
+    visible = (float(t[measured]), float(t[clear[-1] if len(clear) else measured]))
+    return ReachOfSide(visible, max(most, visible[0]))
+
+
+def assumed(seen: Look) -> float:
+    """The amount that the ends of `total` assume nobody to exceed, of either sign. A sign that noise
+    hides says nothing about what its users have."""
+    sides = [side for side in (seen.above, seen.below) if side is not None]
+    shown = [side.most for side in sides if side.stands_out]
+    return max(shown or [side.most for side in sides])
 
 
 def _own_tail(side: Side, s: float, t: np.ndarray, rng: np.random.Generator) -> Tail:
     return tails.draw(side.c, s, side.measured, side.at, side.masses, side.chance, t, rng)
-
-
-def lower_end(
-    c: np.ndarray,
-    s: float,
-    t: np.ndarray,
-    measured: int,
-    cap: float,
-    inside: float,
-    capped: tuple[float, float] | None,
-) -> float:
-    """The 2.5 % point of a sum of amounts of at least zero, if nobody is above its last corner: the
-    lower of that with corners up to `measured` and with those up to the last clear one."""
-    clear = np.flatnonzero(c[: measured + 1] >= tails.CLEAR * s)
-    ends = []
-    for last in {measured, int(clear[-1]) if len(clear) else measured}:
-        here, cut = t[: last + 1], np.minimum(t[: last + 1], cap)
-        middle = float(here @ c[: last + 1])
-        variance = s * s * float(here @ here)
-        if capped is not None:
-            spread = capped[1] ** 2 + s * s * float(cut @ cut) + inside**2
-            gain = s * s * float(here @ cut) / spread
-            middle += gain * (capped[0] - float(cut @ c[: last + 1]) - inside)
-            variance -= gain**2 * spread
-        ends.append(middle - Z * float(np.sqrt(variance)))
-    return min(ends)
 
 
 def measured_whole(seen: Look) -> bool:
@@ -317,25 +324,11 @@ def measured_whole(seen: Look) -> bool:
     return seen.below is None and seen.above.measured == len(seen.corners) - 1
 
 
-def linear(
-    c: np.ndarray, t: np.ndarray, s: float, cap: float, capped: tuple[float, float]
-) -> Interval:
-    """The sum where nobody is above the last corner: the best linear combination of the masses c at
-    t, with noise s, and the capped sum. It is Gaussian, and no model enters."""
-    cut = np.clip(t, -cap, cap)
-    value, sigma = capped
-    spread = sigma**2 + s * s * float(cut @ cut)
-    gain = s * s * float(t @ cut) / spread
-    variance = s * s * float(t @ t) - gain**2 * spread
-    return normal(float(t @ c) + gain * (value - float(cut @ c)), float(np.sqrt(variance)))
-
-
 def exact(seen: Look, capped: tuple[float, float]) -> Interval:
-    """`linear` of both signs."""
-    c, t = seen.above.c, seen.corners
-    if seen.below is not None:
-        c, t = np.concatenate([c, seen.below.c]), np.concatenate([t, -t])
-    return linear(c, t, seen.s, seen.cap, capped)
+    """The sum where nobody is above the last corner: the best linear combination of the masses and
+    the capped sum. It is Gaussian, and no model enters."""
+    releases = _releases(seen, capped)
+    return normal(*hidden_users.best_sum(len(releases[0].values), releases))
 
 
 HIDDEN = 2

@@ -25,25 +25,19 @@ ENDS = 0.35
 """Prior chance that the tail ends above the measured corners."""
 FOLLOWS = 0.15
 """Prior chance that it follows the law; else it goes on straight."""
-CLUSTER = 0.33
-"""Prior chance, of that of `ENDS`, of a second cluster of users above the measured corners. At .15,
-1 % of 2,400 users who have thirty times as much are covered in 80 % of runs."""
-NEAR, FAR = 3, 6
-"""A second cluster lies within so many corners, or so many further ones."""
-FAR_DRAWS = 0.25
-"""Part of the draws with a cluster that have it far away."""
-FAR_WEIGHT = 0.125
-"""Their weight. The prior chance of such a cluster is .33 * .25 * .125, or 1 %. That is less than the
-2.5 % that the upper end cuts off, so it moves that end only where noisy masses speak for it."""
+INFINITE = 0.5
+"""Posterior chance of a law whose sum is infinite, from which a sum is withheld: visible users then
+speak for tails that have no sum. Log-normal amounts of sigma 3 are at 1, of sigma 1.5 below .2."""
 FLATTEST = 0.7
 """A straight tail has the law's local index times a uniform number between this and 1."""
 SEEN = 2.0
 """Standard deviations above which a corner next to others is visible."""
 TOGETHER = 4
 """Neighbouring corners over which an isolated cluster of users is looked for."""
+NEAR = 9
 ALONE = 4.3
 """Standard deviations above which up to `TOGETHER` isolated corners are visible, where they lie within
-NEAR + FAR corners of others. Noise alone is as high there in about 1 of 3,000 runs."""
+NEAR corners of others. Noise alone is as high there in about 1 of 3,000 runs."""
 FAR_ALONE = 6.0
 """The same for corners anywhere. One that noise alone made visible would be an amount of any size: of
 40 corners and four widths of 12 groups, noise is above in 1 of 10^6 runs."""
@@ -73,14 +67,12 @@ class Visible(Struct, frozen=True):
 
 class Tail(Struct, frozen=True, eq=False):
     """Draws of the users above the corner `measured`: `users[d, k]` at corner measured + 1 + k;
-    `sums`: their amounts; `weight`: log weights of the draws; `cluster`: which draws have a second
-    cluster of users, which the upper end allows for and the estimate does not."""
+    `sums`: their amounts; `weight`: log weights of the draws."""
 
     measured: int
     users: np.ndarray
     sums: np.ndarray
     weight: np.ndarray
-    cluster: np.ndarray | bool = False
 
 
 def visible(c: np.ndarray, s: float) -> Visible:
@@ -120,7 +112,7 @@ def _next_cluster(c: np.ndarray, s: float, last: int, groups: int) -> int:
         together = np.convolve(c, np.ones(width), "valid") / (s * np.sqrt(width))
         beyond = together[last + 2 :]
         away = np.arange(len(beyond)) + width
-        above = beyond - np.where(away <= NEAR + FAR, near, FAR_ALONE)
+        above = beyond - np.where(away <= NEAR, near, FAR_ALONE)
         if len(above) and above.max() > most:
             most = float(above.max())
             end = last + 1 + width + int(np.argmax(above))
@@ -140,10 +132,11 @@ def law(
     at: Visible,
     level: np.ndarray,
     prior: np.ndarray | float = 0.0,
-) -> tuple[np.ndarray, np.ndarray]:
-    """(masses [parameters, corners from the start], their posterior probabilities) given the noisy
-    masses from the start to `upto`. `level`: grid of log masses at the start; `prior`: log prior
-    [slopes, curves]. A tail whose sum would not be finite is excluded where it is visible."""
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """(masses [parameters, corners from the start], their posterior probabilities, the chance of a
+    law whose sum is infinite) given the noisy masses from the start to `upto`. `level`: grid of log
+    masses at the start; `prior`: log prior [slopes, curves]. Infinite sums, of an index below 1 at
+    the last visible corner, are left out of the probabilities."""
     j = np.arange(len(c) - at.start)
     seen = upto - at.start + 1
     b = (SLOPES * LOG2)[:, None, None, None]
@@ -154,9 +147,11 @@ def law(
     misfit = (c[at.start : upto + 1] - near) ** 2 / variance + np.log(variance)
     fit = -0.5 * misfit.sum(-1) + np.asarray(prior)[..., None]
     local = (b + 2 * g * (at.last - at.start))[..., 0] / LOG2
+    every = np.exp(fit - fit.max())
     fit = np.where(local >= 1.0, fit, -np.inf)
     chance = np.exp(fit - fit.max()).ravel()
-    return masses.reshape(-1, len(j)), chance / chance.sum()
+    infinite = float(every[np.broadcast_to(local < 1.0, every.shape)].sum() / every.sum())
+    return masses.reshape(-1, len(j)), chance / chance.sum(), infinite
 
 
 def levels(c: np.ndarray, s: float, at: Visible) -> np.ndarray:
@@ -173,6 +168,13 @@ def with_visible(full: np.ndarray, c: np.ndarray, s: float, last: int) -> np.nda
     """Expected masses, with those up to `last` that stand out at least as large as they are: a law
     that falls leaves no room for a second cluster of users."""
     seen = (np.arange(len(c)) <= last) & (c >= CLEAR * s)
+    return np.where(seen, np.maximum(full, c), full)
+
+
+def at_least_as_seen(full: np.ndarray, c: np.ndarray, at: Visible) -> np.ndarray:
+    """Expected masses, with those up to the last visible corner at least as large as they are. What
+    users may have at most follows from these: better too large than too small."""
+    seen = np.arange(len(c)) <= max(at.last, at.alone)
     return np.where(seen, np.maximum(full, c), full)
 
 
@@ -217,41 +219,14 @@ def draw(
     line = here[:, None] * np.exp(-index[:, None] * np.maximum(steps, 0))
     tail = np.where(straight[:, None] & beyond, np.maximum(line, tail), tail)
     tail = np.where((kind < ENDS)[:, None] & beyond, 0.0, tail)
-    second = Cluster.drawn(kind, s, above, rng)
-    tail += second.masses
     if above > 1:  # users beyond the last corner are put there
         ratio = tail[:, -1] / np.maximum(tail[:, -2], 1e-300)
         tail[:, -1] /= 1 - np.minimum(ratio, 0.5)
     tail *= np.exp(2 * MISFIT * rng.standard_normal((draws, 1)))
     users = rng.poisson(np.minimum(tail, 1e6))
-    weight = second.weight - 0.5 * ((c[measured + 1 :] - users) ** 2).sum(1) / s**2
+    weight = -0.5 * ((c[measured + 1 :] - users) ** 2).sum(1) / s**2
     sums = amounts(users, corners[measured + 1 :], rng)
-    return Tail(measured, users, sums, weight, kind < CLUSTER)
-
-
-class Cluster(Struct, frozen=True, eq=False):
-    """Expected masses [draws, corners above] of a second cluster of users that noise hides, and the
-    log weights of the draws."""
-
-    masses: np.ndarray
-    weight: np.ndarray
-
-    @staticmethod
-    def drawn(kind: np.ndarray, s: float, above: int, rng: np.random.Generator) -> Cluster:
-        """Clusters of the draws whose `kind` is below `CLUSTER`. A cluster is spread over about
-        `TOGETHER` corners around one of the next `NEAR`, or of the `FAR` after these. It has any
-        number of users up to that which would be visible: ALONE sqrt(TOGETHER) standard deviations
-        of one mass."""
-        there = kind < CLUSTER
-        far = (kind < CLUSTER * FAR_DRAWS) & (above > NEAR)
-        size = ALONE * np.sqrt(TOGETHER) * s * rng.random(len(kind))
-        place = rng.random(len(kind))
-        centre = np.where(far, NEAR + place * min(FAR, above - NEAR), place * min(NEAR, above))
-        away = np.abs(np.arange(above) + 0.5 - centre[:, None])
-        spread = np.maximum(TOGETHER / 2 - away, 0.0)
-        spread /= np.maximum(spread.sum(1, keepdims=True), 1e-300)
-        masses = np.where(there[:, None], size[:, None] * spread, 0.0)
-        return Cluster(masses, np.where(far, np.log(FAR_WEIGHT), 0.0))
+    return Tail(measured, users, sums, weight)
 
 
 def amounts(users: np.ndarray, corners: np.ndarray, rng: np.random.Generator) -> np.ndarray:
