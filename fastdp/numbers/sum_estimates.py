@@ -293,10 +293,17 @@ def _releases(seen: Look, capped: tuple[float, float] | None) -> list[hidden_use
 
 def _ends(seen: Look, capped: tuple[float, float] | None) -> Ends:
     """Ends that need no model."""
-    most = assumed(seen)
     sides = [side for side in (seen.above, seen.below) if side is not None]
-    reach = [side_reach(side.c, side.measured, seen.s, seen.corners, most) for side in sides]
+    reach = [
+        side_reach(side.c, side.measured, seen.s, seen.corners, _most(seen, side)) for side in sides
+    ]
     return Ends(reach, _releases(seen, capped))
+
+
+def _most(seen: Look, side: Side) -> float:
+    """What a user of one sign has at most. A sign that noise hides says nothing about what its users
+    have: they have as much as those of the other."""
+    return side.most if side.stands_out else assumed(seen)
 
 
 def side_reach(c: np.ndarray, measured: int, s: float, t: np.ndarray, most: float) -> ReachOfSide:
@@ -308,8 +315,7 @@ def side_reach(c: np.ndarray, measured: int, s: float, t: np.ndarray, most: floa
 
 
 def assumed(seen: Look) -> float:
-    """The amount that the ends of `total` assume nobody to exceed, of either sign. A sign that noise
-    hides says nothing about what its users have."""
+    """The amount that the ends of `total` assume nobody to exceed, of either sign."""
     sides = [side for side in (seen.above, seen.below) if side is not None]
     shown = [side.most for side in sides if side.stands_out]
     return max(shown or [side.most for side in sides])
