@@ -17,7 +17,7 @@ Files (no constant was chosen on them; skipped where the package is missing): `r
 dollars of 5,912 people in up to five years (statsmodels), and `meps`, drug expenses of 10,391
 people (linearmodels). `--constants`: what other values of the tails' constants would give.
 `--shares`: what other shares of mu^2 would give numbers and take from rows. `--zooms`: medians with
-other histograms. `--bounds`: how short intervals of totals can be.
+other histograms. `--bounds`: targets of totals and months, and what no mechanism reaches.
 """
 
 from __future__ import annotations
@@ -567,37 +567,57 @@ def compare_shares(users: float = 10_000.0) -> None:
             print(f"  {share:.2f}: numbers ±{halves}; rows x {(1 - share) ** -0.5:.3f}{mark}")
 
 
-APART = 1.52
-"""Users, times mu, by which two tables may differ that 95 % intervals cannot tell apart in half of
-the runs (docs/explain/numbers.md)."""
-HIDDEN = 8
+TARGETS = {"sum": (1.0, 0.03, 0.12), "sum by month": (3.0, 0.1, 0.2)}
+"""Epsilon, and how far an interval may reach below and above the estimate."""
+TARGET_SHAPES = (
+    *("uniform", "Pareto 2.5", "gamma .5", "rows", "log-normal 1"),
+    *("half zero", "Weibull .5", "log-normal 1.5", "Pareto 1.5", "1 % times 30"),
+)
 
 
-def show_bounds(users: int = 24_000, draws: int = 20, share: float = 0.2) -> None:
-    """For each shape: how many times the k-th largest amount k further users may have before an
-    interval of the target's length cannot hold both totals, and the least length if it is to hold
-    both for `HIDDEN` times. The total at epsilon 1 and length .15, a month at epsilon 3 and .3."""
-    rng = np.random.default_rng(3)
-    for shape in SHAPES:
-        if shape.startswith("refunds"):
-            continue
-        found = []
-        for _ in range(draws):
-            people = drawn(shape, users, rng)
-            here = people.month == 0
-            month = np.bincount(people.user[here], people.cents[here], people.users)
-            line = []
-            for epsilon, amounts, length in ((1.0, people.total, 0.15), (3.0, month, 0.3)):
-                k = int(APART / (mu_from(epsilon, DELTA) * share**0.5))
-                unit = k * np.sort(amounts)[-k] / amounts.sum()
-                line += [length / unit, HIDDEN * unit]
-            found.append(line)
-        total, least, month_times, month_least = np.median(found, axis=0)
-        print(
-            f"{shape:18} total: {total:5.1f} times, at least {least:.3f}; month: "
-            f"{month_times:5.1f} times, at least {month_least:.3f}",
-            flush=True,
-        )
+def least_reach(kind: str, shape: str, users: int, draws: int = 10) -> float:
+    """How far above the truth the upper end is at least in half of the runs, for any mechanism that
+    covers k = 1.96 / mu hidden users who have `TIMES` times what k users exceed
+    (docs/explain/numbers.md). The median over draws and groups."""
+    rng = np.random.default_rng([3, users])
+    epsilon = TARGETS[kind][0]
+    hidden = int(1.96 / (mu_from(epsilon, DELTA) * KINDS[kind].share ** 0.5))
+    times = hidden_users.TIMES if kind == "sum" else hidden_users.GROUP_TIMES
+    found = []
+    for _ in range(draws):
+        people = drawn(shape, users, rng)
+        groups = np.zeros_like(people.month) if kind == "sum" else people.month
+        for group in range(groups.max() + 1):
+            here = groups == group
+            amounts = np.bincount(people.user[here], people.cents[here], people.users)
+            found.append(times * hidden * np.sort(amounts)[-hidden] / amounts.sum())
+    return float(np.median(found))
+
+
+def bounds_line(kind: str, shape: str, options: argparse.Namespace) -> str:
+    """A cell of the table: the least reach of any mechanism, and what was measured."""
+    epsilon, below, above = TARGETS[kind]
+    users = 24_000
+    least = least_reach(kind, shape, users)
+    line = Line(kind, shape, users, epsilon, KINDS[kind].share, options.runs, options.seed)
+    row = run_line(line)[0]
+    if row["cover"] is None:
+        return f"{least:.3f} | withheld | "
+    met = row["low"] <= below and row["high"] <= above
+    verdict = "met" if met else "impossible" if least > above else "not met"
+    measured = f"-{row['low']:.3f} +{row['high']:.3f}, covers {100 * row['cover']:.1f}"
+    return f"{least:.3f} | {measured} | {verdict}"
+
+
+def show_bounds(options: argparse.Namespace) -> None:
+    """The targets of totals and months of 24,000 people, as a table."""
+    for kind, (epsilon, below, above) in TARGETS.items():
+        print(f"\n{kind}, 24,000 people, epsilon {epsilon:g}, wanted -{below:g} +{above:g}\n")
+        print("| shape | no mechanism is below | measured | target |\n|---|---|---|---|")
+        asked = [(kind, shape, options) for shape in TARGET_SHAPES]
+        with ProcessPoolExecutor(options.jobs) as pool:
+            for shape, cell in zip(TARGET_SHAPES, pool.map(bounds_line, *zip(*asked, strict=True))):
+                print(f"| {shape} | {cell} |", flush=True)
 
 
 def main() -> None:
@@ -617,7 +637,7 @@ def main() -> None:
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args()
     if options.bounds:
-        show_bounds()
+        show_bounds(options)
         return
     if options.zooms:
         compare_zooms(options)

@@ -48,13 +48,19 @@ def shown(row: Mapping[str, Any]) -> dict[str, str]:
         low = figure(row["low"], width, share, math.floor)
         high = figure(row["high"], width, share, math.ceil)
         out["estimate"] = figure(row["estimate"], width, share)
-        out["interval"] = f"{low} to {high}"
+        out["interval"] = f"{low} to {high}{_claim(row)}"
     if row["capped"] is not None and row["capped_high"] is not None:
         half = row["capped_high"] - row["capped"]
         capped = figure(row["capped"], half)
         error = figure(half, half, how=math.ceil)
         out["capped"] = f"{capped} ± {error} (each user up to {row['cap']:,.10g})"
     return out
+
+
+def _claim(row: Mapping[str, Any]) -> str:
+    """What an interval rests on, where it rests on more than noise."""
+    claim = str(row.get("note") or "").partition(";")[0]
+    return f", {claim}" if claim.startswith("if ") else ""
 
 
 def table_rows(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -74,6 +80,6 @@ def table_rows(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 NOTE = (
-    "Intervals hold the true number with a probability of 95 %. Those of totals and means contain "
-    "a model of the largest users; intervals of capped sums, counts and shares of users are exact."
+    "Intervals hold the true number with a probability of 95 %. Those of totals and means hold if no "
+    "user has more than they say; intervals of capped sums, counts and shares of users are exact."
 )
