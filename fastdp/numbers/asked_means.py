@@ -64,8 +64,8 @@ def _note(facts: Declared, modelled: bool, most: float, shift: int, number: Type
     """What the interval rests on; nothing where a maximum is declared."""
     if facts.maximum is not None or not modelled:
         return ""
-    amount = most / 2**shift * float(number.unit)
-    return f"if no user has {amount:,.3g} more than the mean times its rows; {DECLARE}"
+    amount = hidden_users.nearest_round(most / 2**shift) * float(number.unit)
+    return f"if no user has {amount:,.10g} more than the mean times its rows; {DECLARE}"
 
 
 def _corners(facts: Declared, rough: int, shift: int, rows: sums.Look) -> tuple[int, ...]:

@@ -25,9 +25,10 @@ STEPS = 64
 HATS = 0.5
 """Part of the mu^2 of residuals and sums with a declared maximum that hats get; the capped sums get
 the rest. With .3 the upper end is a fifth higher, with .7 the capped sum has 1.3 times the noise."""
-GROUP_HATS = 0.4
+GROUP_HATS = 0.3
 """Part of the mu^2 of sums by group for the first hats, which show where users are. The rest is for
-hats again at a few corners, which have the noise of the last of them only."""
+hats again at a few corners: a total has the noise of the last of them only, a capped sum 1.7 times
+its cap (at .5: 2 times, and totals a tenth more; at .2 more groups are withheld)."""
 
 EXACT = 3.0
 """With a declared maximum the interval without a model is given, unless it is so many times as wide

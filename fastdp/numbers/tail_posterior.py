@@ -35,9 +35,11 @@ SEEN = 2.0
 TOGETHER = 4
 """Neighbouring corners over which an isolated cluster of users is looked for."""
 NEAR = 9
-ALONE = 4.3
+"""Corners beyond the others within which `ALONE` holds."""
+ALONE = 5.0
 """Standard deviations above which up to `TOGETHER` isolated corners are visible, where they lie within
-NEAR corners of others. Noise alone is as high there in about 1 of 3,000 runs."""
+NEAR corners of others. Noise alone is as high there in about 1 of 100,000 runs; at 4.3 it was in 1 of
+5,000, each time with a total far too large."""
 FAR_ALONE = 6.0
 """The same for corners anywhere. One that noise alone made visible would be an amount of any size: of
 40 corners and four widths of 12 groups, noise is above in 1 of 10^6 runs."""
