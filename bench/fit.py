@@ -1,9 +1,10 @@
 """Does fastdp fit? Half-widths of a share and of a sum, by number of people and epsilon.
 
-    python -m bench.fit [--people 200 2000 ...] [--runs 5] [--no-save]
+    python -m bench.fit [--people 200 2000 ...] [--runs 5] [--mechanism mst] [--no-save]
 
 Whole runs on simulated purchases (`fastdp.simulate.purchases`, about four for each customer) with
-the default mechanism and two numbers that were asked beforehand: the share of customers who ever
+the default mechanism (or another: numbers do not depend on it) and two numbers that were asked
+beforehand: the share of customers who ever
 paid in one of four ways, and the sum of all amounts. Numbers have their default share of the
 budget. The sum is asked as it is, and capped: at most 1,000 of each customer. A line holds the median
 half-width over the runs, the largest of them, and how many of the 95 % intervals hold the truth;
@@ -57,7 +58,9 @@ def truth(table) -> dict[str, float]:
     }
 
 
-def answers(table, epsilon: float, seed: int, cap: float | None) -> dict[str, dict]:
+def answers(
+    table, epsilon: float, seed: int, cap: float | None, mechanism: str | None
+) -> dict[str, dict]:
     """Rows of `run.numbers` by question."""
     asked: dict = {"list": [SHARE, SUM]}
     if cap is not None:
@@ -70,6 +73,7 @@ def answers(table, epsilon: float, seed: int, cap: float | None) -> dict[str, di
         numbers=asked,
         seed=seed,
         sample_seed=seed,
+        **({} if mechanism is None else {"mechanism": mechanism}),
     )
     return {row["number"]: row for row in run.numbers.to_pylist()}
 
@@ -93,12 +97,14 @@ def line(found: list[dict], true: list[float], relative: bool) -> dict:
     }
 
 
-def measured(people: int, epsilon: float, runs: int) -> dict[str, dict]:
+def measured(
+    people: int, epsilon: float, runs: int, mechanism: str | None = None
+) -> dict[str, dict]:
     """Lines of all numbers for one size of table and one epsilon."""
     tables = [fastdp.simulate.purchases(people, seed=seed) for seed in range(runs)]
     true = [truth(table) for table in tables]
-    plain = [answers(table, epsilon, seed, None) for seed, table in enumerate(tables)]
-    capped = [answers(table, epsilon, seed, CAP) for seed, table in enumerate(tables)]
+    plain = [answers(table, epsilon, seed, None, mechanism) for seed, table in enumerate(tables)]
+    capped = [answers(table, epsilon, seed, CAP, mechanism) for seed, table in enumerate(tables)]
     return {
         "share": line([a[SHARE] for a in plain], [t["share"] for t in true], relative=False),
         "sum": line([a[SUM] for a in plain], [t["sum"] for t in true], relative=True),
@@ -114,13 +120,14 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--people", type=int, nargs="+", default=list(PEOPLE))
     parser.add_argument("--runs", type=int, default=5, help="runs of each line")
+    parser.add_argument("--mechanism", help="of the rows")
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args(arguments)
     lines = {}
     for people in options.people:
         for epsilon in EPSILONS:
             start = time.perf_counter()
-            found = measured(people, epsilon, options.runs)
+            found = measured(people, epsilon, options.runs, options.mechanism)
             lines[f"{people} at {epsilon:g}"] = found
             shown = ", ".join(
                 f"{name} {'unknown' if f['half'] is None else format(f['half'], '.3f')}"
