@@ -93,7 +93,7 @@ def synth(
     """
     events.check_form(progress)
     named = source_kind is not None
-    tables = None if named else linked_sources(data or [], schema, mechanism, engine)
+    tables = linked_sources(data or [], schema, mechanism, engine)
     files: list[str] = []
     if engine != "spark" and not named:
         files = list(data or ()) if tables is None else list(tables.values())
@@ -123,7 +123,7 @@ def synth(
         )
     if named and engine == "spark":
         raise UsageError("--source is not for --engine spark, which reads DATA itself")
-    source = None if engine == "spark" else tables or source_of(data or [], sql, source_kind)
+    source = None if engine == "spark" else source_of(tables or data or [], sql, source_kind)
     if out is None:
         if (
             named
@@ -192,11 +192,13 @@ def owner_command(tables: dict[str, str] | None, data: list[str], failed: "Faile
     return shlex.join(["fastdp", "evaluate", truth, str(failed.of), "--out", str(failed.file)])
 
 
-def source_of(data: list[str], query: str | None, kind: str | None = None) -> Any:
+def source_of(data: list[str] | dict[str, str], query: str | None, kind: str | None = None) -> Any:
     """The source of a run: the named files, the rows of the query, or what a kind of source that is
-    named makes of DATA."""
+    named makes of DATA. Linked tables have one each, by name."""
     if (query is None) == (not data):
         raise UsageError("synth needs the private data: give DATA, or --sql with a select")
+    if isinstance(data, dict):
+        return common.named_sources(kind, data)
     if kind is not None:
         return common.named_source(kind, data)
     if query is None:

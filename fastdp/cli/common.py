@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,6 +70,13 @@ def named_source(kind: str, data: Sequence[str]) -> Any:
     if len(data) != 1:
         raise UsageError(f"--source {kind}: expected one DATA, which the source reads as it likes")
     return source(kind, data[0])
+
+
+def named_sources(kind: str | None, tables: Mapping[str, str]) -> dict[str, Any]:
+    """The sources of linked tables: their files, or what `--source` makes of each."""
+    if kind is None:
+        return dict(tables)
+    return {name: named_source(kind, [value]) for name, value in tables.items()}
 
 
 def is_url(text: str) -> bool:

@@ -12,6 +12,7 @@ from .common import (
     dialect_of,
     emit,
     named_source,
+    named_sources,
     say,
     schema_beside,
 )
@@ -38,25 +39,27 @@ def evaluate(
 
         if out is None:
             raise UsageError("--without-truth writes a page; name its file with --out")
+        if source_kind is not None:
+            raise UsageError("--without-truth reads no true rows, so there is nothing for --source")
         write_public(out, synthetic or truth, about)
         made = f"{out}: a page without the truth, from released numbers alone; it may be published"
         emit({"out": str(out)}) if as_json else say(made)
         return
     if synthetic is None:
         raise UsageError("evaluate needs two tables: the true data and the synthetic data")
-    tables = None
-    if source_kind is None:
-        tables = truth_tables(truth, synthetic)
-        check_paths(*([truth] if tables is None else tables.values()))
-    check_paths(synthetic, schema=schema)
+    tables = truth_tables(truth, synthetic)
+    files = [truth] if tables is None else [*tables.values()]
+    check_paths(*(files if source_kind is None else ()), synthetic, schema=schema)
     from ..report.evaluate import evaluate as score
     from .show import linked_table, scores_table
 
     if about is not None and out is None:
         raise UsageError("--about is for the page; name its file with --out")
     page = None if out is None else str(out)
-    rows: Any = tables or truth
-    if source_kind is not None:
+    rows: Any = truth
+    if tables is not None:
+        rows = named_sources(source_kind, tables)
+    elif source_kind is not None:
         rows = named_source(source_kind, [truth])
     scores = score(rows, synthetic, schema=schema, metrics=metric, report=page, about=about)
     if as_json:

@@ -21,7 +21,7 @@ from ..measurement import Measurement, Request
 from ..queries import AdaGrid as GridQuery, Grid
 from ..release.gateway import Session
 from ..schema import Schema
-from .base import Config, Job, Outcome, Public, whole_total
+from .base import Begun, Job, OnesFirst, Outcome, Public, whole_total
 from .limits.model_size import LargestModel, largest_forest, tree_size
 from .limits.size_limits import MAX_PAIR_CELLS
 from .plans import Outline, Planned, PlannedStep, any_pair
@@ -65,12 +65,11 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 @mechanism(
     "adagrid",
     about="marginals measured finely only where there is something to see",
-    ones_first=True,
     takes_prior=True,
     may_choose_clip=True,
     fits_sparse=True,
 )
-class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AdaGrid(OnesFirst, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`outer`: the marginals whose downward closure is measured. Without `outer` they are chosen,
     for a share `selection` of mu^2: a spanning tree of pairs; with public data also marginals of up
     to three columns, grown from the pairs for which noisy distances say that the public data is
@@ -114,33 +113,27 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             if not any(set(copy.clique) <= set(clique) for clique in self.outer):
                 raise ValueError(f"copies: {copy.clique} is not contained in a marginal of `outer`")
 
-    def run(self, session: Session, job: Job) -> Outcome:
+    def begin(self, session: Session, job: Job) -> Begun:
+        """The 1-ways: to choose the outer marginals by; where these are given, round 1."""
         users = measure_users(self, session, job)
-        outer, ones, left, about = self.choose(session, job, users.share)
-        released: list[Measurement] = [*users.released, *ones]
-        plan = Outline(tuple(self.rounds_of(session.domain, outer, left)))
-        session.expect(outer)
+        plan = self.steps(session.domain, users.share, public=job.public is not None)
+        if self.outer is None:
+            return Begun(users, measure_planned(session, plan, ONES))
+        session.expect(self.outer)
+        return Begun(users, Rounds(self.threshold).measure(session, plan.steps[0], job))
 
-        grids: dict[frozenset, Grid] = {}
-        noisy: dict[frozenset, np.ndarray] = {}
-        for number, step in enumerate(plan.steps):
-            for line in step.lines:
-                grids[frozenset(line.clique)] = grid_of(
-                    session.domain, line.clique, grids, noisy, job.zeros.impossible
-                )
-            requests = [
-                Request(p.clique, part_mu(session, p.share), GridQuery(grids[frozenset(p.clique)]))
-                for p in step.lines
-                for _ in range(p.times)
-            ]
-            answers = session.measure(requests, label=step.label)
-            released += answers
-            if number == 0 and not ones:
-                job.after_ones(answers)
-            for line in step.lines:
-                own = frozenset(line.clique)
-                copies = [m for m in answers if m.clique == line.clique]
-                noisy[own] = plausible(grids[own], copies, self.threshold)
+    def complete(self, session: Session, job: Job, begun: Begun, saved: float) -> Outcome:
+        users = begun.users
+        outer, left, about = self.choose(session, job, begun)
+        released: list[Measurement] = [*users.released, *begun.ones]
+        steps = self.rounds_of(session.domain, outer, left)
+        rounds = Rounds(self.threshold)
+        if self.outer is None:
+            session.expect(outer)
+        else:
+            rounds.take(session.domain, steps.pop(0), begun.ones, job)
+        for step in steps:
+            released += rounds.measure(session, step, job)
         ways = [m for m in released if m is not users.histogram]
         model = job.fit(
             session.domain, ways, zeros=job.zeros.impossible, **self.stopping(job.epsilon)
@@ -156,24 +149,22 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             details={"outer": [list(s) for s in outer], **about},
         )
 
-    def choose(
-        self, session: Session, job: Job, taken: float
-    ) -> tuple[Cliques, list[Measurement], float, dict]:
-        """(outer marginals, 1-ways that were measured for the choice, share of mu^2 that is left,
-        how public data was used, for the statement)."""
+    def choose(self, session: Session, job: Job, begun: Begun) -> tuple[Cliques, float, dict]:
+        """(outer marginals, share of mu^2 for their rounds, how public data was used, for the
+        statement)."""
+        taken = begun.users.share
         if self.outer is not None:
-            return self.outer, [], 1 - taken, {}
+            return self.outer, 1 - taken, {}
         plan = self.steps(session.domain, taken, public=job.public is not None)
         for_choice = plan.share(CHOICE)
         rest = plan.share(CHOSEN)
-        ones = measure_planned(session, plan, ONES)
-        job.after_ones(ones)
+        ones = begun.ones
         public = PublicMarginals.of(job.prior)
         if public is None:
             tree = spanning_tree(session, ones, for_choice, zeros=job.zeros)
             if any(len(s) == 2 for s in tree):
-                return tree, ones, rest, {}
-            return [(a,) for a in session.domain], ones, rest + for_choice, {}
+                return tree, rest, {}
+            return [(a,) for a in session.domain], rest + for_choice, {}
         merged = merge(
             session.domain,
             public.ones(ones),
@@ -185,7 +176,7 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ways = WAYS if self.rounds is None else min(WAYS, len(self.rounds))
         outer = screened.outer(session.domain, ways, MAX_OUTER_CELLS, job.zeros)
         about = {"believed": [list(c.clique) for c in screened.pairs if c.explained > 0]}
-        return outer, ones, rest + for_choice - screened.spent, {"public": about}
+        return outer, rest + for_choice - screened.spent, {"public": about}
 
     def split(self, left: float) -> tuple[float, float]:
         """`left` of mu^2 as (share for choosing the outer marginals, share for measuring)."""
@@ -269,6 +260,49 @@ class AdaGrid(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ones = ones_step(domain, for_ones, label=ONES, note="judging pairs")
         steps = (ones, PlannedStep(CHOICE, for_choice), PlannedStep(CHOSEN, for_sets))
         return Outline(steps, notes=(note,))
+
+
+class Rounds:
+    """The rounds so far: the grid of every set, and its plausible cells. A cell is plausible above
+    `threshold` standard deviations."""
+
+    def __init__(self, threshold: float):
+        self.threshold = threshold
+        self.grids: dict[frozenset, Grid] = {}
+        self.noisy: dict[frozenset, np.ndarray] = {}
+
+    def measure(self, session: Session, step: PlannedStep, job: Job) -> list[Measurement]:
+        """The answers of a round."""
+        self._divide(session.domain, step, job)
+        requests = [
+            Request(p.clique, part_mu(session, p.share), GridQuery(self.grids[frozenset(p.clique)]))
+            for p in step.lines
+            for _ in range(p.times)
+        ]
+        answers = session.measure(requests, label=step.label)
+        self._look(step, answers)
+        return answers
+
+    def take(
+        self, domain: Domain, step: PlannedStep, answers: Sequence[Measurement], job: Job
+    ) -> None:
+        """Go on from a round that was measured before."""
+        self._divide(domain, step, job)
+        self._look(step, answers)
+
+    def _divide(self, domain: Domain, step: PlannedStep, job: Job) -> None:
+        """The grids of a round's sets."""
+        for line in step.lines:
+            self.grids[frozenset(line.clique)] = grid_of(
+                domain, line.clique, self.grids, self.noisy, job.zeros.impossible
+            )
+
+    def _look(self, step: PlannedStep, answers: Sequence[Measurement]) -> None:
+        """Where the answers stand out of noise."""
+        for line in step.lines:
+            own = frozenset(line.clique)
+            copies = [m for m in answers if m.clique == line.clique]
+            self.noisy[own] = plausible(self.grids[own], copies, self.threshold)
 
 
 def closure(domain: Domain, outer: Sequence[Sequence[str]]) -> list[Clique]:

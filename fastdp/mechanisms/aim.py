@@ -24,7 +24,7 @@ from ..model.marginals import marginals
 from ..privacy.gdp import range_epsilon_from
 from ..release.gateway import Session
 from ..schema import Schema
-from .base import Job, Outcome, whole_total
+from .base import Begun, Job, Outcome, whole_total
 from .limits.size_limits import MAX_PAIR_CELLS
 from .plans import Outline, Planned, PlannedStep
 from .registry import mechanism
@@ -48,7 +48,6 @@ range."""
 @mechanism(
     "aim",
     about="any table, as published; for comparison",
-    ones_first=True,
     may_choose_clip=True,
 )
 class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -109,13 +108,16 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
         rounds = 16 * columns if self.rounds is None else self.rounds
         return rounds, min(0.5, columns * (1 - self.selection) / rounds)
 
-    def run(self, session: Session, job: Job) -> Outcome:
+    def begin(self, session: Session, job: Job) -> Begun:
         users = measure_users(self, session, job)
+        plan = self.steps(session.domain, users.share)
+        return Begun(users, measure_planned(session, plan, "1-ways"))
+
+    def complete(self, session: Session, job: Job, begun: Begun, saved: float) -> Outcome:
+        users = begun.users
+        ones = begun.ones
         rest = 1 - users.share
         rounds, first = self.spent_first(len(session.domain))
-        plan = self.steps(session.domain, users.share)
-        ones = measure_planned(session, plan, "1-ways")
-        job.after_ones(ones)
         merged = merge(
             session.domain, ones, self.rare, impossible=job.zeros.impossible, schema=session.schema
         )

@@ -280,10 +280,6 @@ class Public(Protocol):
         """(numbers of the cells that have rows, their counts of rows), cells in C order."""
 
 
-def ignore_empty_columns(ones: Sequence[Measurement]) -> None:
-    """The `after_ones` of a run that never stops early."""
-
-
 class Users(Struct, frozen=True):
     """`histogram`: the noisy histogram of rows per user, None if nothing needs one. `share`: the
     share of mu^2 that it cost. `clip_correction`: the estimated factor from rows that count at the
@@ -306,12 +302,10 @@ def unreported(text: str) -> AbstractContextManager[None]:
 class Job(Struct, frozen=True):
     """What a mechanism is given besides the session.
 
-    `after_ones`: the mechanism calls it with the noisy 1-ways right after it has measured them. It
-    raises `StoppedEarly` if the run should end there (`early_stop`). It returns the share of mu^2
-    that it saves for the mechanism to spend (None: nothing). `users`: the histogram of rows per
-    user, if it was measured before the mechanism runs. `given`: columns whose codes are known when
-    rows are drawn, so that the model must contain them. `previous`: an earlier release of a series.
-    `working`: a context that tells whoever watches the run what is being done.
+    `users`: the histogram of rows per user, if it was measured before the mechanism runs. `given`:
+    columns whose codes are known when rows are drawn, so that the model must contain them.
+    `previous`: an earlier release of a series. `working`: a context that tells whoever watches the
+    run what is being done.
     """
 
     schema: Schema
@@ -322,7 +316,6 @@ class Job(Struct, frozen=True):
     previous: Public | None = None
     seed: int = 0
     threads: int | None = None
-    after_ones: Callable[[Sequence[Measurement]], float | None] = ignore_empty_columns
     zeros: StructuralZeros = field(default_factory=StructuralZeros)
     users: Users | None = None
     given: frozenset[str] = frozenset()
@@ -374,6 +367,59 @@ class Outcome(Struct, frozen=True):
     dealer: Dealer | None = None
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Begun(Struct, frozen=True):
+    """What a mechanism has measured once its 1-ways are known."""
+
+    users: Users
+    ones: Sequence[Measurement]
+
+
+class OnesFirst(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A mechanism in two parts: `begin` measures the 1-ways, `complete` does the rest. Between the
+    two the run may end, or ask about users (`run_in_parts`)."""
+
+    def begin(self, session: Session, job: Job) -> Begun:
+        """Measure what the plan has first: rows per user where needed, and the 1-ways."""
+        raise NotImplementedError
+
+    def complete(self, session: Session, job: Job, begun: Begun, saved: float) -> Outcome:
+        """Measure the rest, and model it. saved: a further share of mu^2 that may be spent."""
+        raise NotImplementedError
+
+    def run(self, session: Session, job: Job) -> Outcome:
+        return self.complete(session, job, self.begin(session, job), 0.0)
+
+
+def run_in_parts(
+    config: Config,
+    session: Session,
+    job: Job,
+    between: Callable[[Sequence[Measurement]], float],
+) -> Outcome:
+    """A mechanism's outcome. `between` is given the noisy 1-ways before anything else is measured,
+    and returns the share of mu^2 that it saves for the rest. A mechanism that has a `run` of its own
+    runs without a break, and `between` is never called."""
+    if not isinstance(config, OnesFirst) or type(config).run is not OnesFirst.run:
+        return config.run(session, job)
+    begun = config.begin(session, job)
+    return config.complete(session, job, begun, between(begun.ones))
+
+
+def run_checked(
+    config: Config,
+    session: Session,
+    job: Job,
+    check: Callable[[Sequence[Measurement]], None],
+) -> Outcome:
+    """A mechanism's outcome; `check` may end the run once it has seen the noisy 1-ways."""
+
+    def between(ones: Sequence[Measurement]) -> float:
+        check(ones)
+        return 0.0
+
+    return run_in_parts(config, session, job, between)
 
 
 def whole_total(total: float, rows: int | None) -> int:

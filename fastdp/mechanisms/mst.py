@@ -15,7 +15,7 @@ from ..domain import Clique, Cliques, Domain, Tables
 from ..measurement import Request
 from ..model.marginals import marginals
 from ..release.gateway import Session
-from .base import Config, Job, Outcome, Public, whole_total
+from .base import Begun, Job, OnesFirst, Outcome, Public, whole_total
 from .limits.model_size import LargestModel, largest_forest
 from .limits.size_limits import MAX_PAIR_CELLS
 from .plans import Outline, Planned, PlannedStep
@@ -36,12 +36,11 @@ PAIRS = "pairs"
 @mechanism(
     "mst",
     about="any table, as published; for comparison",
-    ones_first=True,
     takes_prior=True,
     may_choose_clip=True,
     for_linked=True,
 )
-class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MST(OnesFirst, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`shares` of mu^2 for the 1-ways, the choice of the tree, and its pairs; scaled to add up to 1
     (published: a third each). 1-ways and pairs are divided by their sizes (see `portions`). A
     single column is measured once, with the whole budget. Where no pair is small enough to be
@@ -62,14 +61,17 @@ class MST(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """`left` of mu^2 for the 1-ways, the choice of the tree, and its pairs."""
         return divided(left, self.shares) if columns > 1 else (left, 0.0, 0.0)
 
-    def run(self, session: Session, job: Job) -> Outcome:
+    def begin(self, session: Session, job: Job) -> Begun:
         users = measure_users(self, session, job)
+        plan = self.steps(session.domain, users.share, public=job.public is not None)
+        return Begun(users, measure_planned(session, plan, "1-ways"))
+
+    def complete(self, session: Session, job: Job, begun: Begun, saved: float) -> Outcome:
+        users = begun.users
+        ones = begun.ones
         plan = self.steps(session.domain, users.share, public=job.public is not None)
         choice = plan.share(CHOICE)
         pair = plan.share(PAIRS)
-
-        ones = measure_planned(session, plan, "1-ways")
-        job.after_ones(ones)
         public = PublicMarginals.of(job.prior)
         best = ones if public is None else public.ones(ones)
         merged = merge(

@@ -28,11 +28,10 @@ class Traits(Struct, frozen=True, kw_only=True):
     first and user ids dealt to them afterwards. makes_users: a user's rows are made together, or
     counted per user. users_by_default: `ids.source = "auto"` is "users" without public data.
     may_choose_clip: `clip` may be "private". fits_sparse: its fit needs scipy.sparse, imported
-    while rows are read. ones_first: 1-ways are measured first, and `Job.after_ones` is called with
-    them. corrects_clipped_total: for rows that a fixed clip left out. for_linked: it fits any table,
-    and draws rows from a model given some columns. takes_prior: marginals of `Job.prior` are
-    tested privately, and used where they hold. no_constraints: why its rows cannot keep a
-    schema's constraints; empty if they do.
+    while rows are read. corrects_clipped_total: for rows that a fixed clip left out. for_linked: it
+    fits any table, and draws rows from a model given some columns. takes_prior: marginals of
+    `Job.prior` are tested privately, and used where they hold. no_constraints: why its rows cannot
+    keep a schema's constraints; empty if they do.
     """
 
     about: str = ""
@@ -42,7 +41,6 @@ class Traits(Struct, frozen=True, kw_only=True):
     users_by_default: bool = False
     may_choose_clip: bool = False
     fits_sparse: bool = False
-    ones_first: bool = False
     corrects_clipped_total: bool = False
     for_linked: bool = False
     takes_prior: bool = False

@@ -23,7 +23,8 @@ def engine_for(source: Source, options: RunOptions) -> str:
     name = source.engines[0] if options.engine is None else options.engine
     engine = ENGINES.get(name)()
     if name not in source.engines:
-        raise UsageError(f"engine={name!r} needs {engine.counts}, got a {source.kind}")
+        counted = f"which {' or '.join(map(repr, source.engines))} counts"
+        raise UsageError(f"engine={name!r} needs {engine.counts}, got a {source.kind}, {counted}")
     engine.check(_options(options))
     if options.report and not engine.holds_rows:
         raise UsageError(

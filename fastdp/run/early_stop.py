@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from ..errors import StoppedEarly
 from ..measurement import Measurement
-from ..mechanisms.base import Config
+from ..mechanisms.base import Config, OnesFirst
 from ..mechanisms.shared.empty_columns import dropping_columns, empty_columns
 from ..privacy.budget import epsilon_at, from_dict
 from ..release.reserve import Reserved
@@ -21,7 +21,7 @@ NAMED = 5
 
 def plan_note(config: Config) -> str:
     """What a run of this mechanism does if a column contains almost no value of its domain."""
-    if config.traits.ones_first:
+    if isinstance(config, OnesFirst):
         return (
             "the run stops after its first 1-ways, charged for what was drawn by then, where a"
             " column turns out almost all null or outside its domain; ignore_empty_columns=True"

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,8 @@ from msgspec.structs import replace
 from .._util.progress import LOG
 from ..answers.evidence import code_maps
 from ..errors import FastdpError, StoppedEarly
-from ..mechanisms.base import Job, Outcome, ignore_empty_columns
+from ..measurement import Measurement
+from ..mechanisms.base import Job, Outcome
 from ..mechanisms.limits.structural_zeros import StructuralZeros
 from ..mechanisms.shared.model_rows import ModelRows
 from ..mechanisms.with_users import run_with_users
@@ -231,7 +232,7 @@ def _measure(
         spec.reporter.begin(i, spec.label(i) if spec.several else "")
         own, numbers = _divided(spec, session)
         with spec.reporter.stage("measure", "measuring"):
-            made = run_with_users(config, own, job_of(spec, i, seed, prior))
+            made = run_with_users(config, own, job_of(spec, i, seed, prior), early_stop_of(spec, i))
             outcome = completed(spec, made, session, seed)
         if numbers is not None:
             with spec.reporter.stage("measure", "measuring numbers"):
@@ -307,10 +308,6 @@ def job_of(spec: RunSpec, i: int, seed: int, prior: PublicTable | None) -> Job:
     def working(text: str) -> AbstractContextManager[None]:
         return spec.reporter.stage("users", text)
 
-    # Only the first epsilon's answers may stop the run. Stopping at a later epsilon would not
-    # return the charges of those before it.
-    ignore = spec.options.ignore_empty_columns or i > 0
-    stop = partial(stop_if_empty, spec.schema, (*spec.asked.pending, *spec.made_columns))
     return Job(
         schema=spec.schema,
         epsilon=spec.epsilons[i],
@@ -320,10 +317,21 @@ def job_of(spec: RunSpec, i: int, seed: int, prior: PublicTable | None) -> Job:
         previous=None if spec.previous is None else prior,
         seed=seed,
         threads=threads,
-        after_ones=ignore_empty_columns if ignore else stop,
         zeros=StructuralZeros.of(spec.schema),
         working=working,
     )
+
+
+def early_stop_of(spec: RunSpec, i: int) -> Callable[[Sequence[Measurement]], None]:
+    """What looks at the noisy 1-ways of epsilon `i`. Only the first epsilon's answers may stop the
+    run. Stopping at a later epsilon would not return the charges of those before it."""
+    learnt = (*spec.asked.pending, *spec.made_columns)
+
+    def check(ones: Sequence[Measurement]) -> None:
+        if i == 0 and not spec.options.ignore_empty_columns:
+            stop_if_empty(spec.schema, learnt, ones)
+
+    return check
 
 
 def _stopped(

@@ -14,14 +14,14 @@ import numpy as np
 from msgspec.structs import replace
 
 from ..errors import UsageError
-from ..mechanisms.base import Outcome
+from ..mechanisms.base import Outcome, run_checked
 from ..mechanisms.shared.model_rows import ModelRows
 from ..model.sampler import rows_of_shard
 from ..release.reserve import Reserved
 from ..schema.linked_schema import LinkedSchema
 from ..tables.linked_tables import Links
 from .counter import open_linked
-from .execute import completed, job_of, was_charged
+from .execute import completed, early_stop_of, job_of, was_charged
 from .finalize import finalize, write_json
 from .folder import RunFolder
 from .linked_children import Codes, child_codes, rows_of, without_noise
@@ -98,7 +98,8 @@ def measure_linked(
                 job = job_of(one, i, seeds[i], None)
                 if i > 0:
                     job = replace(job, given=links.given(links.names[i]))
-                outcome = completed(one, one.configs[i].run(session, job), session, seeds[i])
+                made = run_checked(one.configs[i], session, job, early_stop_of(one, i))
+                outcome = completed(one, made, session, seeds[i])
             outcome = with_source_facts(outcome, source, changed)
             outcomes.append(replace(outcome, notes=outcome.notes + notes))
     finally:

@@ -136,6 +136,42 @@ def test_the_command_line_hands_its_data_to_a_source_by_name(installed, capsys):
         app.main(["synth", packed, *asked, "--out", str(installed / "unnamed")])
 
 
+def packed_households(folder: Path) -> list[str]:
+    """Linked tables, each in an archive of its own, as NAME=FILE."""
+    given = []
+    for name, table in fastdp.simulate.households(300, seed=3).items():
+        pq.write_table(table, folder / f"{name}.parquet")
+        with zipfile.ZipFile(folder / f"{name}.zip", "w") as packed:
+            packed.write(folder / f"{name}.parquet", f"{name}.parquet")
+        given.append(f"{name}={folder / name}.zip")
+    return given
+
+
+def test_linked_tables_are_read_by_a_source_of_that_name(installed, capsys):
+    """Run and scores are those of the plain files; a page without the truth reads no source."""
+    given, out = packed_households(installed), installed / "run"
+    asked = ["-m", "households", "-e", "4", "-d", "1e-6", "--seed", "1", "--sample-seed", "1"]
+    app.main(["synth", *given, "--source", "zipped", *asked, "--quiet", "--out", str(out)])
+    files = {item.split("=")[0]: item.split("=")[1] for item in given}
+    plain = {name: file.replace(".zip", ".parquet") for name, file in files.items()}
+    options = {"epsilon": 4.0, "delta": 1e-6, "seed": 1, "sample_seed": 1}
+    same = fastdp.synthesize(plain, "households", **options)
+    made = fastdp.load_run(out)
+    assert {n: t.to_pydict() for n, t in made.data.items()} == {
+        n: t.to_pydict() for n, t in same.data.items()
+    }
+    capsys.readouterr()
+    asked = ["--metric", "tv1", "--json"]
+    app.main(["evaluate", ",".join(given), str(out), "--source", "zipped", *asked])
+    scores = json.loads(capsys.readouterr().out)["tables"]
+    truth = fastdp.evaluate(plain, out, metrics=["tv1"])["tables"]
+    assert {n: s["tv1"] for n, s in scores.items()} == {n: s["tv1"] for n, s in truth.items()}
+    page = str(installed / "page.html")
+    with pytest.raises(SystemExit):
+        app.main(["evaluate", str(out), "--without-truth", "--source", "zipped", "--out", page])
+    assert "nothing for --source" in capsys.readouterr().err
+
+
 def test_nothing_of_a_plugin_is_imported_or_listed_unless_it_is_named(installed):
     run = fastdp.synthesize(rows(), "mst", epsilon=1.0, delta=1e-6, schema=SCHEMA, seed=1)
     for registry in REGISTRIES.values():

@@ -18,7 +18,8 @@ from fastdp.codec import encode
 from fastdp.errors import DataError, PrivacyError, UsageError, redact_errors
 from fastdp.release.keyselect import count_keys
 from fastdp.tables import identity
-from fastdp.tables.sources.source import source_of
+from fastdp.tables.sources import source as door
+from fastdp.tables.sources.source import Source, source_of
 from fastdp.tables.textvalues import parse
 from tests.builders import schema_with_users
 from tests.tiers import slow_cases
@@ -262,3 +263,17 @@ def test_text_that_is_not_utf8_is_found_and_counted_as_the_same(kind):
     assert np.bincount(codes)[:3].tolist() == [40, 40, 40]
     parsed = parse(column.cast(pa.large_binary()), "string")
     assert np.array_equal(encode.encode_batch(listed, pa.table({"x": parsed}))[0]["x"], codes)
+
+
+class Records(Source):
+    """Files with an ending of their own, as a further kind of source would have them."""
+
+    @classmethod
+    def takes(cls, given):
+        return isinstance(given, str) and given.endswith(".records")
+
+
+def test_a_kind_that_knows_an_ending_is_asked_before_files(monkeypatch):
+    monkeypatch.setattr(door, "SOURCES", [*door.SOURCES, Records])
+    assert isinstance(door.source_of("trips.records"), Records)
+    assert type(door.source_of("trips.csv")).__name__ == "Files"

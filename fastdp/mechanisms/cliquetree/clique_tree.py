@@ -25,7 +25,7 @@ from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...release.gateway import Session
 from ...schema import Schema
-from ..base import Job, Outcome, Users, whole_total
+from ..base import Begun, Job, Outcome, Users, whole_total
 from ..limits import size_limits
 from ..plans import Outline, Planned, PlannedStep
 from ..registry import mechanism
@@ -91,7 +91,6 @@ class SingleColumns(Struct, frozen=True):
         "any table; the default (`auto`): pairs and triples chosen privately in a "
         "few screening rounds"
     ),
-    ones_first=True,
     takes_prior=True,
     may_choose_clip=True,
     users_by_default=True,
@@ -125,25 +124,31 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         """The workload's items of two columns or more, whose errors the run reports."""
         return [item for item in self.wanted(domain).items if len(item) > 1]
 
-    def run(self, session: Session, job: Job) -> Outcome:
+    def begin(self, session: Session, job: Job) -> Begun:
         users = measure_users(self, session, job)
-        columns = self.measure_columns(session, job, users.share)
+        plan = self.steps(session.domain, users.share, public=job.public is not None)
+        return Begun(users, measure_planned(session, plan, "1-ways"))
+
+    def complete(self, session: Session, job: Job, begun: Begun, saved: float) -> Outcome:
+        users = begun.users
+        columns = self.measure_columns(session, job, begun, saved)
         columns, state = self.decide_open_share(session, job, columns)
         for number in range(len(columns.plan.batches)):
             state.round(number)
         return self.finish(session, job, users, columns, state)
 
-    def measure_columns(self, session: Session, job: Job, taken: float) -> SingleColumns:
+    def measure_columns(
+        self, session: Session, job: Job, begun: Begun, saved: float
+    ) -> SingleColumns:
         """Steps 1 and 3 of docs/explain/cliquetree.md: the 1-ways, and columns that follow from
-        others. Where noise would spoil them, the 1-ways are measured twice. taken: the share of
-        mu^2 that is spent."""
+        others. Where noise would spoil them, the 1-ways are measured twice. saved: a further share
+        of mu^2."""
         domain = session.domain
         wanted = self.wanted(domain)
-        plan = self.steps(domain, taken, public=job.public is not None)
+        plan = self.steps(domain, begun.users.share, public=job.public is not None)
         first = plan.share("1-ways")
-        ones = measure_planned(session, plan, "1-ways")
-        rest = 1 - taken
-        rest += job.after_ones(ones) or 0.0
+        ones = begun.ones
+        rest = 1 - begun.users.share + saved
         named = {a for clique in [*wanted.named, *job.zeros.impossible] for a in clique} | job.given
         beside = dependencies.measured(session, ones, rest, first, named, self.limit)
         rest -= beside.share

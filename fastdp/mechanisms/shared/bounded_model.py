@@ -3,13 +3,13 @@
 from typing import Any, ClassVar
 
 from ...domain import Cliques, Domain
-from ..base import Config, Public
+from ..base import OnesFirst, Public
 from ..limits import size_limits
 from ..limits.model_size import LargestModel, fixed_size
 from ..registry import Traits
 
 
-class BoundedModelConfig(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BoundedModelConfig(OnesFirst, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`max_cells`: the most cells of the junction tree. Where it is not set, it follows from
     `memory` (bytes) and `deadline` (seconds). These are public numbers: nothing is timed in the
     run."""

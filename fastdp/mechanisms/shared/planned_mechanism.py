@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from ...domain import Clique, Domain
 from ...release.gateway import Session
+from ...schema import Schema
 from ..base import Config, Job, Outcome, whole_total
 from ..plans import Outline, Planned, PlannedStep
 from ..registry import Traits
@@ -32,7 +33,14 @@ class PlannedMechanism(Config, frozen=True, kw_only=True, forbid_unknown_fields=
         """The share of mu^2 of each planned marginal, `left` in all."""
         weights = self.plan(domain)
         whole = sum(weights.values())
-        return {domain.canonical(clique): left * w / whole for clique, w in weights.items()}
+        shares: dict[Clique, float] = {}
+        for clique, weight in weights.items():
+            ordered = domain.canonical(domain.check(clique))
+            shares[ordered] = shares.get(ordered, 0.0) + left * weight / whole
+        return shares
+
+    def check(self, schema: Schema) -> None:
+        self.shares(schema.modelled, 1.0)
 
     def steps(self, domain: Domain, taken: float, *, public: bool = False) -> Outline:
         shares = self.shares(domain, 1 - taken)

@@ -28,7 +28,7 @@ from ...queries import Binned
 from ...release.gateway import Session
 from ...schema import Schema
 from ...schema.constraints import Constraint
-from ..base import Config, Job, Outcome, Public, whole_total
+from ..base import Begun, Job, OnesFirst, Outcome, Public, whole_total
 from ..limits.model_size import LargestModel, largest_forest, tree_size
 from ..limits.size_limits import MAX_PAIR_CELLS
 from ..limits.structural_zeros import StructuralZeros
@@ -94,11 +94,10 @@ class Shares(Struct, frozen=True):
 @mechanism(
     "tworound",
     about="wide tables, most of whose codes never occur",
-    ones_first=True,
     may_choose_clip=True,
     max_cells_steps=("round 2",),
 )
-class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TwoRound(OnesFirst, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`round2`: marginals, as lists of columns or `Marginal`s. Without them a spanning tree of
     pairs is chosen privately, for `selection` of round 2. `weights`: of round 1, by column.
     `shares` of mu^2 of the two rounds. `keep`: columns that are never compressed. `max_marginal`,
@@ -164,12 +163,15 @@ class TwoRound(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def listed(self) -> list[Marginal]:
         return [m if isinstance(m, Marginal) else Marginal(clique=m) for m in self.round2 or ()]
 
-    def run(self, session: Session, job: Job) -> Outcome:
+    def begin(self, session: Session, job: Job) -> Begun:
         users = measure_users(self, session, job)
         plan = self.steps(session.domain, users.share)
+        return Begun(users, measure_planned(session, plan, ROUND_1))
 
-        ones = measure_planned(session, plan, ROUND_1)
-        job.after_ones(ones)
+    def complete(self, session: Session, job: Job, begun: Begun, saved: float) -> Outcome:
+        users = begun.users
+        ones = begun.ones
+        plan = self.steps(session.domain, users.share)
         compression, masks, inferred = self.compress(session.schema, ones, job.zeros.impossible)
         merged = [compression.measurement(m) for m in ones]
         zeros = compression.zeros(masks)

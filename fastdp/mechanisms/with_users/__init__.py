@@ -7,14 +7,15 @@ pool. `user_budget` has the shares of mu^2, `user_demands` what a run can make. 
 modelled by any mechanism that is a `table_model`.
 """
 
-from msgspec.structs import replace
+from collections.abc import Callable, Sequence
 
 from ...errors import UsageError
+from ...measurement import Measurement
 from ...release.gateway import Session
 from ...users.dealing import SAMPLE_ROWS
 from ...users.rates import chance
 from .. import registry
-from ..base import Config, Job, Outcome
+from ..base import Config, Job, Outcome, run_checked, run_in_parts
 from ..shared.model_rows import ModelRows
 from .chosen_users import with_chosen_users
 from .table_model import TableModel
@@ -34,17 +35,28 @@ __all__ = [
 
 
 def run_with_users(
-    config: Config, session: Session, job: Job, tables: TableModel | None = None
+    config: Config,
+    session: Session,
+    job: Job,
+    check: Callable[[Sequence[Measurement]], None],
+    tables: TableModel | None = None,
 ) -> Outcome:
-    """The mechanism's outcome; where users are asked for, with the dealer of its rows. `tables`: models
-    tables about users; the default mechanism if it is left out."""
+    """The mechanism's outcome; where users are asked for, with the dealer of its rows. `check` sees the
+    noisy 1-ways and raises `StoppedEarly` if the run should end there. `tables`: models tables about
+    users; the default mechanism if it is left out."""
     cost = users_cost(config, job.schema, job.public is not None)
     if not cost:
-        return config.run(session, job)
+        return run_checked(config, session, job, check)
     model = registry.get(registry.DEFAULT)() if tables is None else tables
     asked = UserQuestions(config, session, job, cost, model)
     rows, of_rows = asked.rows()
-    outcome = config.run(rows, replace(of_rows, after_ones=asked.after_ones))
+
+    def between(ones: Sequence[Measurement]) -> float:
+        of_columns = [m for m in ones if set(m.clique) <= set(session.domain)]
+        check(of_columns)
+        return asked.ask_by(of_columns)
+
+    outcome = run_in_parts(config, rows, of_rows, between)
     if not isinstance(outcome.rows, ModelRows):
         raise UsageError(
             f'ids.source = "users": {config.name} can make its rows only once; use "auto"'

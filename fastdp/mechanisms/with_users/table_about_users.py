@@ -15,7 +15,6 @@ from ...userkeys import UserFacts
 from ...users.dealing import SAMPLE_ROWS, Dealer
 from ...users.order import to_ask
 from ...users.user_table import Marginal, PoolTable, combined, pool_facts, user_facts
-from ..base import ignore_empty_columns
 from ..limits.structural_zeros import StructuralZeros
 from ..shared.model_rows import ModelRows
 from .user_budget import FACTS_SHARE, ORDER_LABEL
@@ -53,7 +52,6 @@ class TableAboutUsers:
             zeros=StructuralZeros(),
             users=None,
             given=frozenset(),
-            after_ones=ignore_empty_columns,
         )
         outcome = asked.tables.run(of_users, task)
         asked.released += [m for m in outcome.measurements if m.clique]

@@ -48,7 +48,7 @@ from ...users.rates import (
     rates_of,
     roles,
 )
-from ..base import Config, Job, ignore_empty_columns
+from ..base import Config, Job
 from ..limits.structural_zeros import StructuralZeros
 from ..plans import users_share
 from ..shared.model_rows import ModelRows
@@ -138,11 +138,9 @@ class UserQuestions:
                 job = replace(job, schema=rows.schema)
         return rows, replace(job, users=counted)
 
-    def after_ones(self, ones: Sequence[Measurement]) -> float:
-        """Asks about users once the 1-ways are known; the share of the mechanism's mu^2 that is
-        left over."""
-        ones = [m for m in ones if set(m.clique) <= set(self.session.domain)]
-        self.job.after_ones(ones)
+    def ask_by(self, ones: Sequence[Measurement]) -> float:
+        """Asks about users by the noisy 1-ways; the share of the mechanism's mu^2 that is left
+        over."""
         by_chance = chance_of(ones)
         if self.decided is not None or not set(self.session.domain) <= set(by_chance):
             return 0.0
@@ -294,7 +292,6 @@ class UserQuestions:
             previous=None,
             zeros=StructuralZeros(),
         )
-        task = replace(task, after_ones=ignore_empty_columns)
         rows = self.tables.run(of_users, task).rows
         assert isinstance(rows, ModelRows)
         drawn = rows.some(

@@ -40,6 +40,8 @@ then."""
 class Files(Source):
     """A file, a folder of files (with Hive partitions) or a glob."""
 
+    last = True  # a kind that knows an ending, or a folder, is asked before
+
     def __init__(self, given: Any):
         super().__init__(given)
         self._listing: Listing | None = None
