@@ -29,6 +29,7 @@ from typing import Any
 
 from .machine import RESULTS
 from .scoreboard import compare
+from .scoreboard.page import PAGE as SCOREBOARD
 from .scoreboard.store import Store
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -122,6 +123,8 @@ def typed() -> dict[str, int]:
     out = {}
     for path in sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]):
         name = path.relative_to(ROOT).as_posix()
+        if path == SCOREBOARD:
+            continue  # all of it is made
         page = path.read_text("utf-8")
         for text in texts[name]:
             page = pattern(text).sub("", page)
