@@ -64,14 +64,19 @@ def table_html(
     `Html`; `classes` has the CSS class of each column."""
     styles = [f' class="{name}"' if name else "" for name in (*classes, *[""] * len(heads))]
     head = "".join(
-        f'<th scope="col"{style}>{text(name)}</th>' for name, style in zip(heads, styles)
+        f'<th scope="col"{style}>{_breakable(name)}</th>' for name, style in zip(heads, styles)
     )
     body = ""
     for row in rows:
         cells = (f"<td{style}>{text(cell)}</td>" for cell, style in zip(row[1:], styles[1:]))
-        body += f'<tr><th scope="row"{styles[0]}>{text(row[0])}</th>{"".join(cells)}</tr>'
+        body += f'<tr><th scope="row"{styles[0]}>{_breakable(row[0])}</th>{"".join(cells)}</tr>'
     whole = f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
     return f'<div class="scroll">{whole}</div>'
+
+
+def _breakable(name: object) -> str:
+    """A name that may break after its underscores, where a table is narrow."""
+    return name if isinstance(name, Html) else text(name).replace("_", "_<wbr>")
 
 
 def folded_table(

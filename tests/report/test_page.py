@@ -16,7 +16,7 @@ from fastdp.schema import Schema
 
 from . import pages
 
-VOID = {"meta", "link", "br", "img", "input", "hr"}
+VOID = {"meta", "link", "br", "img", "input", "hr", "wbr"}
 
 
 class Page(HTMLParser):
