@@ -59,14 +59,14 @@ test:
 # every extra. Spark has targets of its own: a process holds sessions of one kind. pytest rewrites no asserts, which takes each
 # process as long as a folder of tests; what fails is run again with the values in its asserts. Bytecode is made once: both
 # processes would make all of it. Files of tests lie in memory where there are two gigabytes of it: a ledger waits for the disk
-# at every entry.
+# at every entry. Linear algebra has one thread in each process: two of them on two cores would wait for each other.
 MEMORY := $(shell test -w /dev/shm && ! grep -q ' /dev/shm .*noexec' /proc/mounts && df -Pm /dev/shm | awk 'NR == 2 && $$4 >= 2000 {print "/dev/shm"}')
 HEAVY  := hypothesis, hypothesis.extra.numpy, numpy, pandas, polars, pyarrow.parquet, scipy.stats, sklearn.ensemble
 unit: build $(VENV)/.has-test
 	$(BIN)/python -c "import $(HEAVY)"
 	$(BIN)/python -m compileall -q -j 2 fastdp tests tools bench
 	scratch=$$(TMPDIR=$(or $(MEMORY),$${TMPDIR:-/tmp}) mktemp -d -t fastdp-XXXXXX) && trap "rm -rf $$scratch" EXIT && \
-	  TMPDIR=$$scratch $(BIN)/python -m pytest -n 2 -rs --assert=plain -m "not slow" --ignore=tests/spark tests || \
+	  TMPDIR=$$scratch OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -rs --assert=plain -m "not slow" --ignore=tests/spark tests || \
 	  { $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -m "not slow" --ignore=tests/spark tests; exit 1; }
 
 test-all: build $(VENV)/.has-test-all

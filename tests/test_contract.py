@@ -101,6 +101,7 @@ def run(code, *arguments):
     return json.loads(out.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_everything_works_without_numba_and_autodp(tmp_path):
     made, planned, accountant, loaded = run(
         BLOCK % (BLOCKED,) + WORK % (BLOCKED,), str(tmp_path / "run")

@@ -239,6 +239,7 @@ def test_population_intervals_add_what_a_sample_of_rows_varies_by(run):
     assert share["error"] == pytest.approx(np.hypot(plain["error"], share["sampling"]))
 
 
+@pytest.mark.slow
 def test_population_intervals_of_users_cover_a_population_of_users():
     """Users of 5 rows that all have the user's value: the variance of a count is 5 times that of
     rows. Tables are drawn 400 times; intervals without sampling miss most of the time."""

@@ -242,6 +242,7 @@ def small_job(tmp_path, monkeypatch):
     return words, [f"{name}={command}" for name in ("fake", "fake slow", "fake broken")]
 
 
+@pytest.mark.slow
 def test_a_job_on_a_csv_with_a_peer_that_is_resumed(small_job, tmp_path, capsys):
     """One job runs the default, a floor and three fake peers; the second finds all of it stored
     but a new seed, the third what a crash cut off; the page lists the peer that copies the table as

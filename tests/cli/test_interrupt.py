@@ -63,8 +63,8 @@ def wait_for(path, process, seconds=60):
     ("stage", "kind", "elsewhere"),
     [
         ("measure", signal.SIGINT, False),
-        ("fit", signal.SIGKILL, True),
         *slow_cases(
+            ("fit", signal.SIGKILL, True),
             ("read", signal.SIGINT, True),
             ("fit", signal.SIGTERM, True),
             ("write", signal.SIGINT, False),

@@ -98,7 +98,7 @@ def trips_schema(**columns: Any) -> fastdp.Schema:
 def make(folder: Path) -> None:
     """Writes the files that several pages name."""
     for name, seed, year in (("trips", 1, 2020), ("trips-2020", 1, 2020), ("trips-2019", 2, 2019)):
-        pq.write_table(fastdp.simulate.taxi(5000, seed=seed, year=year), folder / f"{name}.parquet")
+        pq.write_table(fastdp.simulate.taxi(3000, seed=seed, year=year), folder / f"{name}.parquet")
     (folder / "trips").mkdir()
     shutil.copy(folder / "trips.parquet", folder / "trips" / "part-0.parquet")
     table = people(4000, 1)
@@ -109,7 +109,7 @@ def make(folder: Path) -> None:
     fastdp.Schema.from_dict({"name": "people", "columns": PEOPLE}).save(folder / "people.toml")
     for name, seed, year in (("calls", 1, 2019), ("last-year", 2, 2018)):
         pq.write_table(
-            fastdp.simulate.incidents(5000, seed=seed, year=year), folder / f"{name}.parquet"
+            fastdp.simulate.incidents(3000, seed=seed, year=year), folder / f"{name}.parquet"
         )
 
 
@@ -182,8 +182,10 @@ FEWER = {
     "1_000_000": "20_000",
     "1000000": "20000",
     "--rows 200000": "--rows 70000",
-    "taxi(60_000": "taxi(8_000",
-    "taxi(20_000": "taxi(8_000",
+    "--rows 5000": "--rows 2500",
+    "range(4_000)": "range(500)",
+    "taxi(60_000": "taxi(5_000",
+    "taxi(20_000": "taxi(5_000",
     "purchases(3_000": "purchases(800",
     "partitions=32": "partitions=2",
     "partitions 32": "partitions 2",

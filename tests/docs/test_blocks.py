@@ -64,8 +64,10 @@ NEEDS = {
     "press-numbers.md": "statsmodels",
 }
 """A package that a page uses; without it, the page is skipped."""
-AFTER = {"own-table.md": tutorial, "users.md": retention, "press-numbers.md": press}
+AFTER = {"own-table.md": tutorial, "press-numbers.md": press}
 """What must hold after a page, in its folder and of the names of its code."""
+AT_FULL_SIZE = {"own-table.md": tutorial, "users.md": retention}
+"""The same of pages whose tables have as many rows as the page says (`make test-slow`)."""
 
 
 @pytest.fixture(scope="session")
@@ -75,8 +77,8 @@ def common(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.name)
-def test_blocks_run_in_their_order(page, common, tmp_path, monkeypatch):
+def run_blocks(page, common, tmp_path, monkeypatch, fewer):
+    """Runs a page; the names of its code."""
     if page.name in NEEDS:
         pytest.importorskip(NEEDS[page.name], reason=f"{NEEDS[page.name]} is not installed")
 
@@ -85,7 +87,7 @@ def test_blocks_run_in_their_order(page, common, tmp_path, monkeypatch):
         monkeypatch.chdir(folder)
         return tables.BESIDE.get(page.name, lambda _: {})(folder)
 
-    runner = Runner(begin(tmp_path / "0"), tables.WORDS.get(page.name, {}), tables.FEWER)
+    runner = Runner(begin(tmp_path / "0"), tables.WORDS.get(page.name, {}), fewer)
     for number, block in enumerate(blocks(page), 1):
         if block.note("in a new folder") is not None:
             runner.names.update(begin(tmp_path / str(number)))
@@ -94,7 +96,20 @@ def test_blocks_run_in_their_order(page, common, tmp_path, monkeypatch):
                 runner.run(block)
             except Exception as error:
                 raise AssertionError(f"{page.name}, line {block.line}: {error}") from error
-    AFTER.get(page.name, lambda _: None)(runner.names)
+    return runner.names
+
+
+@pytest.mark.parametrize("page", WITH_BLOCKS, ids=lambda page: page.name)
+def test_blocks_run_in_their_order(page, common, tmp_path, monkeypatch):
+    names = run_blocks(page, common, tmp_path, monkeypatch, tables.FEWER)
+    AFTER.get(page.name, lambda _: None)(names)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", AT_FULL_SIZE)
+def test_blocks_run_with_as_many_rows_as_the_page_says(name, common, tmp_path, monkeypatch):
+    (page,) = [page for page in WITH_BLOCKS if page.name == name and "research" not in page.parts]
+    AT_FULL_SIZE[name](run_blocks(page, common, tmp_path, monkeypatch, {}))
 
 
 def test_few_blocks_are_not_run_and_each_says_why():

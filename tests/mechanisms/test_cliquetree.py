@@ -353,6 +353,7 @@ def test_the_finished_model_is_compared_with_every_pair_that_was_not_measured():
     assert math.isclose(session.spent, 0.25, rel_tol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_target_that_two_columns_decide_only_together_is_learnt():
     """The exclusive or of two of ten binary columns shows in no pair. With the target given, the
     set of three is screened. The planted bug, rounds that screen pairs alone, does not see it."""

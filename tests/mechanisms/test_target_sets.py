@@ -10,6 +10,7 @@ import fastdp
 from fastdp.domain import Domain
 from fastdp.mechanisms.cliquetree import CliqueTree, target_sets
 from fastdp.mechanisms.cliquetree.target_sets import ModelRows, SetsOfTarget, halves
+from tests.tiers import first
 
 from .growing import RowsSession
 from .test_cliquetree import run
@@ -34,7 +35,7 @@ def parity(order, seed, rows=20_000, columns=8):
     return made, {**dict.fromkeys(made, 6), "y": 2}
 
 
-@pytest.mark.parametrize("order", [3, 4])
+@pytest.mark.parametrize("order", first(1, [3, 4]))
 def test_a_parity_is_learnt_and_only_by_the_search(order):
     """The parity of three or four columns of six codes shows in no smaller set. The planted bug, a
     search that is left out, does not learn it. All charges add up to the budget."""
@@ -85,6 +86,7 @@ def test_picks_are_bounded_and_set_aside_before_the_first(beyond):
     assert len(found) == (target_sets.MOST_FOUND if beyond else 0)
 
 
+@pytest.mark.slow
 def test_a_target_keeps_the_correlations_of_the_others():
     """Columns of 32 bins are compared over groups also with a target, so that at least
     three quarters of their correlations are there."""

@@ -21,6 +21,7 @@ def tables() -> tuple[pa.Table, pa.Table]:
     return simulate.taxi(4000, seed=1), simulate.taxi(3000, seed=2)
 
 
+@pytest.mark.slow
 def test_defaults_for_taxi_columns(tables):
     scores = fastdp.evaluate(*tables)
     assert scores["private"] is False

@@ -53,6 +53,7 @@ def test_a_loaded_run_gives_the_same_tables_for_any_threads(run, made):
     assert loaded.complete({"persons": parents}, seed=2)["visits"] != made["visits"]
 
 
+@pytest.mark.slow
 def test_a_single_parent_has_a_level_of_its_own(run):
     """12 persons with 20 visits each, completed one by one: of independent rows, the variance of
     their means would be 1/20 of that of rows, and above .2 with probability 1e-5."""

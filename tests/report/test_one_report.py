@@ -118,6 +118,7 @@ def test_true_figures_of_users_stand_beside_released_ones_for_the_owner_alone(pl
     assert '<th scope="col">truth</th>' in html and "released, 95 %" in html
 
 
+@pytest.mark.slow
 def test_linked_tables_have_one_page(tmp_path):
     truth = fastdp.simulate.households(200, seed=2)
     asked = {"epsilon": 4.0, "delta": 1e-6, "out": tmp_path / "run"}

@@ -68,6 +68,7 @@ def test_rows_follow_the_truth_and_have_no_hidden_column(made):
     assert by_mood["low"] + 1 < by_mood["mid"] < by_mood["high"] - 1
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_with_other_threads_and_has_the_same_rows(made, tmp_path):
     """It dies when the contrasts are paid for. Resumed, it asks for the same distances, or the ledger
     would refuse them."""

@@ -103,7 +103,7 @@ def test_only_the_marked_columns_are_found():
     assert run.privacy["parts"][0]["event"]["law"] == "gaussian"  # no threshold, so delta is whole
 
 
-@pytest.mark.parametrize("mechanism", first(1, ["auto", "aim"]))
+@pytest.mark.parametrize("mechanism", first(1, ["aim", "auto"]))
 def test_other_mechanisms_take_the_finished_schema(mechanism):
     run = go(people(2000), domain="private", user="id", mechanism=mechanism, clip=None)
     assert run.data.num_rows > 0

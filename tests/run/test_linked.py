@@ -103,6 +103,7 @@ def test_a_child_row_without_a_parent_does_not_verify(run, tmp_path):
         fastdp.verify(forged)
 
 
+@pytest.mark.slow
 def test_keys_are_compared_in_bounded_memory(run, tmp_path, monkeypatch):
     """Some kB of consecutive keys can be 2^20 rows; a set of them took a hundred bytes each."""
     import shutil

@@ -158,7 +158,7 @@ def test_blocks_made_elsewhere_are_the_same(mechanism, monkeypatch):
     out."""
     clip, plain = {"clip": 3} if isinstance(mechanism, str) else {}, schema().to_dict()
     plain["columns"]["a"] |= {"user": "constant"} if mechanism == "cliquetree" else {}
-    made = run(rows(), mechanism=mechanism, schema=fastdp.Schema.from_dict(plain), **clip)
+    made = run(rows(800), mechanism=mechanism, schema=fastdp.Schema.from_dict(plain), **clip)
     assert made_elsewhere(made._output).equals(made.data)
     monkeypatch.setattr(type(made._output.rows), "shard_rows", 16)
     shards = -(-made.data.num_rows // 16)

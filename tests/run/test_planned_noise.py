@@ -94,6 +94,7 @@ def test_amounts_of_recipes_are_bounded(tmp_path, recipe):
     assert isinstance(error, UsageError) and steps == 0
 
 
+@pytest.mark.slow
 def test_a_thousand_copies_are_fine(tmp_path):
     copies = [{"clique": ["n"], "times": 1000}]
     recipe = {"mechanism": "adagrid", "outer": [["n", "b"]], "copies": copies}

@@ -60,6 +60,7 @@ def test_nothing_lies_next_to_the_run_folder(tmp_path, there):
     assert fastdp.verify(shared / "run", private / "ledger.db").ok
 
 
+@pytest.mark.slow
 def test_linked_tables_too(tmp_path):
     tables = fastdp.simulate.households(200, seed=1)
     options = {"epsilon": 1.0, "delta": 1e-6, "ignore_empty_columns": True}

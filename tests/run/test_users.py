@@ -243,6 +243,7 @@ def test_rows_follow_each_other_where_an_order_is_declared(ordered):
     assert {tuple(f["columns"]) for f in scores["follows"]} >= {tuple(c) for c in order["chains"]}
 
 
+@pytest.mark.slow
 def test_orders_are_the_same_for_any_threads_and_cost_nothing_undeclared(ordered):
     trips, made, _ = ordered
     assert go(trips, epsilon=10.0, schema=made.schema, threads=3).data.equals(made.data)
@@ -269,6 +270,7 @@ def test_constraints_hold_and_their_columns_are_exchanged_with_whole_rows():
     assert "country" in made.privacy["mechanism"]["users"]["repeated"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("modelled", first(1, [True, False]))
 def test_what_follows_from_a_constant_is_constant(modelled):
     """One country per user, so one continent, and the two agree. With another rule about them none

@@ -244,6 +244,7 @@ def test_no_count_without_noise_gets_out(refine, schema, public, model, tmp_path
     assert true & numbers_in(tmp_path / "leak.json")
 
 
+@pytest.mark.slow
 def test_refining_moves_the_public_distribution_to_the_private_one(schema, public):
     """Years far apart, so that there is something to move."""
     table = fastdp.read(fastdp.simulate.taxi(8_000, seed=1, year=2030), schema)
