@@ -20,12 +20,12 @@ from msgspec import Struct
 
 Z = 1.959963984540054
 TIMES = 8.0
-"""Users whom noise hides have at most so many times what k users exceed. A stated claim, as wide as
-the noise allows: with 16 no total of 24,000 log-normal people is within 12 % at epsilon 1 and a fifth
-of mu^2, whatever the mechanism; with 4 users far above all others are missed
-(`python -m bench.numbers_asked --bounds`, `--constants`)."""
+"""Users whom noise hides have at most so many times what k users exceed. A stated claim. It was chosen
+with a target in view: about the most that leaves a total of 24,000 log-normal people within +12 % at
+epsilon 1 and a fifth of mu^2 (`python -m bench.numbers_asked --bounds`). Others: `--constants`."""
 GROUP_TIMES = 6.0
-"""The same by group, where months of these people are to be within 20 % at epsilon 3."""
+"""The same by group, where months of these people are to be within +20 % at epsilon 3. With 8 they were
+at +22 to +28 %."""
 
 
 def exceeded_by(masses: np.ndarray, corners: np.ndarray, users: float) -> float:
