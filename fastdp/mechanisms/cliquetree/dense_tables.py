@@ -81,6 +81,7 @@ class GrownTree(Protocol):
     config: Any
     merged: Merged
     model: Model | None
+    model_codes: ModelCodes
     held: dict[Key, Candidate]
     workload: Any
     priors: Any
