@@ -98,8 +98,8 @@ def _by_days(
     level: float,
     options: Mapping[str, Any],
 ) -> pa.Table:
-    """The answer by groups of days, which are at `place` of `by`: one answer for each of them, under
-    the condition that a row's day is one of the group's."""
+    """The answer by groups of days, which are at `place` of `by`. Each group is an answer of its
+    own, under the condition that a row's day is one of the group's."""
     if options["minus"] is not None or options["over"] is not None:
         raise UsageError(
             f"minus, over: groups of {groups.name} are several answers and have no common error; "

@@ -46,7 +46,7 @@ class PostgresConnection(Database):
         try:
             with self.connection.cursor() as cursor:
                 cursor.execute(statement)
-        except BaseException:
+        except BaseException:  # also an interrupt leaves the transaction aborted
             self._failed = True
             raise
 
@@ -58,7 +58,7 @@ class PostgresConnection(Database):
                     return cursor.fetch_arrow_table()
                 rows = cursor.fetchall()
                 width = len(cursor.description)
-        except BaseException:
+        except BaseException:  # as above
             self._failed = True
             raise
         columns = list(zip(*rows, strict=True)) or [()] * width

@@ -48,7 +48,7 @@ class SqlRows(CodedTable):
         try:
             self.codes, self.who = coded(database, self.query, schema)
             self._open()
-        except BaseException:
+        except BaseException:  # nobody else knows this connection yet
             database.close()
             raise
 

@@ -77,7 +77,7 @@ def _report(one: Comparison, folder: RunFolder) -> Failed | None:
     page = folder.private / (f"report-{one.label}.html" if one.label else "report.html")
     try:
         evaluate(one.truth, one.place, report=page)
-    except Exception as error:
+    except Exception as error:  # whatever it is: the run is whole, and the error names the call
         return Failed("report", _why(error), one.place, page)
     page.chmod(0o600)  # the folder is for its owner alone already
     return None
@@ -95,7 +95,7 @@ def diagnose(spec: RunSpec, source: Any, folder: RunFolder) -> Failed | None:
         report = check(source, spec.schema, mechanism=None, threads=spec.options.threads)
         _write(file, json.dumps(report.to_dict(), indent=1))
         _write(folder.private / "check.txt", str(report))
-    except Exception as error:
+    except Exception as error:  # as above
         return Failed("diagnosis", _why(error), folder.out / "schema.json", file)
     return None
 
@@ -112,7 +112,7 @@ def write_notes(spec: RunSpec, source: Any, folder: RunFolder) -> Failed | None:
         notes = owner_notes(source, spec.asked, spec.schema, folder.private)
         if notes:
             _write(file, notes_text(notes))
-    except Exception as error:
+    except Exception as error:  # as above
         return Failed("diagnosis", _why(error), folder.out / "schema.json", file)
     return None
 

@@ -74,7 +74,7 @@ class Plan:
     `charges`: what is paid for besides measurements, as shares of mu^2. With public data,
     `clip_bias` is the share of its rows that the clip loses, and `clip_suggested` the clip of least
     error on it. For a run that chooses its clip, `clip_options` lists some of the clips it may
-    choose and `clip_noise` is the noise, in users, of the histogram that it chooses by; `clip` is then
+    choose. `clip_noise` is the noise, in users, of the histogram that it chooses by. `clip` is then
     the largest clip it may choose. The noise of the lines is that at `clip_expected`: the clip that
     the run would choose on so many users, or `clip` where nobody says how many. `model_cells`: cells of
     the model, or, unless `model_exact`, of the largest model that the run may choose; `too_large`:

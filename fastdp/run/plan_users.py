@@ -70,7 +70,7 @@ def most_rows(mean: float, users: int) -> int:
 
 def geometric_histogram(mean: float, users: int, bound: int) -> list[float]:
     """Users expected in each bin of rows per user (`size_edges`), by a geometric distribution of
-    this mean; users above the bound are in the last bin."""
+    this mean. Users above the bound are in the last bin."""
     edges = np.array(size_edges(bound), float)
     more = 1 - 1 / max(mean, 1.0)
     at_least = more ** (edges - 1)

@@ -78,8 +78,8 @@ def plan_verdict(
 
 def _with_groups_of_users(clipping: Clipping, errors: _Errors, counted: float) -> Clipping:
     """The same, where the run measures columns together with groups of users by their rows. How busy
-    users differ is then known as well as noise allows: to the total variation distance that noise
-    causes in a usual column of two groups."""
+    users differ is then known as well as noise allows. That is the total variation distance which
+    noise causes in a usual column of two groups."""
     if not errors.pairs or not errors.ones:
         return clipping
     values = int(np.median([cells for cells, _ in errors.ones.values()]))
