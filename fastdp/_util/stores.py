@@ -18,6 +18,7 @@ from .files import scheme_of
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss")
 STATEMENT = "privacy.json"
 BLOCK = 8 << 20
+"""Bytes that are copied at once."""
 _CODE = re.compile(r"AWS Error ([A-Z_]+)")
 
 

@@ -11,6 +11,7 @@ from .fit_options import Options
 from .task import Task
 
 Callback = Callable[[int, float, float], object]
+"""Called with the oracle calls so far, the loss and the seconds; it may raise to cancel."""
 
 
 class Clock:

@@ -15,6 +15,7 @@ from ..domain import Clique
 from ..errors import MeasurementError
 
 Coef2 = tuple[np.ndarray, np.ndarray]
+"""(numerators, denominators) of the squared scalar of each row: exact, as roots are not."""
 
 
 class Entries(NamedTuple):
@@ -46,15 +47,32 @@ class Block(NamedTuple):
 
 @runtime_checkable
 class Query(Protocol):
+    """Linear rows over the cells of one marginal: each is a scalar times a row of whole numbers."""
+
     cells: int
     rows: int
 
-    def product(self, x: np.ndarray) -> np.ndarray: ...
-    def transpose(self, r: np.ndarray) -> np.ndarray: ...
+    def product(self, x: np.ndarray) -> np.ndarray:
+        """The rows' answers on cells `x`, without their scalars."""
+        ...
+
+    def transpose(self, r: np.ndarray) -> np.ndarray:
+        """The transpose of `product`: a number per cell from a number per row."""
+        ...
+
     @property
-    def coef2(self) -> Coef2: ...
-    def column_norm2(self) -> Fraction: ...
-    def blocks(self, clique: Clique) -> Iterator[Block]: ...
+    def coef2(self) -> Coef2:
+        """The squared scalar of each row."""
+        ...
+
+    def column_norm2(self) -> Fraction:
+        """The largest sum, over the rows that cover a cell, of their squared scalars: the squared L2
+        sensitivity to one row of the table."""
+        ...
+
+    def blocks(self, clique: Clique) -> Iterator[Block]:
+        """The same rows over plain marginals of the clique's columns."""
+        ...
 
 
 class QueryBase:

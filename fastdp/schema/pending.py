@@ -28,7 +28,9 @@ __all__ = ["ANY", "BINS", "COMMON", "OTHER", "PRIVATE", "Pending"]
 BINS = 32
 """Number of bins of a numeric column whose document has no `bins`."""
 MOST_BINS = 1024
+"""The most bins that a document may ask for."""
 MOST_KEYS_PER_USER = 1 << 10
+"""The most different values of one user that a document may let count."""
 
 
 @dataclass(frozen=True, kw_only=True)
