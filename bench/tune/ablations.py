@@ -251,18 +251,6 @@ PEOPLE = (
 )
 NUMBERS = (
     Ablation(
-        "CLUSTER",
-        "users far above as a cluster",
-        "numbers",
-        {"numbers.tail_posterior.CLUSTER": 0.0},
-    ),
-    Ablation(
-        "FAR_WEIGHT",
-        "prior weight of far users",
-        "numbers",
-        {"numbers.tail_posterior.FAR_WEIGHT": 1e-9},
-    ),
-    Ablation(
         "ENDS",
         "tails that end",
         "numbers",
