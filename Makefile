@@ -23,6 +23,7 @@ $(VENV)/.made: $(LOCK)
 	test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
 	test -d $(VENV)/lib/python*/site-packages/pip || $(BIN)/python -c '$(UNPACK_PIP)' || $(BIN)/python -m ensurepip
 	sed -n 's/^\([A-Za-z0-9._-]*==[^ ]*\).*/\1/p' $(LOCK) > $(VENV)/versions.txt
+	$(PIP) --no-compile setuptools cython
 	touch $@
 
 # The package alone, with what it needs to run: all that the demo takes. The core is compiled while the packages are downloaded.
@@ -40,7 +41,6 @@ $(VENV)/.needs: $(VENV)/.made pyproject.toml
 	$(PIP) --no-compile -r $(VENV)/needs.txt
 	touch $@ $(foreach extra,$(WITH),$(VENV)/.has-$(extra))
 $(VENV)/.core: $(VENV)/.made $(CORE)
-	$(PIP) --no-compile setuptools cython
 	$(PIP) --no-build-isolation --no-deps -e .
 	touch $@
 
