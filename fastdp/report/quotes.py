@@ -216,6 +216,8 @@ def _months(facts: Facts, labels: Labels, truth: Truth | None) -> list[dict | No
         dates = [part for part in field.parts if getattr(part, "dates", False)]
         if not dates or dates[0].name not in labels or dates[0].base <= MOST_PERIODS:
             continue
+        if any(getattr(part, "part", "") == "month" for part in field.parts):
+            continue  # the part is shown itself
         name, days = dates[0].name, labels[dates[0].name][0]
         months = [day[: len("2025-03")] for day in days[: dates[0].base]]
         true: dict[str, int] = {}
