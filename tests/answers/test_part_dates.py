@@ -11,6 +11,7 @@ import fastdp
 from fastdp.answers.part_dates import part_selections
 from fastdp.answers.part_groups import groups_of
 from fastdp.errors import UsageError
+from fastdp.report.quotes import quotes
 
 DAY = 86_400
 
@@ -157,3 +158,16 @@ def test_answers_take_a_date_as_people_type_it():
     check_groups(run, days)
     with pytest.raises(UsageError, match="is part of 't'"):
         run.answer("count", where={"t_date": "2024-11-05", "t": "2024-11-05"})
+
+
+def test_the_page_has_months_of_times_that_are_counted_by_date():
+    """120 days are too many to show one by one; their months are not."""
+    rng = np.random.default_rng(1)
+    days = np.datetime64("2024-11-01") + rng.integers(0, 120, 3000)
+    schema = timestamp("date", "hour", last="2025-02-28")
+    rows = pa.table({"t": pa.array(days.astype("datetime64[us]"))})
+    run = fastdp.synthesize(rows, "mst", epsilon=5.0, delta=1e-6, schema=schema, seed=3)
+    labels = {"t_date": ([*schema.columns["t_date"].base_labels(), "(other)", "(null)"], True)}
+    (shown,) = quotes(run._facts, labels)["periods"]
+    assert shown["column"] == "month(t)"
+    assert [line[0] for line in shown["lines"]] == ["2024-11", "2024-12", "2025-01", "2025-02"]
