@@ -116,20 +116,6 @@ def replaced_block() -> str:
     return table(["instead", "acts in", *SHOWN.values()], rows)
 
 
-def other_block() -> str:
-    """Rules for users and for numbers asked for: the measures that change most surely."""
-    rows = []
-    for suite in ("people", "numbers"):
-        for about, v in verdicts(suite):
-            harm, help_ = v.worst, v.best
-            cells = [
-                "" if e is None or not v.acts else f"{e.measure} {per_cent(e)}"
-                for e in (harm, help_)
-            ]
-            rows.append([f"{v.name}: {about}", f"{v.acts} of {v.looked}", *cells, v.word])
-    return table(["left out", "acts in", "worse most", "better most", "verdict"], rows)
-
-
 def errors_block() -> str:
     """Errors of the default mechanism, as it is, on the tables kept aside."""
     found: dict[tuple[str, float], list[dict]] = {}
@@ -169,7 +155,6 @@ BLOCKS = {
     "tune_rows": rows_block,
     "tune_aside": aside_block,
     "tune_replaced": replaced_block,
-    "tune_other": other_block,
     "tune_errors": errors_block,
     "tune_solvers": solvers_block,
 }

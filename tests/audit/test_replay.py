@@ -17,7 +17,14 @@ MANY = 25
 """`make test-slow` goes through the pairs of so many seeds, `make test` through some of one."""
 
 
-WHOLE = ("session", "select_keys", "numbers", "mechanism mst", "mechanism usercounts")
+WHOLE = (
+    "session",
+    "select_keys",
+    "numbers",
+    "mechanism mst",
+    "mechanism usercounts",
+    "sets of a target",
+)
 """Worlds that `make test` goes through with all of their pairs."""
 
 

@@ -133,10 +133,10 @@ def counted_before_the_charge():
 def branch_on_the_exact_number_of_rows():
     real = execute.run_with_users
 
-    def planted(config, session, job):
+    def planted(config, session, *of_run):
         if rows_of(session) % 2:
             session.measure([gateway.Request((next(iter(session.domain)),), 1e-3)], "one more")
-        return real(config, session, job)
+        return real(config, session, *of_run)
 
     return [patch.object(execute, "run_with_users", planted)]
 
@@ -145,10 +145,10 @@ def branch_on_the_exact_number_of_rows():
 def error_text_with_a_private_value():
     real = execute.run_with_users
 
-    def planted(config, session, job):
+    def planted(config, session, *of_run):
         if rows_of(session) > 3:
             raise DataError(f"{rows_of(session)} rows are too many")
-        return real(config, session, job)
+        return real(config, session, *of_run)
 
     return [patch.object(execute, "run_with_users", planted)]
 
@@ -157,9 +157,9 @@ def error_text_with_a_private_value():
 def log_line_with_a_private_value():
     real = execute.run_with_users
 
-    def planted(config, session, job):
+    def planted(config, session, *of_run):
         LOG.warning("measuring %s rows", rows_of(session))
-        return real(config, session, job)
+        return real(config, session, *of_run)
 
     return [patch.object(execute, "run_with_users", planted)]
 

@@ -185,7 +185,6 @@ FEWER = {
     "--rows 5000": "--rows 2500",
     "range(4_000)": "range(500)",
     "taxi(60_000": "taxi(5_000",
-    "taxi(20_000": "taxi(5_000",
     "purchases(3_000": "purchases(800",
     "partitions=32": "partitions=2",
     "partitions 32": "partitions 2",
