@@ -18,6 +18,7 @@ from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.cliquetree import CliqueTree, budget_shares, tree_state
 from fastdp.mechanisms.cliquetree.tree_state import CliqueTreeState
 from fastdp.mechanisms.shared import merged_codes, one_ways, screening
+from fastdp.mechanisms.shared.partitions import Partition
 from fastdp.model.junction_tree import NO_LIMIT, junction_tree
 
 from .growing import RowsSession, dependent_rows
@@ -280,11 +281,11 @@ def test_held_marginals_have_the_effective_cells_of_the_model_that_has_them():
     result = screening.ScreeningResult(
         [("a", "b")], {("a", "b"): np.full((6, 6), 9.0)}, [1.0], [1.0], [1.0]
     )
-    few = {"over_groups": lambda self, clique, table: table[:2, :2], "table": CliqueTreeState.table}
-    state = type("State", (), few)()
+    state = type("State", (), {"table": CliqueTreeState.table})()
     again = partial(CliqueTreeState.again, state)
+    halves = Partition("halves", {a: np.arange(6) // 3 for a in "ab"})
     assert again(held, result, 3.0).cells == 36 and again(held, result, 18.0).cells == 18
-    assert again(replace(held, grouped=True), result, 3.0).cells == 4
+    assert again(replace(held, partition=halves), result, 3.0).cells == 4
     assert again(replace(held, clique=("a", "c")), result, 3.0).cells == 6
 
 

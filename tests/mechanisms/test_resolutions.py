@@ -16,6 +16,7 @@ from fastdp.mechanisms.cliquetree import dense_tables, resolutions, tree_state, 
 from fastdp.mechanisms.shared import dependencies
 from fastdp.mechanisms.shared.merged_codes import merge, shrunk_to_uniform
 from fastdp.mechanisms.shared.one_ways import effective_cells
+from fastdp.mechanisms.shared.partitions import CODES, Partition
 from fastdp.mechanisms.shared.screening import candidates, least_cells
 from fastdp.mechanisms.shared.steering import Steering
 from fastdp.queries import Binned
@@ -52,30 +53,6 @@ def test_groups_are_runs_of_neighbours_with_about_equally_many_rows(codes, count
 
 
 MAPS = {"a": np.array([0, 0, 1, 2, 2]), "c": np.array([1, 0, 1])}
-
-
-def test_sums_over_groups_are_those_of_the_query_and_of_the_recoded_rows():
-    rng = np.random.default_rng(1)
-    codes = {"a": np.array([0, 1, 1, 2, 3, 4, 4])}  # seven values, merged to five
-    rows = {
-        "a": rng.integers(0, 7, 200),
-        "b": rng.integers(0, 4, 200),
-        "c": rng.integers(0, 3, 200),
-    }
-    session = RowsSession({"a": 7, "b": 4, "c": 3}, rows)
-    clique = ("a", "b", "c")
-    merged = session.marginal(clique, codes).reshape(5, 4, 3)
-    over_groups = Binned((5, 4, 3), [MAPS.get(a) for a in clique]).product(merged.reshape(-1))
-    assert np.array_equal(over_groups, session.marginal(clique, resolutions.composed(codes, MAPS)))
-
-
-@given(st.floats(1, 1e5), st.floats(0, 1), st.floats(0.1, 1e5))
-def test_groups_remove_what_stands_out_of_their_noise(d, part, noise):
-    if abs(part * d - noise) > 1e-6 * d:
-        assert (resolutions.removed(d, part * d, noise) > 0) == (part * d > noise)
-    assert math.isclose(
-        resolutions.removed(d, 2 * d, noise), d - noise, rel_tol=1e-6, abs_tol=1e-6 * d
-    )
 
 
 SIZES = {"a": 5, "b": 4, "c": 3}
@@ -116,21 +93,22 @@ def test_a_model_over_groups_is_the_model_over_all_codes():
 
 def test_columns_are_over_groups_until_a_marginal_over_all_their_codes_is_measured():
     class State:
-        priors, groups, merged = None, MAPS, replace(MERGED, zeros={("b",): np.zeros(4, bool)})
+        priors, groups = None, Partition("groups", MAPS)
+        merged = replace(MERGED, zeros={("b",): np.zeros(4, bool)})
 
     def groups(*keys, state=State):
         return set(tree_state.CliqueTreeState.over_groups_given(state, keys))
 
-    assert groups((("a", "b"), True)) == groups((("b",), False), (("a", "c"), True)) == {"a", "c"}
-    assert (
-        groups((("a", "b"), False)) == {"c"}
-        and groups((("a", "c"), False), (("a", "c"), True)) == set()
-    )
+    coarse = State.groups
+    assert groups((("a", "b"), coarse)) == {"a", "c"}
+    assert groups((("b",), CODES), (("a", "c"), coarse)) == {"a", "c"}
+    assert groups((("a", "b"), CODES)) == {"c"}
+    assert groups((("a", "c"), CODES), (("a", "c"), coarse)) == set()
 
     class Constrained(State):
         merged = replace(MERGED, zeros={("a", "b"): np.zeros((5, 4), bool)})
 
-    assert groups((("b", "c"), True), state=Constrained) == {"c"}  # zeros are of merged codes
+    assert groups((("b", "c"), coarse), state=Constrained) == {"c"}  # zeros are of merged codes
 
 
 def correlated(rows, bins, rho, seed):

@@ -230,7 +230,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         left_out = left_out_notes(state.left_out, self.limit)
         where_any = {
             "left_out": [list(pair) for pair in state.left_out],
-            "over_groups": [list(clique) for clique, grouped in state.precision if grouped],
+            "over_groups": [list(c) for c, partition in state.precision if partition.coarsens(c)],
             "trends": [list(pair) for pair in steering.changes],
             "workload": workload.workload_errors(model, merged.total, reported),
             "public": used,

@@ -41,7 +41,8 @@ from ..base import Job
 from ..shared.code_compression import Compression
 from ..shared.merged_codes import MAX_CANDIDATES, Merged
 from ..shared.one_ways import part_mu
-from ..shared.screening import Candidate, Key, ScreeningResult
+from ..shared.partitions import Key
+from ..shared.screening import Candidate, ScreeningResult
 from .hidden_factors import (
     LEAST_FACTOR,
     SEVERAL_FACTORS,

@@ -22,6 +22,7 @@ from ...schema import Schema
 from ..shared.code_compression import Compression, numberless
 from ..shared.merged_codes import Merged
 from ..shared.one_ways import NOISE
+from ..shared.partitions import composed
 
 GROUPED_COST = 0.037
 """The noise of a pair of grouped columns costs about this part of all rows (L1): some 10 groups on
@@ -140,22 +141,3 @@ class ModelCodes(Struct, frozen=True, eq=False, dict=True):
         return replace(
             merged, compression=compression, ones=tuple(map(self.measurement, merged.ones))
         )
-
-
-def composed(
-    codes: Mapping[str, np.ndarray], maps: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-    """Code of the schema -> group where a column is grouped, else -> merged code: the session's
-    `recode`."""
-    return {**codes, **{a: m[codes[a]] if a in codes else m for a, m in maps.items()}}
-
-
-def removed(distance: float, between: float, noise: float) -> float:
-    """What measuring a pair over groups takes off its distance over all codes, of which `between`
-    lies between groups; `noise`: the error that noise causes between groups.
-
-    Groups leave deviations of the model within them; they remove those between them, and noise adds
-    some. These are about independent, so squares add up: sqrt(distance^2 - between^2 + noise^2) is
-    left."""
-    between = min(max(between, 0.0), max(distance, 0.0))
-    return distance - math.sqrt(distance**2 - between**2 + noise**2)

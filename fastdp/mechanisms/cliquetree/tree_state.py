@@ -15,26 +15,24 @@ from ...measurement import Measurement, Request
 from ...model.graphical_model import Model
 from ...model.junction_tree import NO_LIMIT, junction_tree
 from ...model.marginals import marginals
-from ...queries import Binned
 from ...release.gateway import Session
 from ..base import Job
 from ..shared import screening
 from ..shared.merged_codes import MAX_CANDIDATES, Merged, all_pairs
 from ..shared.one_ways import NOISE, effective_cells, measure_ones, part_mu
+from ..shared.partitions import CODES, Key, Partition, composed
 from ..shared.prior_screening import PublicPriors
 from ..shared.public_prior import PublicMarginals
-from ..shared.screening import Candidate, Key, NoiseOf, ScreeningResult, Structure
+from ..shared.screening import Candidate, NoiseOf, ScreeningResult, Structure
 from ..shared.steering import Steering
 from . import dense_tables, target_sets
 from .budget_shares import Shares
 from .resolutions import (
     ModelCodes,
     blank_codes,
-    composed,
     group_count,
     group_maps,
     ordered,
-    removed,
 )
 from .target_sets import ModelRows, SetsOfTarget
 from .trends import affordable, drawn_to_zero, few_groups, group_scores, lacking, summed
@@ -113,18 +111,17 @@ class CliqueTreeState:
         self.held: dict[Key, Candidate] = {}
         self.precision: dict[Key, float] = {}  # share of mu^2 spent on each marginal so far
         self.unspent = 0.0  # share of mu^2 left over by batches that had nothing to measure
-        self.queries: dict[
-            Clique, Binned | None
-        ] = {}  # how each marginal was asked for, the first time
+        self.frequent: dict[Clique, Partition] = {}  # see `value_grouping`
         self.screened: set[Clique] = set()
         self.trends: list[Measurement] = []  # released over the groups `few`
         self.few: dict[str, np.ndarray] = {}
-        self.groups: dict[str, np.ndarray] = {}
+        self.groups = Partition("groups of neighbours", {})
         self.alone = {} if self.workload.has_sets else ordered(merged, session.schema)
         self.blank = blank_codes(merged, session.schema)
         if plan.batches:
             count = group_count(merged.total, self.sigma(math.fsum(plan.batches)))
-            self.groups = group_maps(merged, self.alone, count, self.blank)
+            maps = group_maps(merged, self.alone, count, self.blank)
+            self.groups = replace(self.groups, maps=maps)
 
     def round(self, number: int) -> None:
         """One screening round, its batch, and the fit."""
@@ -182,7 +179,7 @@ class CliqueTreeState:
         halves = {a: cut[codes.groups[a]] if a in codes.groups else cut for a, cut in cuts.items()}
         threads = resolve(self.job.threads)
         rows = ModelRows.drawn(self.model, ones, cuts, merged.total, self.job.seed, threads)
-        recode = composed(merged.codes, halves)
+        two, recode = Partition("halves", halves), composed(merged.codes, halves)
         recode = {a: recode[a] for a in wide}
         search = SetsOfTarget(self.session, merged.domain, target, recode, rows)
         for found in search.search():
@@ -190,9 +187,8 @@ class CliqueTreeState:
                 continue
             cells = max(1.0, effective_cells(found.expected, self.sigma(share)))
             weight = self.workload.weight(found.clique)
-            self.held[found.clique, False] = Candidate(found.clique, found.distance, cells, weight)
-            maps = [halves[a] for a in found.clique]
-            self.queries[found.clique] = Binned(merged.domain.shape(found.clique), maps)
+            c = Candidate(found.clique, found.distance, cells, weight, partition=two)
+            self.held[c.key] = c
         return search.spent
 
     def refit(self) -> None:
@@ -211,28 +207,31 @@ class CliqueTreeState:
         none where public data says something about all codes."""
         if self.priors is not None:
             return {}
-        fine = {a for clique, over_groups in keys if not over_groups for a in clique}
+        fine = {a for clique, partition in keys if partition is not self.groups for a in clique}
         fine |= {a for clique in self.merged.zeros for a in clique}
-        return {a: groups for a, groups in self.groups.items() if a not in fine}
+        return {a: groups for a, groups in self.groups.maps.items() if a not in fine}
 
     def settle(self) -> None:
         """The codes of the finished model become the merged codes, also of what is measured."""
         if self.dense is not None:
-            self.merged, self.groups = self.dense.merged, {}
+            self.merged, self.groups = self.dense.merged, replace(self.groups, maps={})
             return
         codes = self.codes
         self.measured = [codes.measurement(m) for m in self.measured]
-        self.merged, self.groups = codes.final(), {}
+        self.merged, self.groups = codes.final(), replace(self.groups, maps={})
 
     def request(self, key: Key, mu: float) -> Request:
-        """The request for this marginal, or for it over groups. With a workload, values that noise
-        would make indistinguishable in it share a code (see `value_grouping`)."""
-        clique, over_groups = key
-        if over_groups:
-            return Request(clique, mu, self.binned(clique))
-        if len(clique) < 2 or not self.workload.items:
-            return Request(clique, mu)
-        if clique not in self.queries:
+        """The request for this marginal. With a workload, values that noise would make
+        indistinguishable in it share a code (see `value_grouping`)."""
+        clique, partition = key
+        if partition is CODES and len(clique) > 1 and self.workload.items:
+            partition = self.frequent_values(clique, self.session.clip / mu)
+        return Request(clique, mu, partition.query(clique, self.merged.domain.shape(clique)))
+
+    def frequent_values(self, clique: Clique, sigma: float) -> Partition:
+        """The values that noise `sigma` tells apart in this marginal; decided where it is asked for
+        the first time."""
+        if clique not in self.frequent:
             domain, ones = self.merged.domain, self.merged.ones_shape
             subsets = list(combinations(clique, len(clique) - 1))
             if len(clique) == 2 or self.model is None:
@@ -242,9 +241,8 @@ class CliqueTreeState:
                 tables = marginals(self.model, subsets, resolve(self.job.threads))
                 estimates = {c: codes.expanded(c, table) for c, table in tables.items()}
                 bounds = row_bounds(clique, domain, estimates)
-            sigma = self.session.clip / mu
-            self.queries[clique] = grouped(clique, domain, bounds, ones, sigma, self.blank)
-        return Request(clique, mu, self.queries[clique])
+            self.frequent[clique] = grouped(clique, domain, bounds, ones, sigma, self.blank)
+        return self.frequent[clique]
 
     def screen(self, number: int) -> ScreeningResult:
         """Releases noisy distances of the candidates from the model."""
@@ -274,8 +272,8 @@ class CliqueTreeState:
         grouped = {}
         if again:
             mu = part_mu(self.session, part * len(again))
-            over_groups = composed(merged.codes, self.groups)
-            coarse = {c: self.over_groups(c, estimates[c]) for c in again}
+            over_groups = composed(merged.codes, self.groups.maps)
+            coarse = {c: self.groups.sums(c, estimates[c]) for c in again}
             over = self.session.distances(
                 again, coarse, mu=mu, label=f"{label}, over groups", recode=over_groups
             )
@@ -290,25 +288,13 @@ class CliqueTreeState:
         columns = [a for a in self.session.domain if sizes[a] > 1]
         return [p for p in combinations(columns, 2) if p not in self.screened]
 
-    def binned(self, clique: Clique) -> Binned:
-        return Binned(self.merged.domain.shape(clique), [self.groups.get(a) for a in clique])
-
-    def over_groups(self, clique: Clique, table: np.ndarray) -> np.ndarray:
-        """A marginal over merged codes as one over groups."""
-        query = self.binned(clique)
-        return query.product(table.reshape(-1)).reshape(query.bins)
-
     def asked_over_groups(self, clique: Clique, estimate: np.ndarray) -> bool:
         """Whether the distance over groups is released too: where groups would save noise."""
-        if (
-            len(clique) > 2
-            or (clique, False) in self.held
-            or not any(a in self.groups for a in clique)
-        ):
+        if len(clique) > 2 or (clique, CODES) in self.held or not self.groups.coarsens(clique):
             return False
         sigma = self.sigma(math.fsum(self.plan.batches))
         fine, coarse = (
-            effective_cells(t, sigma) for t in (estimate, self.over_groups(clique, estimate))
+            effective_cells(t, sigma) for t in (estimate, self.groups.sums(clique, estimate))
         )
         return NOISE * sigma * (fine - coarse) > LEAST_SAVED * self.merged.total
 
@@ -384,8 +370,7 @@ class CliqueTreeState:
 
     def table(self, result: ScreeningResult, c: Candidate) -> np.ndarray:
         """What the model says about a marginal."""
-        table = result.estimates[c.clique]
-        return self.over_groups(c.clique, table) if c.grouped else table
+        return c.partition.sums(c.clique, result.estimates[c.clique])
 
     def best_resolution(
         self, fine: Candidate, result: ScreeningResult, about: float, sigma: NoiseOf, left: NoiseOf
@@ -395,27 +380,20 @@ class CliqueTreeState:
         worth what it tells of them. With less than a row per cell, most of the distance over all
         codes is chance, which no answer removes: then groups are taken."""
         clique = fine.clique
-        if (
-            clique not in result.grouped
-            or fine.explained
-            or not any(a in self.groups for a in clique)
-        ):
+        if clique not in result.grouped or fine.explained or not self.groups.coarsens(clique):
             return fine
-        table = {clique: self.over_groups(clique, result.estimates[clique])}
+        table = {clique: self.groups.sums(clique, result.estimates[clique])}
         distance, weight = [result.grouped[clique]], {clique: fine.weight}
         (coarse,) = screening.candidates(
             [clique], table, distance, about, self.merged.total, weight
         )
-        gain = fine.weight * removed(
-            fine.distance, coarse.distance, NOISE * left(coarse) * coarse.cells
-        )
+        between = min(max(coarse.distance, 0.0), fine.distance)
+        within = math.sqrt(fine.distance**2 - between**2)
+        coarse = replace(coarse, distance=between)
+        gain = replace(coarse, within=within).gain(left(coarse))
         worth = fine.gain(left(fine)) > gain and fine.gain(sigma(fine)) > LEAST_GAIN * result.noise
         worth &= result.estimates[clique].size * LEAST_PER_CELL <= self.merged.total
-        return (
-            fine
-            if worth
-            else replace(coarse, distance=min(coarse.distance, fine.distance), grouped=True)
-        )
+        return fine if worth else replace(coarse, partition=self.groups)
 
     def within_limit(self, number: int, good: list[Candidate]) -> list[Candidate]:
         """Those of the candidates, in this order, that keep the junction tree within the round's
@@ -435,7 +413,7 @@ class CliqueTreeState:
             for c in order:
                 if c.clique in batch:
                     continue
-                larger = not c.grouped and any(a in groups for a in c.clique)
+                larger = c.partition is not self.groups and any(a in groups for a in c.clique)
                 wider = self.structure([*batch.values(), c]) if larger else (groups, structure)
                 unchanged = not larger and structure.joined(c.clique)
                 if unchanged or wider[1].fits(most, c.clique):
@@ -477,10 +455,8 @@ class CliqueTreeState:
         pairs = [p for p in self.pairs if p in distances and self.few.keys() >= set(p)]
         left = {p: distances[p] for p in pairs if not contained(p, held)}
         asked, each = affordable(left, share, self.unit, self.merged.total)
-        queries = [Binned(codes.domain.shape(p), [self.few[a] for a in p]) for p in asked]
-        requests = [
-            Request(p, part_mu(self.session, each), query) for p, query in zip(asked, queries)
-        ]
+        three, mu = Partition("three groups", self.few), part_mu(self.session, each)
+        requests = [Request(p, mu, three.query(p, codes.domain.shape(p))) for p in asked]
         if requests:
             self.trends = self.session.measure(requests, "trends", recode=codes.final().codes)
         return each * len(requests)

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ...domain import Clique, Domain
-from ...queries import Binned
+from ..shared.partitions import CODES, Partition
 
 STANDS_OUT = 5.0
 LEVEL = 1.5
@@ -44,15 +44,14 @@ def grouped(
     ones: Mapping[str, np.ndarray],
     sigma: float,
     blank: Mapping[str, np.ndarray] | None = None,
-) -> Binned | None:
-    """The query that asks for this clique with grouped values; None where every value stands out.
-    `blank`: codes without a number, by column of numbers; they share no code with numbers."""
-    maps: list[np.ndarray | None] = []
+) -> Partition:
+    """The codes of this clique with grouped values; those of a column where every value stands out
+    stay. `blank`: codes without a number, by column of numbers; they share no code with numbers."""
+    maps: dict[str, np.ndarray] = {}
     for a, bound in zip(clique, bounds, strict=True):
         size = domain[a]
         apart = level(int((bound >= STANDS_OUT * sigma).sum()), size)
         if apart >= size - 1:
-            maps.append(None)
             continue
         codes = np.full(size, apart)
         largest = np.sort(np.argsort(-ones[a], kind="stable")[:apart])
@@ -61,8 +60,8 @@ def grouped(
         apart_from_numbers = together & (blank or {}).get(a, np.zeros(size, bool))
         if apart_from_numbers.any() and not np.array_equal(apart_from_numbers, together):
             codes[apart_from_numbers] = apart + 1
-        maps.append(codes)
-    return None if all(m is None for m in maps) else Binned(domain.shape(clique), maps)
+        maps[a] = codes
+    return Partition("frequent values", maps) if maps else CODES
 
 
 def level(apart: int, size: int) -> int:

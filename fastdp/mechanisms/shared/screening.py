@@ -27,8 +27,8 @@ from ...domain import Clique, Domain
 from ...significance import chance_distance, posterior_means, threshold
 from .budget_split import portion
 from .one_ways import NOISE, effective_cells
+from .partitions import CODES, Key, Partition
 
-Key = tuple[Clique, bool]
 Follows = Callable[[str, str], float]
 
 
@@ -36,7 +36,8 @@ class Candidate(Struct, frozen=True):
     """A marginal that may be measured: its noisy `distance` from the model (or from its public
     prior), the `cells` that noise can affect, its `weight`, and the distance that a public prior
     `explained` at no cost. `use_prior_only`: that prior is better than an answer would be, so only
-    what it leaves can be gained. `grouped`: it is measured over groups of neighbouring codes."""
+    what it leaves can be gained. `partition`: what it is measured over; `distance` and `cells` are
+    then those between its groups. `within`: the model's distance inside the groups, which stays."""
 
     clique: Clique
     distance: float
@@ -44,12 +45,13 @@ class Candidate(Struct, frozen=True):
     weight: float = 1.0
     explained: float = 0.0
     use_prior_only: bool = False
-    grouped: bool = False
+    partition: Partition = CODES
+    within: float = 0.0
 
     @property
     def key(self) -> Key:
-        """What is measured: the clique, and whether over groups."""
-        return self.clique, self.grouped
+        """What is measured: the clique, and over which groups."""
+        return self.clique, self.partition
 
     @property
     def removed(self) -> float:
@@ -57,8 +59,16 @@ class Candidate(Struct, frozen=True):
         return self.distance + (0.0 if self.use_prior_only else self.explained)
 
     def gain(self, sigma: float) -> float:
-        """What measuring it at this noise is worth."""
-        return self.weight * (self.removed - NOISE * sigma * self.cells)
+        """What measuring it at this noise is worth: what it takes off the distance over all codes.
+
+        An answer replaces the deviations between groups by those of noise. Deviations inside groups
+        stay; they are about independent of both, so squares add up. Over all codes there are none,
+        and the gain is the distance less the noise."""
+        noise = NOISE * sigma * self.cells
+        if not self.within:
+            return self.weight * (self.removed - noise)
+        before, after = (math.hypot(x, self.within) for x in (self.removed, noise))
+        return self.weight * (before - after)
 
     def worth(self, sigma: float) -> float:
         """What having it is worth: explained by public data, or measured."""

@@ -17,6 +17,7 @@ from fastdp.mechanisms.cliquetree.value_grouping import (
 )
 from fastdp.mechanisms.shared.budget_split import divided_by
 from fastdp.mechanisms.shared.code_compression import Compression, Expansion, merge_outside
+from fastdp.mechanisms.shared.partitions import CODES
 
 
 def test_bounds_are_those_of_the_cells_below():
@@ -42,14 +43,16 @@ def test_bounds_are_those_of_the_cells_below():
 def test_values_that_stand_out_are_kept_apart_and_the_rest_shares_a_code():
     domain = Domain({"a": 30, "b": 4})
     ones = {"a": np.array([1000.0] * 5 + [3.0] * 25)[::-1].copy(), "b": np.full(4, 1250.0)}
-    query = grouped(("a", "b"), domain, [ones["a"], ones["b"]], ones, sigma=10.0)
+    partition = grouped(("a", "b"), domain, [ones["a"], ones["b"]], ones, sigma=10.0)
+    query = partition.query(("a", "b"), (30, 4))
     codes, untouched = query.maps
     apart = level(5, 30)
     assert 5 <= apart < 5 * LEVEL + 1
     assert sorted(np.bincount(codes)) == [1] * apart + [30 - apart]
     assert len(set(codes[-5:])) == 5 and np.array_equal(untouched, np.arange(4))
     assert query.column_norm2() == 1
-    assert grouped(("a", "b"), domain, [ones["a"], ones["b"]], ones, sigma=3.0 / STANDS_OUT) is None
+    fine = grouped(("a", "b"), domain, [ones["a"], ones["b"]], ones, sigma=3.0 / STANDS_OUT)
+    assert fine is CODES and fine.query(("a", "b"), (30, 4)) is None
 
 
 def test_groupings_of_a_column_are_nested():
@@ -58,8 +61,8 @@ def test_groupings_of_a_column_are_nested():
     ones = {"a": rng.pareto(1, 60) * 50, "b": np.full(5, 1e4)}
     maps = []
     for sigma in (2.0, 5.0, 20.0, 60.0):
-        query = grouped(("a", "b"), domain, [ones["a"], ones["b"]], ones, sigma)
-        maps.append(np.arange(60) if query is None else query.maps[0])
+        partition = grouped(("a", "b"), domain, [ones["a"], ones["b"]], ones, sigma)
+        maps.append(partition.maps.get("a", np.arange(60)))
     for fine, coarse in pairwise(maps):
         assert all(len(set(coarse[fine == v])) == 1 for v in np.unique(fine))
 
