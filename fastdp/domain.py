@@ -123,11 +123,13 @@ def maximal(cliques: Iterable[Sequence[str]]) -> list[Clique]:
 
 def batches(cells: Sequence[int], limit: int = 1 << 25) -> Iterator[tuple[int, int]]:
     """Ranges (start, stop) of marginals that together stay below `limit` cells, or hold one."""
-    start, total = 0, 0
+    start = 0
+    total = 0
     for i, n in enumerate(cells):
         if i > start and total + n > limit:
             yield start, i
-            start, total = i, 0
+            start = i
+            total = 0
         total += n
     if len(cells) > start:
         yield start, len(cells)

@@ -110,7 +110,8 @@ class Measurement:
         return np.broadcast_to(np.square(self.sigma), self.values.shape)
 
     def __repr__(self) -> str:
-        low, high = np.min(self.sigma, initial=np.inf), np.max(self.sigma, initial=0.0)
+        low = np.min(self.sigma, initial=np.inf)
+        high = np.max(self.sigma, initial=0.0)
         noise = f"{low:.4g}" if low >= high else f"{low:.4g}..{high:.4g}"
         query = "" if self.query is None else f", query={self.query!r}"
         return f"Measurement({self.clique!r}, {self.values.size} values, sigma={noise}{query})"

@@ -58,7 +58,8 @@ users, epsilon 1 and 10)."""
 def size_edges(bound: int) -> tuple[int, ...]:
     """Lower edges of the rows-per-user bins up to the bound: 1, 2, 3, 4, 6, 8, 12, 16, ... (two per
     octave)."""
-    edges, step = [1, 2, 3], 4
+    edges = [1, 2, 3]
+    step = 4
     while step <= bound:
         edges += [step, step + step // 2]
         step *= 2
@@ -81,7 +82,8 @@ def last_run(
     errors = np.broadcast_to(np.asarray(errors, float), values.shape)
     bar = standing_bar(values.size)
     for k in reversed(range(values.size)):
-        above, noise = np.cumsum(values[k:]), np.cumsum(np.square(errors[k:]))
+        above = np.cumsum(values[k:])
+        noise = np.cumsum(np.square(errors[k:]))
         found = np.flatnonzero(above > bar * np.sqrt(noise))
         if len(found):
             return k, k + int(found[0])
@@ -115,7 +117,8 @@ def mean_rows(edges: Sequence[int], bound: int, most: float = math.inf) -> Array
 def places(codes: Array, edges: Array, ends: Array, uniform: Array) -> Array:
     """A number of rows for each bin of `codes`, at these places (0 to 1) of the shares of its
     users. This is the inverse of the cumulative distribution inside bins."""
-    low, high = edges[codes], np.maximum(ends[codes], edges[codes] + 1)
+    low = edges[codes]
+    high = np.maximum(ends[codes], edges[codes] + 1)
     first = np.maximum(low, 1)
     drawn = (first * (high / first) ** uniform).astype(np.int64)
     return np.where(low == 0, 0, np.minimum(drawn, high - 1))
@@ -190,7 +193,8 @@ class RowsPosterior(Struct, frozen=True, eq=False):
         where rows are missing by SHORT standard errors."""
         edges = tuple(int(e) for e in edges)
         spread = np.linalg.inv(inverse)
-        values, errors = spread @ right, np.sqrt(np.diag(spread))
+        values = spread @ right
+        errors = np.sqrt(np.diag(spread))
         last = last_bin(values, errors)
         error = float(errors.min())
         if counted is None:
@@ -231,7 +235,8 @@ class RowsPosterior(Struct, frozen=True, eq=False):
         """(rows, users) of a distribution on few numbers of rows; with the tail or without."""
         sizes: list[float] = []
         users: list[float] = []
-        unseen, own = self.tail, np.array(self.users)
+        unseen = self.tail
+        own = np.array(self.users)
         if tail and self.most == self.bound < self.limit:
             # The last bin has users with any more rows: they are not counted twice.
             own[-1] = max(own[-1] - float(unseen.users.sum()), 0.0)
@@ -262,12 +267,14 @@ class RowsPosterior(Struct, frozen=True, eq=False):
 
 def _smoothed(matrix: Array, vector: Array, values: Array, error: float, there: int) -> Array:
     """Users >= 0 of the first `there` bins, neighbours drawn to each other; 0 beyond."""
-    out, there = np.zeros(values.size), min(there, values.size)
+    out = np.zeros(values.size)
+    there = min(there, values.size)
     if there <= 0:
         return out
     found = np.maximum(values[:there], 0.0)
     steps = np.eye(there) - np.eye(there, k=1)
-    part, right = matrix[:there, :there], vector[:there]
+    part = matrix[:there, :there]
+    right = vector[:there]
     for _ in range(SMOOTHED):
         scaled = steps / np.maximum(np.abs(steps) @ found / 2, LEAST_STEP * error)[:, None]
         found = _nonnegative(part + scaled.T @ scaled, right)
@@ -299,10 +306,12 @@ def _tail(counts: Array, errors: Array, edges: Sequence[int], limit: int, most: 
     """Users with more than `most` rows by Pareto tails that fit the bins from their start on. The
     last bin has the users with any more rows."""
     starts = np.array(edges, float)
-    pairs, noise = counts[:-1] + counts[1:], np.hypot(errors[:-1], errors[1:])
+    pairs = counts[:-1] + counts[1:]
+    noise = np.hypot(errors[:-1], errors[1:])
     clear = (pairs > CLEAR * noise) & (starts[:-1] <= most)
     first = int(np.flatnonzero(clear).max(initial=1))
-    start, weight = starts[first], 1 / np.square(errors[first:])
+    start = starts[first]
+    weight = 1 / np.square(errors[first:])
     # For every index: the tail's shares of the bins from `first` on, how many users fit them best,
     # and how likely the counts then are.
     shapes = -np.diff((np.append(starts[first:], limit + 1.0) / start) ** -INDICES)

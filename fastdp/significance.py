@@ -88,7 +88,8 @@ def posterior_means(
     spread is that of noise all get their mean. A few large ones among them stay as they are. True
     values lie between `least` and `most`. Near every noisy number the grid is as fine as half its
     standard error, so that a number far from all others stays where it is."""
-    values, sigma = np.asarray(values, np.float64), np.asarray(sigma, np.float64)
+    values = np.asarray(values, np.float64)
+    sigma = np.asarray(sigma, np.float64)
     if values.size < 2 or not (sigma > 0).all():
         return values.copy()
     possible = np.clip(values, least, most)

@@ -24,7 +24,8 @@ class BitRows:
     def __init__(self, columns: Iterable[np.ndarray], rows: int, weights: np.ndarray | None = None):
         if weights is None:
             self._weight = np.ones(-(-rows // 64), np.int64)
-            self._total, place = rows, None
+            self._total = rows
+            place = None
         else:
             self._weight, place = _by_weight(np.asarray(weights, np.int64))
             self._total = int(np.asarray(weights, np.int64).sum())

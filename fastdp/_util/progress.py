@@ -115,14 +115,20 @@ class Reporter:
             self.update(name, 0.0, text)
         LOG.info("%s%s", f"{self._run}: " if self._run else "", text or name)
         start = self._clock()
-        around, before, outer = self.current, self._inner, self._text
-        self.current, self._inner, self._text = name, 0.0, text
+        around = self.current
+        before = self._inner
+        outer = self._text
+        self.current = name
+        self._inner = 0.0
+        self._text = text
         try:
             yield
         finally:
             took = self._clock() - start
             self.timings.append((self._run, name, took - self._inner))
-            self.current, self._inner, self._text = around, before + took, outer
+            self.current = around
+            self._inner = before + took
+            self._text = outer
             if text and outer:
                 self.update(around, 0.0, outer)  # what goes on now
 

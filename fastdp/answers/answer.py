@@ -65,7 +65,8 @@ def answer(
     if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
         raise UsageError(f"level: expected a number between 0 and 1, got {level!r}")
     asked = question(facts.schema, of, by, where)
-    columns, sizes = asked.columns, facts.schema.modelled
+    columns = asked.columns
+    sizes = facts.schema.modelled
     rows = math.prod(sizes[c.name] for c in asked.by)
     merged = math.prod(
         int(facts.codes[a].max()) + 1 if a in facts.codes else sizes[a] for a in columns
@@ -149,7 +150,8 @@ class _Lines(Struct, eq=False):
             return cls([], np.zeros(1, np.int64), np.ones(1), np.ones(1, bool))
         axes = []
         for axis, column in enumerate(a.asked.by):
-            codes, weight = a.table.maps[axis], a.facts.weight(column.name)
+            codes = a.table.maps[axis]
+            weight = a.facts.weight(column.name)
             selection = a.asked.where.get(column.name)
             taken = (
                 np.arange(column.size) if selection is None else np.flatnonzero(selection.touched)
@@ -157,7 +159,8 @@ class _Lines(Struct, eq=False):
             alone = np.bincount(codes)[codes] == 1
             within = np.where(alone, 1.0, weight / np.bincount(codes, weight)[codes])
             if selection is not None:
-                within, alone = within * selection.part, alone & selection.sure
+                within = within * selection.part
+                alone = alone & selection.sure
             axes.append((taken, codes[taken], within[taken], alone[taken]))
         flat = [
             [g.reshape(-1) for g in np.meshgrid(*x, indexing="ij")] for x in zip(*axes, strict=True)
@@ -188,7 +191,8 @@ class _Numbers(Struct, eq=False):
 
 
 def _numbers(a: Layout, groups: Groups, lines: _Lines) -> _Numbers:
-    at, whole = lines.group, lines.whole
+    at = lines.group
+    whole = lines.whole
     shown = groups.estimate if groups.shown is None else groups.shown
     estimate = shown[at] * (lines.part if groups.additive else 1.0)
     noise, bins = groups.noise[at], groups.bins[at]
@@ -196,7 +200,8 @@ def _numbers(a: Layout, groups: Groups, lines: _Lines) -> _Numbers:
     low, high = groups.low.estimate[at], groups.high.estimate[at]
     low_error, high_error = groups.low.error[at], groups.high.error[at]
     if not whole.all():
-        low, low_error = np.where(whole, low, np.minimum(low, 0.0)), np.where(whole, low_error, 0.0)
+        low = np.where(whole, low, np.minimum(low, 0.0))
+        low_error = np.where(whole, low_error, 0.0)
         high = np.where(whole, high, np.maximum(high, 0.0))
         bins = np.where(whole, bins, np.maximum(high - low, 0.0) / 2)
         if not groups.additive:
@@ -264,7 +269,8 @@ def _compared(
     weigh = sp.diags_array
     linear = sp.csr_array(weigh(scale) @ (groups.linear[at] - weigh(times) @ groups.linear[one]))
     less = None if groups.less is None else scale * (groups.less[at] - times * groups.less[one])
-    noise, sampling = a.error(linear, less, a.asked.kind), a.sampled(linear, less)
+    noise = a.error(linear, less, a.asked.kind)
+    sampling = a.sampled(linear, less)
     (down, up), (down_one, up_one) = ([part[i] for part in groups.clipping] for i in (at, one))
     sides = ((down, up_one), (up, down_one))
     less_clip, more_clip = (abs(scale) * np.hypot(mine, times * other) for mine, other in sides)
@@ -304,7 +310,8 @@ def _table(
     population: bool,
     compared: bool,
 ) -> pa.Table:
-    clip, basis = a.facts.clipping, a.table.basis
+    clip = a.facts.clipping
+    basis = a.table.basis
     unknown = n.hidden | (basis == "unknown") | (not clip.known)
     trials = max(1, int((~unknown).sum())) if jointly else 1
     z = NormalDist().inv_cdf(1 - (1 - level) / trials / 2)
@@ -357,8 +364,10 @@ def _in_two_parts(clip: Clipping, z: float) -> dict[str, Any]:
     seen = clip.seen
     if seen is None:
         return {}
-    middle, half = (seen.low + seen.high) / 2, (seen.high - seen.low) / 2 * z / Z95
-    low, high = max(middle - half, 0.0), middle + half
+    middle = (seen.low + seen.high) / 2
+    half = (seen.high - seen.low) / 2 * z / Z95
+    low = max(middle - half, 0.0)
+    high = middle + half
     return {
         "up_to": seen.most,
         "rows_up_to": min(max(seen.rows, low), high),
@@ -407,7 +416,8 @@ def _notes(a: Layout, lines: _Lines, n: _Numbers, unknown: np.ndarray) -> list[s
         common.append(INSIDE)
     if a.facts.clipping.text:
         common.append(a.facts.clipping.text)
-    together, out = [(column, np.bincount(m)[m]) for column, m in zip(a.asked.by, a.table.maps)], []
+    together = [(column, np.bincount(m)[m]) for column, m in zip(a.asked.by, a.table.maps)]
+    out = []
     for line in range(lines.group.size):
         remarks = [
             remark(column, int(codes[line])) for (column, _), codes in zip(together, lines.codes)
@@ -431,5 +441,6 @@ def interval_note(table: pa.Table, level: float, simultaneous: bool = False) -> 
         return "nothing is known of the error of these numbers"
     if simultaneous:
         return f"all {known} intervals hold together with probability {level:g}"
-    each, misses = f"each interval misses with probability {1 - level:.2g}", known * (1 - level)
+    each = f"each interval misses with probability {1 - level:.2g}"
+    misses = known * (1 - level)
     return each if misses < 0.5 else f"{each}: of {known} about {misses:.1f} miss"

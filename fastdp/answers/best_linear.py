@@ -155,7 +155,8 @@ def estimate(marginals: Sequence[Marginal], wanted: Clique) -> Table | None:
     summed = [m.summed(wanted) for m in holding]
     finest = max(summed, key=lambda m: (m.complete, m.values.size))
     target = finest.maps
-    precision, weighted = np.zeros(finest.values.shape), np.zeros(finest.values.shape)
+    precision = np.zeros(finest.values.shape)
+    weighted = np.zeros(finest.values.shape)
     sums: dict[tuple, Sums] = {}
     for m in marginals:
         if not m.complete and not (finest.complete is False and set(m.axes) == set(wanted)):
@@ -179,11 +180,13 @@ def estimate(marginals: Sequence[Marginal], wanted: Clique) -> Table | None:
                     np.arange(finest.values.shape[wanted.index(a)]) if c is None else c
                 )
             before = sums.get(key)
-            p, q = 1 / aligned.variances, aligned.values / aligned.variances
+            p = 1 / aligned.variances
+            q = aligned.values / aligned.variances
             sums[key] = (groups, p, q) if before is None else (groups, before[1] + p, before[2] + q)
     known = precision.reshape(-1) > 0
     with np.errstate(divide="ignore", invalid="ignore"):
-        x, v = (weighted / precision).reshape(-1), (1 / precision).reshape(-1)
+        x = (weighted / precision).reshape(-1)
+        v = (1 / precision).reshape(-1)
     if not known.all():
         return Table(wanted, target, np.where(known, x, 0.0), np.where(known, v, 0.0), known=known)
     return _updated(wanted, target, x, v, tuple(sums.values()))
@@ -202,7 +205,8 @@ def _aligned(
     alone, and in all others together."""
     coarser: list[np.ndarray | None] = []
     for axis, wanted in enumerate(target):
-        mine, unsure = m.maps[axis], m.unsure.get(m.axes[axis])
+        mine = m.maps[axis]
+        unsure = m.unsure.get(m.axes[axis])
         both = mine if map_between(mine, wanted) is None else wanted
         if map_between(wanted, both) is None:
             return None
@@ -231,7 +235,8 @@ def _updated(
     wanted: Clique, maps: Maps, x: np.ndarray, v: np.ndarray, sums: Sequence[Sums]
 ) -> Table:
     """The estimate updated by measured sums of its cells (see the module's text)."""
-    kept, count = [], 0
+    kept = []
+    count = 0
     for groups, p, q in sorted(sums, key=lambda s: s[1].size):
         if count + p.size <= MOST_SUMS:
             kept.append((groups, p, q))

@@ -58,7 +58,9 @@ class Layout:
     def along(self, axis: int, which: str) -> np.ndarray:
         """What `where` selects along an axis: per position the expected `part`, or 1 if it selects
         all codes (`sure`) or any (`touched`) of the position."""
-        name, codes, size = self.table.axes[axis], self.table.maps[axis], self.table.shape[axis]
+        name = self.table.axes[axis]
+        codes = self.table.maps[axis]
+        size = self.table.shape[axis]
         selection = self.asked.where.get(name)
         if selection is None:
             return np.ones(size)
@@ -100,7 +102,8 @@ class Layout:
         clip = self.facts.clipping
         rows = clip.factor * np.maximum(self.table.x, 0.0)
         total = max(float(rows.sum()), 1.0)
-        first, second = linear @ rows, linear.power(2) @ rows
+        first = linear @ rows
+        second = linear.power(2) @ rows
         if less is not None:
             second = second - 2 * less * first + less * less * total
             first = first - less * total
@@ -121,15 +124,14 @@ class Layout:
         assert self.asked.value is not None
         name = self.asked.value.name
         axis = self.table.axes.index(name)
-        codes, size, numbers = (
-            self.table.maps[axis],
-            self.table.shape[axis],
-            numbers_of(self.asked.value),
-        )
+        codes = self.table.maps[axis]
+        size = self.table.shape[axis]
+        numbers = numbers_of(self.asked.value)
         if name in self.facts.sums and len(self.table.axes) == 1:
             numbers = self._measured(numbers)
         valid = numbers.valid
-        low, high = np.full(size, np.inf), np.full(size, -np.inf)
+        low = np.full(size, np.inf)
+        high = np.full(size, -np.inf)
         np.minimum.at(low, codes[valid], numbers.low[valid])
         np.maximum.at(high, codes[valid], numbers.high[valid])
         weight = np.where(valid, self.facts.weight(name), 0.0)
@@ -173,7 +175,8 @@ class Layout:
         numbers exceeds the sum of all others many times."""
         assert self.asked.value is not None
         axis = self.table.axes.index(self.asked.value.name)
-        shape, size = self.table.shape, part.size
+        shape = self.table.shape
+        size = part.size
         if (numbers[part > 0] < 0).any() or self.table.known is not None:
             return np.ones(size)
         cells = np.indices(shape)[axis].reshape(-1)
@@ -192,9 +195,11 @@ class Layout:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Rows that count and have a number, its mean, and the standard error that clipping causes
         in it, of each group."""
-        rows, column = np.maximum(self.table.x, 0.0), self.asked.value
+        rows = np.maximum(self.table.x, 0.0)
+        column = self.asked.value
         n, first, second = (self.weights("part", numbers**p * valid) @ rows for p in range(3))
-        mean, square = first / np.maximum(n, 1e-300), second / np.maximum(n, 1e-300)
+        mean = first / np.maximum(n, 1e-300)
+        square = second / np.maximum(n, 1e-300)
         off = self.facts.clipping.relative(
             n / max(float(rows.sum()), 1.0), [column.name] if column else []
         )

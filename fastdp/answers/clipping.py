@@ -156,7 +156,8 @@ class Clipping:
         `rows` weighted rows of `total`. They cover how the rows left out are divided, and how many
         they are.
         """
-        sides, rows = zip(self.divided(rows, total, columns), self.spread), np.maximum(rows, 0.0)
+        sides = zip(self.divided(rows, total, columns), self.spread)
+        rows = np.maximum(rows, 0.0)
         down, up = (self.factor * np.hypot(d, many * rows) for d, many in sides)
         return down, up
 
@@ -202,7 +203,8 @@ def _parts(of_users: Stated) -> dict[str, float]:
     """`Clipping.parts` from the agreement of users' rows: their lift over chance. Rows that agree
     clearly less often than by chance are of a counter, such as the number of a visit: its large
     values are those of busy users alone."""
-    doubt, chance = 2 * of_users.get("standard_error", 0.0), of_users.get("by_chance", {})
+    doubt = 2 * of_users.get("standard_error", 0.0)
+    chance = of_users.get("by_chance", {})
     rates = {n: (a + doubt, chance[n] + 1e-9) for n, a in of_users.get("agreement", {}).items()}
     lifts = {n: max((a - c) / (1 - c + 2e-9), 1 - a / c) for n, (a, c) in rates.items()}
     return {n: min(1.0, lift + LEAST_PART) for n, lift in lifts.items()}
@@ -224,7 +226,8 @@ class _Factors:
     def of(cls, edges: Array, sizes: Array, users: Array, clip: int) -> Self:
         """For groups of users by rows, from `edges`, and numbers of users by their rows."""
         group = np.searchsorted(edges, sizes, "right") - 1
-        factor, logs = np.maximum(sizes / clip, 1.0), np.log(sizes)
+        factor = np.maximum(sizes / clip, 1.0)
+        logs = np.log(sizes)
         counting = users * sizes / factor
         kept = np.maximum(np.bincount(group, counting, len(edges)), 1e-9)
         share = counting / kept.sum()
@@ -232,7 +235,8 @@ class _Factors:
         def means(x: Array) -> Array:
             return np.bincount(group, share * x, len(edges)) * kept.sum() / kept
 
-        mean, of_groups = float(share @ factor), means(factor)
+        mean = float(share @ factor)
+        of_groups = means(factor)
         variance = max(float(share @ np.square(factor)) - mean**2, 0.0)
         covariance = kept @ (means(factor * logs) - of_groups * means(logs)) / kept.sum()
         apart = kept @ np.abs(means(logs) - share @ logs) / kept.sum()
@@ -274,11 +278,13 @@ def from_histogram(
     limit = of_users.get("limit")
     found = RowsPosterior.of(size_edges(bound), values, sigma, bound, limit)
     sizes, users = (np.array(x, float) for x in found.points(tail=False))
-    rows, kept = float(sizes @ users), float(np.minimum(sizes, clip) @ users)
+    rows = float(sizes @ users)
+    kept = float(np.minimum(sizes, clip) @ users)
     if not kept > 0:
         return Clipping(known=False, text="the histogram of rows per user holds nothing but noise")
     cluster = float(np.square(sizes) @ users) / rows
-    edges, ends = np.array(found.edges), found.ends
+    edges = np.array(found.edges)
+    ends = found.ends
     if limit and len(edges) < 3:
         more = f"users may have more than the {bound} rows found, and {UNKNOWN}"
         return Clipping(
@@ -292,13 +298,15 @@ def from_histogram(
         error = sigma * float(np.linalg.norm(np.minimum(means, clip)))
         if total is not None and total[1] < error and total[0] > 0:
             kept, error = total
-        rows, (low, high) = max(float(of_users["rows"]), kept), of_users["rows_up_to"]["interval"]
+        rows = max(float(of_users["rows"]), kept)
+        (low, high) = of_users["rows_up_to"]["interval"]
         unseen = unseen if limit else max(min(unseen, of_users["rows_interval"][1] - high), 0.0)
         sides = (rows - low) / Z95, (high + unseen - rows) / Z95
         # Rows that were counted beyond those of the histogram are of users who do not stand out in
         # it.
         others = max(rows - float(np.minimum(sizes, most) @ users), 0.0) / most
-        sizes, users = np.append(sizes, most), np.append(users, others)
+        sizes = np.append(sizes, most)
+        users = np.append(users, others)
         down, up = (math.hypot(error / kept, max(side, 0.0) / rows) for side in sides)
         seen = UpTo(most, (low + high) / 2, low, high, min(tail.rows, unseen), unseen)
     else:
@@ -308,7 +316,8 @@ def from_histogram(
         apart = math.hypot(noise, float(inside) / math.sqrt(12)) / rows
         without = rows / kept
         seen = _up_to(found, most, tail)
-        rows, kept = found.rows(), found.rows(clip)
+        rows = found.rows()
+        kept = found.rows(clip)
         down = math.hypot(apart, max(1 - without * kept / rows, 0.0) / Z95)
         up = math.hypot(apart, max(unseen - tail.rows, 0.0) / Z95 / rows)
     lost = min(max(1 - kept / rows, 0.0), 0.999)

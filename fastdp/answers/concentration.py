@@ -37,7 +37,8 @@ def top_share(
     """`counts`: users in bins of their sums, ascending, whose `edges` are none below 0; `errors`: their
     standard errors. `total`: of all sums, and its standard error; `users`: how many there are, which is
     known better than by adding up bins. `part`: of the users who count as the largest."""
-    lower, upper = np.asarray(edges[:-1], float), np.asarray(edges[1:], float)
+    lower = np.asarray(edges[:-1], float)
+    upper = np.asarray(edges[1:], float)
     middle = (lower + upper) / 2
     noise = np.random.default_rng(0).standard_normal((DRAWS, len(counts) + 2))
     noise[0] = 0.0

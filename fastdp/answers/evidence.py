@@ -131,8 +131,10 @@ def _answered(m: Measurement, shape: tuple[int, ...], maps: list[np.ndarray]) ->
     singles = m.query.single_cells() if hasattr(m.query, "single_cells") else np.empty(0, np.int64)
     if not len(singles):
         return None
-    values, variances = np.zeros(math.prod(shape)), np.full(math.prod(shape), np.inf)
-    values[singles], variances[singles] = m.values[: len(singles)], m.variances[: len(singles)]
+    values = np.zeros(math.prod(shape))
+    variances = np.full(math.prod(shape), np.inf)
+    values[singles] = m.values[: len(singles)]
+    variances[singles] = m.variances[: len(singles)]
     return Marginal(m.clique, tuple(maps), values.reshape(shape), variances.reshape(shape))
 
 

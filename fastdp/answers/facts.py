@@ -96,7 +96,9 @@ class Facts:
         model says how they are divided among groups of users by rows. If this was measured, it has
         noise as the cells of a single column have. In a pair, noise of a code's division is spread
         over many cells."""
-        f, model, clip = np.array(self.clipping.factors), self.model, self.clipping
+        f = np.array(self.clipping.factors)
+        model = self.model
+        clip = self.clipping
         groups = [] if model is None else _groups(model, self.schema.modelled)
         if (
             table is None

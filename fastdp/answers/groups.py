@@ -73,7 +73,8 @@ class Groups:
 
     def placed_inside(self, error: np.ndarray) -> None:
         """Sets both ends by a standard error of places inside bins, in place of bounds."""
-        self.inside, self.bins = error, np.zeros(len(error))
+        self.inside = error
+        self.bins = np.zeros(len(error))
         self.__post_init__()
 
     def bounded_by(self, low: End, high: End) -> None:
@@ -87,10 +88,12 @@ def totals(a: Layout) -> Groups:
     x = a.table.x
     value = a.asked.value
     clip = a.facts.clipping
-    factor, rows = clip.factor, float(x.sum())
+    factor = clip.factor
+    rows = float(x.sum())
     columns = [c for c in a.table.axes if value is None or c != value.name or c in a.asked.where]
     low = middle = high = None
-    notes, hidden = [], np.zeros(a.count, bool)
+    notes = []
+    hidden = np.zeros(a.count, bool)
     if value is not None:
         low, middle, high, valid = a.numbers()
         mixed = (valid > 0) & (valid < 1)
@@ -162,7 +165,8 @@ def totals(a: Layout) -> Groups:
 def shares(a: Layout) -> Groups:
     """Shares of all rows: ratios of two sums over one table."""
     x = a.table.x
-    total, every = float(x.sum()), sp.csr_array(np.ones((1, x.size)))
+    total = float(x.sum())
+    every = sp.csr_array(np.ones((1, x.size)))
     drowned = not total >= SHOWN * float(a.error(every)[0]) or not total > 0
 
     def ratio(
@@ -194,15 +198,18 @@ def means(a: Layout) -> Groups:
     """Means per group: ratios of sums, linearised."""
     x = a.table.x
     low, middle, high, valid = a.numbers()
-    count, total = a.weights("part", valid.astype(float)), a.weights("part", middle * valid)
-    n, notes = count @ x, _about_numbers(a)
+    count = a.weights("part", valid.astype(float))
+    total = a.weights("part", middle * valid)
+    n = count @ x
+    notes = _about_numbers(a)
     small = ~(n >= SHOWN * a.error(count))
     if small.any():
         notes.append("no mean for groups with fewer rows than 5 standard errors")
     kept, _, off = a.moments(middle, valid)
     with np.errstate(all="ignore"):
         mean = (total @ x) / n
-        inverse, centre = np.where(small, 0.0, 1 / n), np.where(small, 0.0, mean)
+        inverse = np.where(small, 0.0, 1 / n)
+        centre = np.where(small, 0.0, mean)
         linear = sp.csr_array(sp.diags_array(inverse) @ (total - sp.diags_array(centre) @ count))
         reach = np.where(valid > 0, np.maximum(high - middle, middle - low), 0.0)
         bins = np.zeros(a.count)
@@ -252,13 +259,16 @@ def _mixed(a: Layout, middle: np.ndarray, reach: np.ndarray, part: np.ndarray) -
     positions = np.flatnonzero((part > 0) & (part < 1))
     if not len(positions):
         return np.zeros(a.count)
-    rows, sure = np.maximum(a.table.x, 0.0), (part == 1).astype(float)
+    rows = np.maximum(a.table.x, 0.0)
+    sure = (part == 1).astype(float)
     n = a.weights("part", sure) @ rows
     mean = (a.weights("part", sure * middle) @ rows) / np.maximum(n, 1e-300)
-    every, moved = n, np.zeros(a.count)
+    every = n
+    moved = np.zeros(a.count)
     for i in positions:
         m = a.weights("part", (np.arange(part.size) == i).astype(float)) @ rows
-        every, moved = every + m, moved + m * (abs(mean - middle[i]) + reach[i])
+        every = every + m
+        moved = moved + m * (abs(mean - middle[i]) + reach[i])
     return np.where(n >= every / 2, moved / np.maximum(every, 1e-300), np.inf)
 
 
@@ -267,7 +277,8 @@ COMPUTE = {"count": totals, "sum": totals, "share": shares, "mean": means}
 
 def _about_numbers(a: Layout) -> list[str]:
     """What a reader must know of the numbers that a mean or sum is over."""
-    column, notes = a.asked.value, []
+    column = a.asked.value
+    notes = []
     if column is not None and column.size > column.base:
         notes.append(f"rows without a number in {column.name} are left out")
     if column is not None and column.overflow.action == "clamp":

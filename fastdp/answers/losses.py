@@ -29,7 +29,8 @@ def losses(facts: Facts, statement: Statement, makes_users: bool = False) -> lis
 
 
 def _rows(facts: Facts) -> list[str]:
-    out, clip = [], facts.clipping
+    out = []
+    clip = facts.clipping
     if clip.text:
         out.append(f"{clip.text[0].upper()}{clip.text[1:]}.")
     if clip.known and clip.lost > LEAST:
@@ -57,7 +58,8 @@ def _values(facts: Facts) -> list[str]:
     merged = []
     alone = []
     for name in facts.schema.modelled:
-        column, found = facts.schema.columns[name], _shares(facts, name)
+        column = facts.schema.columns[name]
+        found = _shares(facts, name)
         if found is None:
             continue
         share, errors = found

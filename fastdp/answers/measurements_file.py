@@ -66,7 +66,8 @@ class StoredMeasurements(Sequence[Measurement]):
             raise RunError(
                 f"{data}: {cell.size} answers, but {ends[-1]} are listed; restore the run folder"
             )
-        values, errors = columns["value"], columns["standard_error"]
+        values = columns["value"]
+        errors = columns["standard_error"]
         spans = zip(listed, map(slice, ends, ends[1:]))
         return tuple(_measurement(m, values[s], errors[s], cell[s]) for m, s in spans)
 
@@ -84,7 +85,8 @@ class StoredMeasurements(Sequence[Measurement]):
 def _measurement(
     entry: dict, values: np.ndarray, errors: np.ndarray, cell: np.ndarray
 ) -> Measurement:
-    clique, label = tuple(entry["clique"]), entry["label"]
+    clique = tuple(entry["clique"])
+    label = entry["label"]
     sigma = float(errors[0]) if errors.size and (errors == errors[0]).all() else errors
     if "bins" in entry:
         maps = [np.asarray(axis, np.int64) for axis in entry["bins"]]

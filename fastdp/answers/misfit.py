@@ -56,7 +56,8 @@ def empirical_bayes(
     for order in {len(s) for s in distances}:
         names = [s for s in distances if len(s) == order]
         d, sigma = np.array([distances[s] for s in names]).T
-        size, noise = np.array([sizes[s] for s in names]), np.square(sigma)
+        size = np.array([sizes[s] for s in names])
+        noise = np.square(sigma)
         unsure = float(noise.sum()) / float(size.sum()) ** 2
         ratio = max(float(d.sum() / size.sum()), unsure**0.5)
         apart = d - ratio * size
@@ -75,7 +76,8 @@ def expected_sizes(
     """`sizes` of `empirical_bayes`: expected L1 sampling error of each set, over merged codes, if
     its columns were independent given their margins. It is the sum of the square roots of the
     cells."""
-    roots, rows = {}, 1.0
+    roots = {}
+    rows = 1.0
     for a in {a for names in sets for a in names}:
         one = estimate(marginals, (a,))
         if one is not None:
@@ -92,8 +94,10 @@ def misfit(
 ) -> Table | None:
     """The model's marginal (`cells`, over `maps`) as a table with errors of a total L1 distance
     `distance`; None if no margin of it was measured."""
-    x, index = cells.reshape(-1), np.indices(cells.shape).reshape(cells.ndim, -1)
-    spread, margins = (np.maximum(x, 0.0) + 1.0) ** POWER, _known_margins(columns, maps, marginals)
+    x = cells.reshape(-1)
+    index = np.indices(cells.shape).reshape(cells.ndim, -1)
+    spread = (np.maximum(x, 0.0) + 1.0) ** POWER
+    margins = _known_margins(columns, maps, marginals)
     if not margins:
         return None
     flat = [np.ravel_multi_index([index[columns.index(a)] for a in c], t.shape) for c, t in margins]

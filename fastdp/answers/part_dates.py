@@ -43,7 +43,8 @@ def part_selections(field: Any, condition: Any) -> dict[str, Selection]:
     narrow = [i for i, (chosen, c) in enumerate(zip(own, codes)) if not chosen[c].all()]
     found = {parts[i].name: _selection(own[i], 1.0) for i in narrow}
     if not narrow:
-        name, every = parts[0].name, np.ones(parts[0].size, bool)
+        name = parts[0].name
+        every = np.ones(parts[0].size, bool)
         return {name: _selection(every, share)} if share < 1 else {}
     if share < 1:
         finest = max(narrow, key=lambda i: len(np.unique(codes[i])) / max(own[i].sum(), 1))

@@ -146,7 +146,8 @@ def people_facts(
     codes |= {n: own for n, own in plain.items() if len(own) > own.max(initial=0) + 1}
     asked = {fact.name: fact.asked for fact in facts}
     listed_pairs = tables[PAIRS].to_pylist() if PAIRS in tables else []
-    pairs, distances = {}, {}
+    pairs = {}
+    distances = {}
     for line in listed_pairs:
         names = tuple(asked[name] for name in line["columns"])
         shape = [int(codes[n].max()) + 1 if n in codes else columns[n].size for n in names]

@@ -51,7 +51,8 @@ def question(
         raise UsageError(
             f"of: expected 'count', 'share', 'mean(COLUMN)' or 'sum(COLUMN)', got {of!r}"
         )
-    kind, name = match[1], match[2]
+    kind = match[1]
+    name = match[2]
     if (kind in ("mean", "sum")) != bool(name):
         raise UsageError(
             f"of: {kind} takes {'a' if kind in ('mean', 'sum') else 'no'} column, got {of!r}"

@@ -63,7 +63,8 @@ def select(column: Column, condition: Any) -> Selection:
     """The codes that a condition selects. It is a value, a list of values, a Python `range`, or a
     range (low, high) with low <= value < high (None: no limit). UsageError names the column and
     what it takes."""
-    part, (touched, sure) = np.zeros(column.size), np.zeros((2, column.size), bool)
+    part = np.zeros(column.size)
+    (touched, sure) = np.zeros((2, column.size), bool)
     if isinstance(condition, range):
         if condition.step != 1:
             raise UsageError(

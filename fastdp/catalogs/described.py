@@ -74,9 +74,11 @@ def identifiers(names: Sequence[str]) -> list[str]:
     made: list[str] = []
     for name in names:
         plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-") or "unnamed"
-        candidate, number = plain, 2
+        candidate = plain
+        number = 2
         while candidate in made:
-            candidate, number = f"{plain}-{number}", number + 1
+            candidate = f"{plain}-{number}"
+            number = number + 1
         made.append(candidate)
     return made
 

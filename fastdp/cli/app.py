@@ -250,7 +250,8 @@ def plan(
     whole = None
     if series is not None or periods is not None:
         whole = series_of(ledger, series, periods, epsilon, delta)
-        epsilon, delta = repr(whole[0]["epsilon"]), whole[0]["delta"]
+        epsilon = repr(whole[0]["epsilon"])
+        delta = whole[0]["delta"]
     if epsilon is None:
         raise UsageError("required: -e/--epsilon (see: fastdp plan --help)")
     asked = epsilons(epsilon)

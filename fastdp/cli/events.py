@@ -74,7 +74,8 @@ class _Notes(logging.Handler):
 @contextmanager
 def noted() -> Iterator[None]:
     """A context in which warnings of the run are events, so that every line is JSON."""
-    log, handler = logging.getLogger("fastdp"), _Notes()
+    log = logging.getLogger("fastdp")
+    handler = _Notes()
     passed_on = log.propagate
     log.addHandler(handler)
     log.propagate = False

@@ -82,7 +82,8 @@ def parser_of(path: tuple[str, ...]) -> _Parser:
         words = (said.get(name) or HELP["shared"][name]).split(" ")
         many, kind = _kind(function.__annotations__[name])
         given: dict[str, Any] = {} if kind is bool else {"type": _value(kind, name)}
-        given["default"], required = defaults.get(name), name not in defaults
+        given["default"] = defaults.get(name)
+        required = name not in defaults
         if name in said.get("arguments", ()):
             given["nargs"] = ("+" if required else "*") if many else None if required else "?"
             shown = (name.upper() if required else f"[{name.upper()}]") + "..." * many

@@ -67,7 +67,8 @@ def decode(
         raise UsageError("codes: expected at least one column, and columns of equal length")
     if offset < 0:
         raise UsageError(f"offset: expected a row number >= 0, got {offset}")
-    total, threads = rows.pop(), resolve(threads)
+    total = rows.pop()
+    threads = resolve(threads)
     size = _CHUNK if threads > 1 else _ALONE
     starts = range(0, total, size) if total else [0]
 

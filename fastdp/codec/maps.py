@@ -142,7 +142,8 @@ def _unscaled(array: pa.Array) -> pa.Array:
     count = (array.offset + len(array)) * max(size, 1)
     data: np.ndarray = np.frombuffer(array.buffers()[1], np.int64 if size else np.int32, count)
     words = data.reshape(-1, max(size, 1))[array.offset :]
-    low, high = words[:, 0].astype(np.int64), words[:, -1]
+    low = words[:, 0].astype(np.int64)
+    high = words[:, -1]
     fits = (words[:, 1:] == (low >> 63)[:, None]).all(axis=1)
     values = np.where(fits, low, np.where(high < 0, _I64.min, _I64.max))
     return of_numpy(values, np.asarray(array.is_null()) if array.null_count else None)
@@ -229,7 +230,8 @@ def wide(array: pa.Array, x: np.ndarray) -> np.ndarray:
 
 def decimal_codes(column: Column, source: Source, numbers: Sequence[Decimal | None]) -> list[int]:
     """The code of each number, or DROP: what the kernel's map would give if it had more bits."""
-    rule, scale = rule_of(column, source), Fraction(10) ** source.kind.scale
+    rule = rule_of(column, source)
+    scale = Fraction(10) ** source.kind.scale
     return [rule.code(None if n is None else int(Fraction(n) * scale)) for n in numbers]
 
 

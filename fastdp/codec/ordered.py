@@ -144,7 +144,8 @@ class OrderGroup(Struct, frozen=True, eq=False):
         for item, (low, _) in zip(self.items, ends):
             lows.append(np.where(np.isneginf(low), -_ceil(-least, item.step) - 1, low))
         if len(self.items) == 2:
-            item, (low, high) = self.items[1], ends[1]
+            item = self.items[1]
+            (low, high) = ends[1]
             return [
                 lows[0],
                 np.where(np.isposinf(high), _ceil(np.fmax(low, most), item.step) + 1, high),
@@ -184,7 +185,8 @@ def order_groups(schema: Schema) -> tuple[OrderGroup, ...]:
         grown = True
         while grown:
             more = {x for pair in strict for x in pair if group & set(pair)} - group
-            group, grown = group | more, bool(more)
+            group = group | more
+            grown = bool(more)
         left -= group
         members = [n for n in ranked if n in group]
         items = tuple(ordered_item(schema, n) for n in members)
@@ -262,7 +264,8 @@ def ordered_item(schema: Schema, name: str) -> Item:
     if values.dtype.kind == "M":
         owner = schema.fields.get(getattr(column, "of", name), column)
         zone = getattr(dtypes.arrow(owner.dtype), "tz", None)
-        kind, values = f"time {zone}", values.astype("datetime64[us]").astype(np.int64) / 1e6
+        kind = f"time {zone}"
+        values = values.astype("datetime64[us]").astype(np.int64) / 1e6
     elif values.dtype.kind not in "if":
         raise SchemaError(
             f"order: column {name!r} holds texts, which have no public order; list the "
@@ -289,7 +292,8 @@ def _timestamp(field: Derived, columns: Clique) -> Item:
         seconds = field.join(inside, lambda _: np.full(codes.shape[1], u)).astype(np.float64)
         return np.where(none, np.nan, seconds // DAY * DAY if day else seconds).reshape(sizes)
 
-    low, high = end(0.0), end(_ALMOST_ONE)
+    low = end(0.0)
+    high = end(_ALMOST_ONE)
     zone = getattr(dtypes.arrow(field.dtype), "tz", None)
     step = float(DAY if day else field.moment_step)
     fixed = bool(np.array_equal(low, high, equal_nan=True))

@@ -86,7 +86,8 @@ class Rule(Struct, frozen=True, eq=False):
 def rule_of(column: Column, source: Form) -> Rule:
     """The rule from machine numbers in the source's form to codes of the column."""
     below, above = ends(column)
-    floats, coding = source.form == "float", column.coding
+    floats = source.form == "float"
+    coding = column.coding
     scale = Fraction(10) ** source.kind.scale if source.form == "decimal" else Fraction(1)
     step = Fraction(1)
     keys: tuple[Any, ...]
@@ -100,11 +101,13 @@ def rule_of(column: Column, source: Form) -> Rule:
         inner = [edge for edge in coding.edges if math.isfinite(edge)]
         lowest = [] if math.isinf(coding.edges[0]) else [below]
         highest = [] if math.isinf(coding.edges[-1]) else [above]
-        way, codes = "bins", (*lowest, *range(coding.count), *highest)
+        way = "bins"
+        codes = (*lowest, *range(coding.count), *highest)
         keys = tuple(inner if floats else (math.ceil(exact(e) * scale * units) for e in inner))
     else:
         assert isinstance(coding, Listed), f"a column of kind {column.kind!r} has no rule"
-        way, listed = "list", _listed(coding, source, scale)
+        way = "list"
+        listed = _listed(coding, source, scale)
         keys = tuple(sorted(listed))
         codes = tuple(listed[key] for key in keys)
     other = other_code(column)

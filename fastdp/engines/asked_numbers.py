@@ -43,7 +43,8 @@ class KeptValues:
         return self.values if self.number == number.canonical() else []
 
     def keep(self, number: TypedNumber, values: list[UserValues]) -> None:
-        self.number, self.values = number.canonical(), values
+        self.number = number.canonical()
+        self.values = values
 
 
 def user_sums(

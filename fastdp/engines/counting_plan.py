@@ -76,7 +76,8 @@ class Projections:
     several threads."""
 
     def __init__(self, threads: int | Team, fill: Callable[[], None] | None):
-        self.threads, self._fill = threads, fill
+        self.threads = threads
+        self._fill = fill
         self._levels: list[dict[int, list[tuple]]] = [{}]  # steps by the table that they read
         self._run = self.pending = (
             0  # levels that were run before; cells of tables that nobody asked for
@@ -95,7 +96,8 @@ class Projections:
             self._levels[level - self._run].setdefault(id(table), []).append(
                 (table, axis, end, out)
             )
-            table, level = out, level + 1
+            table = out
+            level = level + 1
             if level - self._run == len(self._levels):
                 self._levels.append({})
             del keep[axis:end]
@@ -149,7 +151,9 @@ def project_all(
         if order != clique or level < 0:
             turned = table.transpose([order.index(name) for name in clique])
             table = np.array(turned, order="C", copy=True if level < 0 else None)
-        out[clique], held[names] = table, (clique, table, -1)  # -1: it is somebody's
+        # -1: it is somebody's
+        out[clique] = table
+        held[names] = (clique, table, -1)
     return out
 
 

@@ -53,7 +53,8 @@ class SparseMarginal(Struct, frozen=True, eq=False):
 
     def codes(self) -> tuple[np.ndarray, ...]:
         """The codes of each cell, one array per attribute."""
-        out, rest = [], self.keys
+        out = []
+        rest = self.keys
         for n in reversed(self.shape):
             rest, code = np.divmod(rest, np.uint64(n))
             out.append(code)

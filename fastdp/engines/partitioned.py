@@ -144,7 +144,8 @@ class Sums:
     """int64 tables of these sizes: the exact sums over partitions 0..count-1, each counted once."""
 
     def __init__(self, digest: str, count: int, sizes: Sequence[int]):
-        self._digest, self._count = digest, count
+        self._digest = digest
+        self._count = count
         self._sums = [np.zeros(size, np.int64) for size in sizes]
         self._counted: set[int] = set()
 

@@ -49,7 +49,8 @@ def dealt(encoded: Iterable[Encoded], partitions: int) -> Iterator[tuple[int, by
         waiting.append(piece)
         if rows >= DEAL_ROWS:
             yield from _deal(waiting, partitions)
-            waiting, rows = [], 0
+            waiting = []
+            rows = 0
     yield from _deal(waiting, partitions)
     if dropped or null_ids:
         yield 0, messages.packed({"rows": 0, "dropped": dropped, "null_ids": null_ids})
@@ -73,7 +74,8 @@ def _deal(pieces: list[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]
         np.concatenate([piece.exact[name] for piece in pieces]).take(order)
         for name in pieces[0].exact
     ]
-    width, kind = sum(column.itemsize for column in (*columns, *exact)), {}
+    width = sum(column.itemsize for column in (*columns, *exact))
+    kind = {}
     ids: dict[str, np.ndarray] = {}
     if users is not None:
         kind = {"kind": users.kind}
@@ -174,7 +176,8 @@ class Joined:
         numbers = {name: np.concatenate([piece.exact[name] for piece in full]) for name in exact}
         users = _users([piece.user for piece in full if isinstance(piece.user, Prepared)])
         rows = sum(piece.rows for piece in full)
-        dropped, null_ids = sum(p.dropped for p in pieces), sum(p.null_ids for p in pieces)
+        dropped = sum(p.dropped for p in pieces)
+        null_ids = sum(p.null_ids for p in pieces)
         self._gathering.add(Encoded(codes, users, rows, dropped, null_ids, numbers))
 
     def table(self) -> Table:
@@ -211,7 +214,8 @@ def _layout(schema: Schema, rows: int, users: int) -> list[tuple[tuple[str, ...]
     kinds = [(("codes", name), code_dtype(size), rows) for name, size in schema.domain.items()]
     kinds += [(("exact", name), np.dtype(np.int64), rows) for name in schema.amounts]
     if schema.user is not None:
-        words, longs = np.dtype(np.uint32), np.dtype(np.uint64)
+        words = np.dtype(np.uint32)
+        longs = np.dtype(np.uint64)
         kinds += [(("user",), words, rows), (("hash",), longs, users), (("rows",), words, users)]
     return sorted(kinds, key=lambda kind: -kind[1].itemsize)
 
@@ -240,7 +244,8 @@ class Tables:
     """Rebuilds a table from its blobs, which are added in order."""
 
     def __init__(self, schema: Schema, head: bytes):
-        self.schema, self.head = schema, messages.unpacked(head)
+        self.schema = schema
+        self.head = messages.unpacked(head)
         self._kinds = _layout(schema, self.head["rows"], self.head["users"])
         size = sum(dtype.itemsize * length for _, dtype, length in self._kinds)
         self._memory = _room(size, self.head["rows"] > ingest.SPOOL_ROWS)
@@ -257,13 +262,16 @@ class Tables:
         """Raise DataError if blobs are missing."""
         if self._filled != len(self._memory):
             raise DataError("a partition's codes are incomplete; nothing was counted")
-        arrays, at = {}, 0
+        arrays = {}
+        at = 0
         for name, dtype, length in self._kinds:
             end = at + dtype.itemsize * length
-            arrays[name], at = self._memory[at:end].view(dtype), end
+            arrays[name] = self._memory[at:end].view(dtype)
+            at = end
         codes = {name: arrays["codes", name] for name in self.schema.domain}
         counts = {name: self.head[name] for name in ("rows", "users", "dropped", "null_ids")}
-        user, hashes = arrays.get(("user",)), arrays.get(("hash",))
+        user = arrays.get(("user",))
+        hashes = arrays.get(("hash",))
         exact = {name: arrays["exact", name] for name in self.schema.amounts}
         table = Table(self.schema, codes, user=user, user_hash=hashes, exact=exact, **counts)
         table._rows_per_user = arrays.get(("rows",))

@@ -62,7 +62,8 @@ class SparkPartitions:
     def __init__(
         self, frames: Sequence[Any], schemas: Sequence[Schema], partitions=None, links=None
     ):
-        self._spark, self._encoded = frames[0].sparkSession, cast(Any, None)
+        self._spark = frames[0].sparkSession
+        self._encoded = cast(Any, None)
         index = UserIndex()  # keys of all tables must be of one kind
         columns = [
             _columns(frame, schema, index) for frame, schema in zip(frames, schemas, strict=True)
@@ -150,7 +151,8 @@ class SparkPartitions:
 
     def answers(self, request: Request) -> Iterator[Answer]:
         """One answer, of all partitions."""
-        sizes, digest = request.sizes(self.schema.domain), request.digest()
+        sizes = request.sizes(self.schema.domain)
+        digest = request.digest()
         about = {
             "schema": json.dumps(self.schema.to_dict()),
             "request": messages.of_request(request),
@@ -176,7 +178,8 @@ class SparkPartitions:
 
     def close(self) -> None:
         """Lets Spark remove what it kept."""
-        encoded, self._encoded = self._encoded, None
+        encoded = self._encoded
+        self._encoded = None
         if encoded is not None:
             try:
                 encoded.unpersist()

@@ -88,7 +88,8 @@ def _task(
         size += len(row[2] or b"")
         if size >= SEND:
             yield batch_of(waiting)
-            waiting, size = [], 0
+            waiting = []
+            size = 0
     yield batch_of(waiting)
 
 
@@ -171,7 +172,8 @@ def encode_files(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
 
 
 def _pieces(parts: list[Part], arguments: dict[str, Any]) -> Iterator[Row]:
-    schema, keys = _schema(arguments), arguments["keys"].tolist()
+    schema = _schema(arguments)
+    keys = arguments["keys"].tolist()
     users = None if schema.user is None else UserIndex(schema.user, arguments["secret"].tobytes())
     wanted = ingest.checked_columns(parts, schema)
     encoded = ingest.encoded(parts, schema, wanted, users, 1)
@@ -276,7 +278,8 @@ def count(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
     cells."""
 
     def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
-        schema, request = _schema(arguments), messages.to_request(arguments["request"])
+        schema = _schema(arguments)
+        request = messages.to_request(arguments["request"])
         for place, blobs in _tables(schema, _rows(source)):
             partition = place - arguments["first"]
             if blobs.head["fingerprint"] != arguments["fingerprints"][partition]:
@@ -313,7 +316,8 @@ def add(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
     cells."""
 
     def work(arguments: dict[str, Any], source: Iterator[pa.RecordBatch]) -> Iterator[Row]:
-        digest, partitions = arguments["digest"], arguments["partitions"]
+        digest = arguments["digest"]
+        partitions = arguments["partitions"]
         sums: dict[int, Sums] = {}
         for number, _, blob in _rows(source):
             if number not in sums:

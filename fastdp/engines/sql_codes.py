@@ -176,14 +176,16 @@ class _Writer:
         keys = pa.array([str(value).encode() for value in coding.values], pa.binary())
         lookup = Lookup(self.table, keys, (np.arange(len(keys)),))
         self.made.joins.append((lookup, self.x))
-        null, other = plain_code(null_code(column)), plain_code(other_code(column))
+        null = plain_code(null_code(column))
+        other = plain_code(other_code(column))
         found = f"COALESCE({self.table}.v0, {other})"
         return f"CASE WHEN {self.x} IS NULL THEN {null} ELSE {found} END"
 
     # --- numbers
 
     def _number(self, x: str) -> str:
-        t, d = pa.types, self.dialect
+        t = pa.types
+        d = self.dialect
         if t.is_boolean(self.kind):
             return f"CASE WHEN {x} THEN 1 WHEN NOT {x} THEN 0 END"
         if self.source.form == "float":
@@ -216,9 +218,11 @@ class _Writer:
         if rule.way == "list":
             return f"CASE {null} ELSE {self._runs(rule)} END"
         first, last = rule.keys
-        low, high = math.ceil(first * rule.step), math.floor(last * rule.step) + 1
+        low = math.ceil(first * rule.step)
+        high = math.floor(last * rule.step) + 1
         inside = f"{self._at_least(low)} AND NOT {self._at_least(high)}"
-        safe, d = f"{self.x}g", self.dialect
+        safe = f"{self.x}g"
+        d = self.dialect
         self.made.guards[safe] = f"CASE WHEN {inside} THEN {self.x} END"
         fraction = ""
         if pa.types.is_decimal(self.kind) and rule.step != 1:
@@ -238,7 +242,8 @@ class _Writer:
             if len(rule.keys) > MOST_CASES:
                 raise self.refused(f"more than {MOST_CASES} listed numbers")
             return search(self._at_least, *as_bins(rule, 1))
-        safe, ends = f"{self.x}g", (runs[0][0], runs[-1][1] + 1)
+        safe = f"{self.x}g"
+        ends = (runs[0][0], runs[-1][1] + 1)
         inside = f"{self._at_least(ends[0])} AND NOT {self._at_least(ends[1])}"
         self.made.guards[safe] = f"CASE WHEN {inside} THEN {self.x} END"
         keys: list[int] = []
@@ -250,7 +255,8 @@ class _Writer:
         return search(self._at_least, keys, codes)
 
     def _floats(self, rule: Rule) -> str:
-        x, d = self.x, self.dialect
+        x = self.x
+        d = self.dialect
         null = plain_code(rule.null)
         nan = plain_code(rule.nan)
         cases = f"WHEN {x} IS NULL THEN {null} WHEN {d.is_nan(x)} THEN {nan}"
@@ -266,7 +272,8 @@ class _Writer:
                 raise self.refused(f"infinities or more than {MOST_CASES} listed numbers")
             return f"CASE {cases} ELSE {search(at_least, *as_bins(rule, None))} END"
         first, last = float_ends(*rule.keys)
-        safe, inside = f"{x}g", f"{at_least(first)} AND {x} <= {d.double(last)}"
+        safe = f"{x}g"
+        inside = f"{at_least(first)} AND {x} <= {d.double(last)}"
         self.made.guards[safe] = (
             f"CASE WHEN {d.is_nan(x)} THEN NULL WHEN {inside} AND {x} = floor({x}) THEN {x} END"
         )
@@ -307,7 +314,8 @@ class _Writer:
             per_second = Fraction(1, DAY) if own.bit_width == 32 else Fraction(1000)
             one = 1 if own.bit_width == 32 else 86_400_000
         else:
-            per_second, one = Fraction(UNITS[own.unit]), 1
+            per_second = Fraction(UNITS[own.unit])
+            one = 1
         self.made.values[self.x] = x
         codes = [plain_code(code) for code in rule.codes]
         keys: Sequence[int] = rule.keys
@@ -323,7 +331,8 @@ class _Writer:
             raise self.refused("calendar parts")
         if pa.types.is_date64(self.kind):
             raise self.refused("calendar parts")
-        d, safe = self.dialect, f"{self.x}g"
+        d = self.dialect
+        safe = f"{self.x}g"
         self.made.values[self.x] = x
         inside = f"{self._time_key(Fraction(first))} AND NOT {self._time_key(Fraction(last))}"
         dated = pa.types.is_date(self.kind)
@@ -339,7 +348,8 @@ class _Writer:
         first = FIRST_SECOND
         last = LAST_SECOND + 1
         if {"year", "date"} & set(item.names):
-            first, last = max(first, item.span[0] * DAY), min(last, (item.span[1] + 1) * DAY)
+            first = max(first, item.span[0] * DAY)
+            last = min(last, (item.span[1] + 1) * DAY)
         inside, safe = self._clock(x, first, last)
         # Day 0 of the year 1 was a Monday.
         from_year_1 = -FIRST_SECOND // DAY
@@ -361,7 +371,8 @@ class _Writer:
         }
         out = {}
         for column, part in zip(item.parts, item.names, strict=True):
-            null, other = plain_code(null_code(column)), plain_code(other_code(column))
+            null = plain_code(null_code(column))
+            other = plain_code(other_code(column))
             cases = f"WHEN {self.x} IS NULL THEN {null} WHEN NOT ({inside}) THEN {other}"
             out[column.name] = f"CASE {cases} ELSE {codes[part]()} END"
         return out
@@ -379,9 +390,11 @@ class _Writer:
         codes, good = item.split(values)
         kept = tuple(np.asarray(own)[good].astype(np.int64) for own in codes)
         lookup = Lookup(self.table, pa.array(values[good], pa.int64()), kept)
-        key, missing = self.x, f"{self.x} IS NULL"
+        key = self.x
+        missing = f"{self.x} IS NULL"
         if form != "whole":
-            d, key = self.dialect, f"{self.x}g"
+            d = self.dialect
+            key = f"{self.x}g"
             ends = (d.double(0.0), d.double(float(item.reach)))
             if form == "float":
                 missing = f"({missing} OR {d.is_nan(self.x)})"
@@ -393,7 +406,8 @@ class _Writer:
         self.made.joins.append((lookup, key))
         out = {}
         for i, column in enumerate(item.parts):
-            null, other = plain_code(null_code(column)), plain_code(other_code(column))
+            null = plain_code(null_code(column))
+            other = plain_code(other_code(column))
             found = f"COALESCE({self.table}.v{i}, {other})"
             out[column.name] = f"CASE WHEN {missing} THEN {null} ELSE {found} END"
         return out
@@ -401,7 +415,8 @@ class _Writer:
     def _step(self, x: str, item: Derived) -> dict[str, str]:
         (column,) = item.parts
         inside, seconds = self._clock(x, FIRST_SECOND, LAST_SECOND + 1)
-        null, other = plain_code(null_code(column)), plain_code(other_code(column))
+        null = plain_code(null_code(column))
+        other = plain_code(other_code(column))
         grids = " ".join(
             f"WHEN {self.dialect.remainder(seconds, step)} = 0 THEN {code}"
             for code, step in enumerate(item.clock_steps)
@@ -417,13 +432,15 @@ class _Writer:
         if not numbers or pa.types.is_boolean(self.kind):
             raise self.refused("digits")
         self.made.values[self.x] = self.dialect.to_float(x, self.own)
-        d, x = self.dialect, self.x
+        d = self.dialect
+        x = self.x
         most = d.double(MOST_UNITS)
         ends = f"{x} >= {d.double(math.inf)} OR {x} <= {d.double(-math.inf)}"
         cases = [f"WHEN {x} IS NULL OR {d.is_nan(x)} OR {ends} THEN {len(grids) + 1}"]
         for code, (scale, step, at) in enumerate(map(units_of, grids)):
             # Numbers whose units fit in 62 bits; of the others it is known where they lie.
-            safe, fits = f"{x}p{code}", d.double(2.0**62 / scale)
+            safe = f"{x}p{code}"
+            fits = d.double(2.0**62 / scale)
             bounded = f"{x} < {fits} AND {x} > -{fits}"
             self.made.guards[safe] = f"CASE WHEN NOT ({d.is_nan(x)}) AND {bounded} THEN {x} END"
             units = d.rounded(f"({safe} * {d.double(scale)})")

@@ -199,9 +199,11 @@ class DuckDb(Dialect):
 
     def seconds(self, x: str, unit: str) -> str:
         if unit == "ns":
-            ticks, per = f"epoch_ns({x})", 10**9
+            ticks = f"epoch_ns({x})"
+            per = 10**9
         else:
-            ticks, per = f"epoch_us({x})", 10**6
+            ticks = f"epoch_us({x})"
+            per = 10**6
         return f"(({ticks} - ((({ticks}) % {per}) + {per}) % {per}) // {per})"
 
     def divided(self, x: str, by: int) -> str:

@@ -60,7 +60,8 @@ class SqlEngine(Engine):
                 "engine='sql' does not count features of users: leave out 'features' in the schema's "
                 "[user], or use engine='local' on the same query. Nothing was charged"
             )
-        database, query = _database(source), source.given.query
+        database = _database(source)
+        query = source.given.query
         try:
             coded(database, query, schema.stand_in())
             if schema.unfinished:

@@ -29,7 +29,8 @@ def id_value(
     if len(found) != 1:
         raise DataError(f"<sql>: column {schema.user!r} is missing, or occurs more than once")
     kind = types.field(found[0]).type
-    own, t = own_types.get(schema.user, "").upper(), pa.types
+    own = own_types.get(schema.user, "").upper()
+    t = pa.types
     x = dialect.quoted(schema.user)
 
     def refused(what: str) -> DataError:

@@ -34,7 +34,8 @@ class KeysInDatabase:
     """Counts users by value, over the rows of a query (`engine.KeySource`)."""
 
     def __init__(self, database: Database, query: str):
-        self.database, self.query = database, query.strip().rstrip(";")
+        self.database = database
+        self.query = query.strip().rstrip(";")
 
     def users_by_value(
         self,
@@ -60,7 +61,8 @@ class KeysInDatabase:
         places: int | None,
     ) -> tuple[str, sql_ids.UserId | None]:
         """(a select (v, who) of the rows that count, how ids are written); without users, (v)."""
-        db, d = self.database, self.database.dialect
+        db = self.database
+        d = self.database.dialect
         types, own = db.columns_of(f"SELECT * FROM ({self.query}) AS q")
         key = key_value(types, own, d, name, dtype, places)
         texts = places is None and dtypes.family(dtype) == "string"
@@ -127,7 +129,8 @@ def key_value(
     found = types.get_all_field_indices(name)
     if len(found) != 1:
         raise DataError(f"<sql>: column {name!r} is missing, or occurs more than once")
-    kind, own = types.field(found[0]).type, own_types.get(name, "").upper()
+    kind = types.field(found[0]).type
+    own = own_types.get(name, "").upper()
     t = pa.types
     d = dialect
     x = dialect.quoted(name)

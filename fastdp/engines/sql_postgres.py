@@ -101,7 +101,8 @@ class PostgresConnection(Database):
         table = self.make("columns", f"{query} LIMIT 0")
         found = self._guarded(lambda: self._catalogue(table))
         self.drop(table)
-        fields, own = [], {}
+        fields = []
+        own = {}
         for name, spelled, category in found:
             fields.append((name, _arrow_type(spelled, category)))
             own[name] = spelled.upper()
@@ -163,7 +164,8 @@ class PostgresConnection(Database):
 
     def close(self) -> None:
         """Remove the temporary tables, or go back to the moment before them."""
-        name, self._savepoint = self._savepoint, ""
+        name = self._savepoint
+        self._savepoint = ""
         if not name or not self._failed:
             super().close()
         if name:

@@ -39,7 +39,8 @@ class SqlRows(CodedTable):
     count = 1
 
     def __init__(self, database: Database, query: str, schema: Schema):
-        self.database, self.schema = database, schema
+        self.database = database
+        self.schema = schema
         self.dialect = database.dialect
         self.query = query.strip().rstrip(";")
         self.alias = {name: f"c{i}" for i, name in enumerate(schema.domain)}
@@ -86,7 +87,8 @@ class SqlRows(CodedTable):
 
     def _without_users(self, coded_rows: str) -> None:
         """Every row is a user of its own, and has no ties."""
-        db, columns = self.database, ", ".join(self.alias.values())
+        db = self.database
+        columns = ", ".join(self.alias.values())
         number = "row_number() OVER () - 1 AS u"
         select = f"SELECT {columns}, 1 AS r, {number} FROM {coded_rows} WHERE kept = 1"
         self.table = db.make("rows", select)
@@ -95,7 +97,8 @@ class SqlRows(CodedTable):
         self.users = self.rows
 
     def _with_users(self, coded_rows: str) -> None:
-        db, d = self.database, self.dialect
+        db = self.database
+        d = self.dialect
         assert self.who is not None
         columns = [f"e.{name}" for name in self.alias.values()]
         counted = f"SELECT who, count(*) AS r FROM {coded_rows} WHERE kept = 1 AND who IS NOT NULL"
@@ -138,8 +141,10 @@ class SqlRows(CodedTable):
         self.database.close()
 
     def _marginals(self, request: MarginalRequest) -> list[CellSums]:
-        view, domain = request.view, self.schema.domain
-        rows, columns = self.table, dict(self.alias)
+        view = request.view
+        domain = self.schema.domain
+        rows = self.table
+        columns = dict(self.alias)
         if view is not None:
             domain = view.domain(domain)
             if view.per_user:
@@ -150,8 +155,10 @@ class SqlRows(CodedTable):
         if request.clip is not None:
             weight = str(SCALE)
             if self.who is not None and not (view is not None and view.per_user):
-                rows, weight = self._with_weights(request.clip), "w"
-        joins, lookups = "", []
+                rows = self._with_weights(request.clip)
+                weight = "w"
+        joins = ""
+        lookups = []
         used = {name for clique in request.cliques for name in clique}
         for i, (name, codes) in enumerate(request.recode.items()):
             if name in used:
@@ -173,7 +180,8 @@ class SqlRows(CodedTable):
         rows: str,
         weight: str,
     ) -> list[CellSums]:
-        d, whole = self.dialect, self.dialect.whole
+        d = self.dialect
+        whole = self.dialect.whole
         weighted = weight == "w"
         total = d.wide_sum("w") if weighted else f"{d.as_wide('count(*)')} * {weight}"
         # Small types: what leaves the database is one row for each cell that is not empty.
@@ -239,6 +247,7 @@ def coded(
 
 def _sorted(cells: np.ndarray, sums: np.ndarray) -> CellSums:
     order = np.argsort(cells)
-    cells, sums = cells[order], sums[order]
+    cells = cells[order]
+    sums = sums[order]
     there = sums != 0
     return cells[there], sums[there]

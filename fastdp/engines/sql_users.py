@@ -158,7 +158,8 @@ def _modes(rows: CodedTable, key: str, source: str, keys: int) -> str:
 
 
 def _most_common(rows: CodedTable, key: userkeys.MostCommon) -> np.ndarray:
-    cell, source = rows.cell(key.columns), rows.table
+    cell = rows.cell(key.columns)
+    source = rows.table
     if key.labels is None:
         modes = _modes(rows, cell, source, key.size)
         return _binned(
@@ -217,7 +218,8 @@ def _shares(rows: CodedTable, each: str, pairs: bool) -> list[tuple[int, int]]:
 
 
 def _agreement(rows: CodedTable, key: userkeys.Agreement) -> np.ndarray:
-    groups, d = len(key.edges), rows.dialect
+    groups = len(key.edges)
+    d = rows.dialect
     out = np.zeros((groups, key.numbers), object)
     users = _binned(_groups(rows.lengths, key.edges), rows.having, groups)
     out[:, -1] = users.astype(object) * key.units

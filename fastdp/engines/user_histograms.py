@@ -99,7 +99,8 @@ def _disagreement(table: Table, key: userkeys.Disagreement, threads: int) -> np.
 
 def _succession(table: Table, key: userkeys.Succession, threads: int) -> np.ndarray:
     start, rows, time = in_order(table, key.order, key.domain_columns, threads)
-    length, groups = np.diff(start), len(key.edges)
+    length = np.diff(start)
+    groups = len(key.edges)
     group_of = _groups_of(length, key.edges)
     out = {name: np.zeros(size, np.int64) for name, size in key.lengths.items()}
     out["users"] += key.units * np.bincount(group_of[group_of >= 0], minlength=groups)
@@ -115,7 +116,8 @@ def _succession(table: Table, key: userkeys.Succession, threads: int) -> np.ndar
     bins = gap_bins(np.diff(time)[follows], key.gaps)
     cell, count = np.unique(users[follows] * key.gaps + bins, return_counts=True)
     np.add.at(out["gaps"], cell % key.gaps, count * key.units // (length[cell // key.gaps] - 1))
-    lead, there = key.order[0], length > 0
+    lead = key.order[0]
+    there = length > 0
     for name, place in (("first", start[:-1]), ("last", start[1:] - 1)):
         code = table.codes[lead][rows[place[there]]].astype(np.int64)
         out[name] += key.units * np.bincount(
@@ -163,7 +165,8 @@ def view_of(table: Table, view: userkeys.View, threads: int) -> Table:
 
 def _facts(table: Table, view: userkeys.UserFacts, threads: int) -> Table:
     """The table of facts about users, of users with rows."""
-    there, domain = table.rows_per_user() > 0, view.domain(table.domain)
+    there = table.rows_per_user() > 0
+    domain = view.domain(table.domain)
     start = np.append(0, np.cumsum(table.rows_per_user().astype(np.int64)[there]))
     if not there.any():
         made = {name: np.empty(0, np.int64) for name in domain}

@@ -122,7 +122,8 @@ def spread(plan: Plan, quadratic: Quadratic) -> tuple[np.ndarray, np.ndarray]:
     """Precision and target of every entry of the plan's vector (0 if nothing was measured)."""
     w = np.zeros(max(plan.size, 1))
     t = np.zeros(max(plan.size, 1))
-    w[quadratic.active], t[quadratic.active] = quadratic.w, quadratic.t
+    w[quadratic.active] = quadratic.w
+    t[quadratic.active] = quadratic.t
     return w, t
 
 

@@ -52,7 +52,8 @@ def _of_grid(grid: Grid, y, variance, start) -> tuple[tuple[float, float], int]:
         ways.append(way)
     if ways:
         rest, rest_spread = average(ways) if all(v > 0 for _, v in ways) else ways[0]
-        total, spread = total + rest, spread + rest_spread
+        total = total + rest
+        spread = spread + rest_spread
     return (total, spread), stop
 
 

@@ -348,7 +348,8 @@ def plausible(grid: Grid, answers: Sequence[Measurement], threshold: float) -> n
     """The fine cells whose answer, averaged over the copies, exceeds `threshold` averaged standard
     deviations."""
     n = grid.fine.size
-    weight, total = np.zeros(n), np.zeros(n)
+    weight = np.zeros(n)
+    total = np.zeros(n)
     for m in answers:
         precision = 1 / np.square(np.broadcast_to(np.asarray(m.sigma, float), m.values.shape)[:n])
         weight += precision

@@ -228,7 +228,8 @@ class _Rounds:
         self.left -= self.step
         if self.left <= 1e-9 * self.whole:
             return False
-        before, self.model = self.model, self.fit("noise", self.model)
+        before = self.model
+        self.model = self.fit("noise", self.model)
         moved = np.abs(self.model.marginal(clique) - before.marginal(clique)).sum()
         if moved <= noise * domain.cells(clique):
             self.step *= 4

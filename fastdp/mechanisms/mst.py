@@ -86,11 +86,13 @@ class MST(OnesFirst, frozen=True, kw_only=True, forbid_unknown_fields=True):
                 session, merged.ones, choice, merged.codes, job.zeros, estimates
             )
             tree = [p for p in pairs_chosen if len(p) == 2]
-            measured, pair = tree, pair if tree else pair + choice
+            measured = tree
+            pair = pair if tree else pair + choice
         else:
             sigma = session.clip / part_mu(session, pair / max(1, len(merged.domain) - 1))
             screened = screen_pairs(session, merged, public, choice, sigma)
-            priors, pair = screened.priors, pair + choice - screened.spent
+            priors = screened.priors
+            pair = pair + choice - screened.spent
             chosen = screened.tree(merged.domain, job.zeros)
             tree = [c.clique for c in chosen]
             priors.take(tree)

@@ -87,7 +87,9 @@ class Division:
     """Divides the error of single columns and of pairs among the steps of a run."""
 
     def __init__(self, pair: Pair, columns: dict[str, _Column], weight: Any, released: Released):
-        self.pair, self.columns, self.released = pair, columns, released
+        self.pair = pair
+        self.columns = columns
+        self.released = released
         self.weight = weight
 
     @classmethod
@@ -187,7 +189,8 @@ def _fates(schema: Schema, bare: Any) -> tuple[np.ndarray, dict[str, np.ndarray]
     keep = np.ones(bare.rows, bool)
     lost: dict[str, np.ndarray] = {}
     for name, item in bare.schema.fields.items():
-        own, column = schema.fields[name], item.parts[0]
+        own = schema.fields[name]
+        column = item.parts[0]
         code = bare.codes[column.name]
         null = code == column.null_code
         outside = np.zeros(bare.rows, bool)
@@ -270,7 +273,8 @@ def of_tables(comparison: Comparison) -> dict[str, Any] | None:
     """Parts of the error of every column, of the worst pairs, and of columns on average."""
     from .original import found_in, values_of
 
-    pair, original = values_of(comparison), found_in(comparison)
+    pair = values_of(comparison)
+    original = found_in(comparison)
     if pair is None or original is None or not _in_values(comparison):
         return None
     division = Division.of(comparison, pair, comparison.released or Released())

@@ -140,7 +140,8 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def _codes_of_any(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
     """`codes_of_pair` of columns of any type: Arrow dictionary-encodes the concatenation of
     both."""
-    truth, synthetic = _plain(truth), _plain(synthetic)
+    truth = _plain(truth)
+    synthetic = _plain(synthetic)
     kind = truth.type
     if kind != synthetic.type:
         both = [pa.types.is_integer(t) or pa.types.is_floating(t) for t in (kind, synthetic.type)]

@@ -74,7 +74,8 @@ def between_parents(owner: np.ndarray, numbers: np.ndarray) -> float:
     several = (np.bincount(owner) > 1)[owner] if len(owner) else np.zeros(0, bool)
     if not several.any():
         return 0.0
-    of, numbers = np.unique(owner[several], return_inverse=True)[1], numbers[several]
+    of = np.unique(owner[several], return_inverse=True)[1]
+    numbers = numbers[several]
     rows = np.bincount(of)
     means = np.bincount(of, numbers) / rows
     within = float(np.square(numbers - means[of]).sum()) / (len(of) - len(rows))

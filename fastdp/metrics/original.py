@@ -308,7 +308,8 @@ def _sum_of(name: str, names: list[str], numbers: Mapping[str, np.ndarray]) -> d
     known = np.isfinite(target) & np.isfinite(x).all(1)
     if known.sum() < 2 * len(rest) + 10:
         return {}
-    x, target = x[known], target[known]
+    x = x[known]
+    target = target[known]
     weight = np.ones(len(target))
     for _ in range(
         REWEIGHTINGS

@@ -58,7 +58,8 @@ def save(
     entries = {}
     members = []
     for name, array in sorted(arrays.items()):
-        member, array = f"{name}.npy", np.asarray(array)
+        member = f"{name}.npy"
+        array = np.asarray(array)
         array = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
         data = _npy(array)
         about = {"member": member, "dtype": array.dtype.str, "shape": list(array.shape)}

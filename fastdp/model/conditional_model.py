@@ -76,7 +76,8 @@ class ConditionalModel:
         root: str | None = None,
         impossible: Mapping[Clique, np.ndarray] | None = None,
     ):
-        self.model, self.domain = model, model.domain
+        self.model = model
+        self.domain = model.domain
         self._impossible = impossible or {}
         self._soft: ConditionalModel | None = None
         self._rooted: dict[str, ConditionalModel] = {}
@@ -322,7 +323,8 @@ def _steps(domain: Domain, nodes: Sequence[Node], root: str | None) -> list[_Ste
     steps: list[_Step] = []
     chains: dict[int, list[int]] = {}
     for i in order:
-        node, sep = nodes[i], cut[i]
+        node = nodes[i]
+        sep = cut[i]
         used = {a: sum(a in c for c in hung[i]) for a in node.axes}
         res = sorted((a for a in node.axes if a not in sep), key=lambda a: (a != root, -used[a]))
         axes = (*sep, *res)
@@ -379,6 +381,7 @@ def _directed(
             for j, sep in near[i]:
                 if j not in seen:
                     seen.add(j)
-                    parent[j], cut[j] = i, sep
+                    parent[j] = i
+                    cut[j] = sep
                     stack.append(j)
     return order, parent, cut

@@ -201,7 +201,8 @@ def _root_tree(domain: Domain, tree: JunctionTree) -> tuple[list[Node], dict[fro
                 k for k in range(1, last + 1) if domain.cells(res[k:]) <= ROW_LIMIT or k == last
             )
             add(sep, res[:cut])
-            sep, res = separator_axes(frozenset(sep + res[:cut])), res[cut:]
+            sep = separator_axes(frozenset(sep + res[:cut]))
+            res = res[cut:]
         nodes.append(Node(sep, res, domain.cells(sep), domain.cells(res)))
 
     def separator_axes(attrs: frozenset[str]) -> Clique:

@@ -96,7 +96,8 @@ class OutOfClique:
             there = twice[0]
             if there == before:  # two on either side
                 return None
-            before, node = node, there
+            before = node
+            node = there
 
     def _message(self, q: str, node: int, there: int) -> tuple[np.ndarray, Clique, int]:
         """(P(q | S) as [S, q], the order of S's axes in it, the level from which on it is there)

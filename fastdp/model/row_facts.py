@@ -47,7 +47,8 @@ class DrawnColumn(Struct, frozen=True, eq=False):
             np.searchsorted(self.rest, uniform * self.rest[-1], "right"), len(self.rest) - 1
         )
         known = np.flatnonzero(self.start[given] < self.start[given + 1])
-        first, last = self.start[given[known]], self.start[given[known] + 1]
+        first = self.start[given[known]]
+        last = self.start[given[known] + 1]
         ends = np.concatenate([[0.0], self.ends])
         at = ends[first] + uniform[known] * (ends[last] - ends[first])
         out[known] = self.codes[np.clip(np.searchsorted(self.ends, at, "right"), first, last - 1)]
@@ -107,7 +108,8 @@ class RowFacts(Struct, frozen=True, eq=False):
             )
             for i, (column, source) in enumerate(about["drawn"])
         )
-        group, shares = str(about["group"]), arrays.get("shares")
+        group = str(about["group"])
+        shares = arrays.get("shares")
         scores = {a: arrays[f"score{i}"] for i, a in enumerate(about.get("scores", ()))}
         trends: dict[tuple[str, ...], float] = {
             (a, b): float(change) for a, b, change in about.get("trends", ())

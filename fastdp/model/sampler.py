@@ -111,7 +111,8 @@ def _check(domain: Domain, nodes: Sequence[Node]) -> list[tuple[int, tuple, tupl
     placed: set[str] = set()
     checked = []
     for i, (sep, res, table) in enumerate(nodes):
-        sep, res = domain.check(tuple(sep)), domain.check(tuple(res))
+        sep = domain.check(tuple(sep))
+        res = domain.check(tuple(res))
         if not res:
             raise UsageError(f"node {i}: it adds no new attribute")
         if missing := set(sep) - placed:

@@ -47,10 +47,9 @@ def make_schedule(stages: Sequence[Sequence[Node]], copied: Mapping[int, int]) -
     early: list[tuple[int, int, int, int]] = []
     hosted: list[list[int]] = []
     lists: dict[str, list[tuple[int, int, int, int]]] = {name: [] for name in LISTS}
-    rows, buffers = (
-        [],
-        [0, 1],
-    )  # work space of even and odd stages, of which two are in use at a time
+    # work space of even and odd stages, of which two are in use at a time
+    rows = []
+    buffers = [0, 1]
     large_cells = 0
     for k, unsorted in enumerate(stages):
         stage = sorted(unsorted, key=lambda node: node.separator)

@@ -98,7 +98,8 @@ def _known_groups(total: NumberResult, groups: Sequence[NumberResult]) -> list[t
         if group.estimate is not None:
             known.append(_known(group))
             continue
-        value, low = group.capped or 0.0, group.capped_low or 0.0
+        value = group.capped or 0.0
+        low = group.capped_low or 0.0
         noise = larger * (value - low) / sums.Z
         known.append((larger * value, noise**2 + ((larger - 1) * value) ** 2))
     return known

@@ -17,7 +17,8 @@ def quantile(ask: Asking, number: TypedNumber, facts: Declared) -> Line:
     least = -top if facts.signed else 0
     edges = quantiles.first_edges(top, facts.signed)
     found: list[quantiles.Ranks] = []
-    low, high = least, top + 1
+    low = least
+    high = top + 1
     q = float(number.q or 0.5)
     for i, share in enumerate(quantiles.SHARES):
         if found:

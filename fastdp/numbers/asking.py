@@ -85,7 +85,8 @@ class PartOf:
     """`Asking` with every part multiplied by a factor."""
 
     def __init__(self, ask: Asking, factor: float):
-        self.ask, self.factor = ask, factor
+        self.ask = ask
+        self.factor = factor
 
     def __call__(self, encoding: UserEncoding, part: float, what: str) -> tuple[np.ndarray, float]:
         return self.ask(encoding, part * self.factor, what)

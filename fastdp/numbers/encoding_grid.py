@@ -35,7 +35,8 @@ def hat_weights(x: np.ndarray, corners: Sequence[int]) -> tuple[np.ndarray, np.n
     width = np.diff(grid)
     cut = np.maximum(bit_length(width) - HALF.bit_length() + 1, 0)
     whole = ((width - 1) >> cut) + 1  # rounded up
-    cut, whole = cut[at], whole[at]
+    cut = cut[at]
+    whole = whole[at]
     lower = (((grid[at + 1] - x) >> cut) << UNIT_BITS) // whole
     upper = (((x - grid[at]) >> cut) << UNIT_BITS) // whole
     return at, lower, upper

@@ -211,7 +211,8 @@ def exact(seen: GroupLook, group: int, again: hidden_users.Masses) -> Interval:
 def _tail(seen: GroupLook, column: Column, above: Column, rng: np.random.Generator) -> tails.Tail:
     """The tail of a group: its own, or of users below zero that noise hides like that above zero,
     in proportion to how many of them there may be."""
-    s, t = seen.s, seen.corners
+    s = seen.s
+    t = seen.corners
     if column is above or column.size >= tails.NEED * s:
         return tails.draw(
             column.c,

@@ -138,7 +138,8 @@ class Ends(Struct, frozen=True, eq=False):
         k = int(np.searchsorted(corners, most))
         if k == 0 or k == len(corners) or corners[k] == most:
             return None
-        low, high = float(corners[k - 1]), float(corners[k])
+        low = float(corners[k - 1])
+        high = float(corners[k])
         o = (most - low) / (high - low)
         more = most * (1 - o) / ((1 - o) ** 2 + o**2)
         if more <= low:

@@ -77,7 +77,8 @@ _TOKENS = re.compile(
 
 
 def _tokens(text: str) -> list[_Token]:
-    out, at = [], 0
+    out = []
+    at = 0
     while at < len(text):
         found = _TOKENS.match(text, at)
         if found is None:
@@ -150,7 +151,8 @@ class _Parser:
                 raise self.fail("'where', 'by' or the end")
         if aggregate == "share" and where is None:
             raise self.fail("'where' and a condition: a share needs one")
-        names, picks = tuple(n for n, _ in by), tuple(p for _, p in by)
+        names = tuple(n for n, _ in by)
+        picks = tuple(p for _, p in by)
         return Number(aggregate, of, value, q, where, names, picks, self.text)
 
     def head(self) -> tuple[str, str, Node | None, Decimal | None]:
@@ -249,7 +251,8 @@ class _Parser:
         return item
 
     def comparison(self) -> Node:
-        left, at = self.value(), self.next.at
+        left = self.value()
+        at = self.next.at
         if self.is_sign("=", "==", "!=", "<>", "<", "<=", ">", ">="):
             sign = self.take().text
             op = {"==": "=", "<>": "!="}.get(sign, sign)

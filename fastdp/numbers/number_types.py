@@ -70,7 +70,8 @@ class Types:
             amount = field.amount()
             if amount is not None:
                 self.amounts[name] = amount
-                kind, unit = amount.kind, amount.step
+                kind = amount.kind
+                unit = amount.step
                 return Type(kind, "row", unit, not amount.unsigned, name)
             return Type("category", "row", column=name)
         part = self.schema.columns.get(name)

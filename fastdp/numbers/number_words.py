@@ -29,7 +29,8 @@ def figure(
     if value is None:
         return "-"
     scale = 100.0 if share else 1.0
-    value, width = value * scale, abs(width) * scale
+    value = value * scale
+    width = abs(width) * scale
     digits = 0
     if 0 < width < math.inf:
         digits = min(1 - math.floor(math.log10(width)), 6)

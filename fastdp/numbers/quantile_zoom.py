@@ -50,7 +50,8 @@ class Ranks(Struct, frozen=True, eq=False):
     def crossing(self, low: int, high: int) -> float:
         """Where the gap passes zero between two values: linear between edges."""
         inside = (self.edges >= low) & (self.edges <= high)
-        edges, gap = self.edges[inside].astype(np.float64), np.maximum.accumulate(self.gap[inside])
+        edges = self.edges[inside].astype(np.float64)
+        gap = np.maximum.accumulate(self.gap[inside])
         if not len(edges) or gap[0] >= 0 or gap[-1] <= 0:
             return (low + high) / 2
         return float(np.interp(0.0, gap, edges))

@@ -49,7 +49,9 @@ class Simulated:
     def __init__(
         self, values: Mapping[str, UserValues], rng: np.random.Generator, times: float = 1.0
     ):
-        self.values, self.rng, self.times = values, rng, times
+        self.values = values
+        self.rng = rng
+        self.times = times
         self.sums: dict[tuple[str, str], np.ndarray] = {}
 
     def user_vector(self, plan: SumsPlan, *, mu: float, label: str) -> Vector:
@@ -121,7 +123,9 @@ def _runs(
 
 def _widths(results: Sequence[NumberResult], points: bool) -> tuple[float, float, float | None]:
     """Median reach below and above, and of capped sums; withheld groups count as infinite."""
-    low, high, capped = [], [], []
+    low = []
+    high = []
+    capped = []
     for r in results:
         if r.estimate is None or r.low is None or r.high is None:
             low.append(np.inf)

@@ -115,7 +115,8 @@ def look(
 
 def kept_amount(cap: float, side: Side, corners: np.ndarray) -> float:
     """The amounts of one sign at measured corners, each user counted up to the cap."""
-    here, mass = corners[: side.measured + 1], side.full[: side.measured + 1]
+    here = corners[: side.measured + 1]
+    mass = side.full[: side.measured + 1]
     return float(mass @ np.minimum(here, cap)) + between_corners(cap, here, mass)
 
 
@@ -124,7 +125,8 @@ def chosen_cap(full: np.ndarray, corners: np.ndarray, measured: int, noise: floa
     above them is left out: it is mostly that of the heaviest tails. Where the capped sum would be
     wider than `PRINTABLE` there (`noise`: for a cap of 1), a round number below it that keeps as
     much; but not where all corners are measured: there the combination is exact."""
-    here, mass = corners[: measured + 1], full[: measured + 1]
+    here = corners[: measured + 1]
+    mass = full[: measured + 1]
     amount = max(float(mass @ here), 1e-300)
 
     def kept(cap: float) -> float:
@@ -268,13 +270,17 @@ def total(
     capped: tuple[float, float] | None = None,
 ) -> Draws:
     """Draws of the sum of all users. `capped`: the capped sum at the cap of `seen` and its noise."""
-    t, s, above, below = seen.corners, seen.s, seen.above, seen.below
+    t = seen.corners
+    s = seen.s
+    above = seen.above
+    below = seen.below
     masses = Masses(float(seen.cap))
     if below is not None:
         sides = [(1, above), (-1, below)]
         if below.stands_out and not above.stands_out:
             sides.reverse()
-        lead, other = sides[0][1], sides[1][1]
+        lead = sides[0][1]
+        other = sides[1][1]
         tail = _own_tail(lead, s, t, rng)
         masses.add(sides[0][0], lead.c, lead.full, t, tail)
         masses.add(sides[1][0], other.c, other.full, t, _other_side(seen, lead, other, tail, rng))
@@ -346,7 +352,8 @@ def _other_side(
 ) -> tails.Tail:
     """The tail of the sign that may be hidden: its own where its users are visible. Else it is like
     that of the sign that leads, in proportion to how many users noise may hide."""
-    s, t = seen.s, seen.corners
+    s = seen.s
+    t = seen.corners
     start = side.at.start
     if max(side.c[start], side.c[max(start - 1, 0)]) > tails.MODE * s:
         return _own_tail(side, s, t, rng)

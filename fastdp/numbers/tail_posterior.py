@@ -109,7 +109,8 @@ def _next_cluster(c: np.ndarray, s: float, last: int, groups: int) -> int:
     """The last corner of the neighbours beyond a gap that stand out most together; -1 if none do.
     Users of one kind spread over some corners, at none of which they may be clear."""
     near = np.sqrt(ALONE**2 + 2 * np.log(groups))
-    most, end = 0.0, -1
+    most = 0.0
+    end = -1
     for width in range(1, min(TOGETHER, len(c)) + 1):
         together = np.convolve(c, np.ones(width), "valid") / (s * np.sqrt(width))
         beyond = together[last + 2 :]

@@ -77,12 +77,14 @@ class _Segments:
             present = np.flatnonzero(counts)
             ends = np.cumsum(counts[present].astype(np.int64))
             self.start = np.concatenate([[0], ends[:-1]]).astype(np.int64)[: len(present)]
-            self.user, self.group = present, np.zeros(len(present), np.int32)
+            self.user = present
+            self.group = np.zeros(len(present), np.int32)
         else:
             width = np.uint16 if groups <= 1 << 16 else np.uint32
             by_group = np.argsort(group.astype(width), kind="stable")  # of 16 bits: a radix sort
             _, self.order = by_user(user, users, by_group)
-            owner, inside = user[self.order], group[self.order]
+            owner = user[self.order]
+            inside = group[self.order]
             new = np.ones(rows, bool)
             new[1:] = (owner[1:] != owner[:-1]) | (inside[1:] != inside[:-1])
             self.start = np.flatnonzero(new)
@@ -130,10 +132,13 @@ class _Segments:
 
     def distinct(self, values: np.ndarray) -> np.ndarray:
         """How many different values there are, not counting missing ones."""
-        segment, kept = self.of_row, values != MISSING
-        segment, values = segment[kept], values[kept]
+        segment = self.of_row
+        kept = values != MISSING
+        segment = segment[kept]
+        values = values[kept]
         order = np.lexsort((values, segment))
-        segment, values = segment[order], values[order]
+        segment = segment[order]
+        values = values[order]
         new = np.ones(len(values), bool)
         new[1:] = (segment[1:] != segment[:-1]) | (values[1:] != values[:-1])
         return np.bincount(segment[new], minlength=len(self)).astype(np.int64)
@@ -160,7 +165,8 @@ class _Evaluation:
     """Evaluates the parts of a number over a block's rows, or over segments of them."""
 
     def __init__(self, number: TypedNumber, block: Block, segments: _Segments | None):
-        self.block, self.segments = block, segments
+        self.block = block
+        self.segments = segments
         self.types = Types(number.number, number.schema, number.private)
         self.schema = number.schema
         self.rows = len(block.user)
@@ -372,16 +378,20 @@ def _of_rows(number: TypedNumber, block: Block, by_user: ByUser) -> UserValues:
     segments = _Segments(block.user, block.users, group, number.groups, by_user)
     rows = segments.counts.astype(np.int64)
     if asked.aggregate == "count":
-        value, weight = rows, rows
+        value = rows
+        weight = rows
     elif asked.aggregate == "share":
         assert where is not None
-        value, weight = segments.sum(where.astype(np.int64)), rows
+        value = segments.sum(where.astype(np.int64))
+        weight = rows
     else:
         assert asked.value is not None
         x = _Evaluation(number, block, None).by_row(asked.value)
         there = x != MISSING
-        value, weight = segments.sum(np.where(there, x, 0)), segments.sum(there.astype(np.int64))
-    value, weight = np.minimum(value, LARGEST), np.minimum(weight, LARGEST)
+        value = segments.sum(np.where(there, x, 0))
+        weight = segments.sum(there.astype(np.int64))
+    value = np.minimum(value, LARGEST)
+    weight = np.minimum(weight, LARGEST)
     return _entries(block, segments.user, segments.group, value, weight, weight > 0)
 
 
@@ -408,7 +418,8 @@ def _of_users(number: TypedNumber, block: Block, by_user: ByUser) -> UserValues:
     if asked.aggregate == "share":
         value = truth.astype(np.int64)
     elif asked.aggregate == "count":
-        value, keep = ones, truth
+        value = ones
+        keep = truth
     else:
         assert asked.value is not None
         value = evaluation.by_segment(asked.value)

@@ -90,7 +90,8 @@ def code_amounts(schema: Schema, name: str) -> np.ndarray:
     """int64 for each code of a field: its amount in whole steps; MISSING where it has none. UsageError
     if codes do not say it."""
     field = schema.fields[name]
-    column, amount = schema.columns.get(name), field.amount()
+    column = schema.columns.get(name)
+    amount = field.amount()
     assert amount is not None, "the number was checked"
     out = None
     if column is not None and amount.kind == "number":

@@ -78,7 +78,8 @@ class Condition:
                 self._derived(schema)
                 return
         chosen = select(column, _as_texts(condition))
-        self.column, self.weights = column, chosen.part
+        self.column = column
+        self.weights = chosen.part
         if column.binned and isinstance(condition, tuple | range):
             limits = (
                 (condition.start, condition.stop) if isinstance(condition, range) else condition
@@ -117,7 +118,8 @@ class Condition:
         self.exact = False
         for item in compiled_constraints(schema).derived:
             if item.column == column.name and len(item.sources) == 1:
-                self.column, self.weights = schema.columns[item.sources[0]], weights[item.table]
+                self.column = schema.columns[item.sources[0]]
+                self.weights = weights[item.table]
 
     def _of_times(self, field: Derived, condition: Any) -> None:
         """A range of times takes the days that it touches; hours are checked when rows are
@@ -130,7 +132,8 @@ class Condition:
         first = int(days.code_values()[0].astype(np.int64))
         code = np.arange(days.size)
         inside = (code + first >= low) & (code + first < high) & (code < days.base)
-        self.column, self.weights = days, inside.astype(float)
+        self.column = days
+        self.weights = inside.astype(float)
 
 
 def _as_texts(condition: Any) -> Any:
@@ -300,10 +303,12 @@ def _inside(
     step = 1 / bins.unit if on_grid(column) else 0.0
     least, most = bins.low[codes] / bins.unit, bins.high[codes] / bins.unit
     part = (codes < column.base) & ((low > least) | (high <= most))
-    from_, to = np.maximum(low, least), np.minimum(high, most + step)
+    from_ = np.maximum(low, least)
+    to = np.minimum(high, most + step)
     if step:
         unit = bins.unit
-        first, last = np.ceil(from_ * unit - 1e-9), np.ceil(to * unit - 1e-9) - 1
+        first = np.ceil(from_ * unit - 1e-9)
+        last = np.ceil(to * unit - 1e-9) - 1
         finite = np.isfinite(last - first)
         count = np.where(finite, np.maximum(last - first + 1, 1), 1)
         numbers = (first + np.floor(uniform * count)) / unit

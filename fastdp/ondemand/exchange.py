@@ -36,7 +36,8 @@ class Exchange:
     """The exchanges that a run's rows went through, for rows of its model given evidence."""
 
     def __init__(self, tree: ConditionalModel, facts: RowFacts):
-        self._tree, self._scores = tree, facts.scores
+        self._tree = tree
+        self._scores = facts.scores
         self._number = {a: i for i, a in enumerate(tree.domain)}
         self._turns = self._found(facts)
 
@@ -61,7 +62,8 @@ class Exchange:
                 if not len(rows):
                     continue
                 stream = stream_key(seed, column, f"exchange for {turn.column}")
-                here, own = drawn[rows], self._number[column]
+                here = drawn[rows]
+                own = self._number[column]
                 soft = (evidence.soft[rows, own], evidence.likelihood)
                 partner = self._partners(column, here, soft, stream, numbers[rows], threads)
                 gains = self._gains(column, list(factors), here, partner)

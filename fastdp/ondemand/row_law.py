@@ -32,7 +32,8 @@ class RowLaw:
     threads."""
 
     def __init__(self, schema: Schema, model: Model):
-        self.schema, self.model = schema, model
+        self.schema = schema
+        self.model = model
         self.facts = model.facts or RowFacts()
         self.columns = tuple(a for a in model.domain if a in schema.modelled)
         missing = [a for a in schema.modelled if a not in model.domain]
@@ -107,7 +108,8 @@ class RowLaw:
         if len(lost):
             soft = self._tree.softened()
             again, found = soft.draw(evidence.of_rows(lost), own, numbers[lost], threads)
-            drawn[lost], logs[lost] = again, found
+            drawn[lost] = again
+            logs[lost] = found
         if self._exchange is not None:
             self._exchange(evidence, drawn, own, numbers, threads)
         number = {a: i for i, a in enumerate(self.model.domain)}

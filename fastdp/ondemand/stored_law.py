@@ -56,7 +56,8 @@ class StoredLaw:
             while len(left) and len(held):
                 found, share = self._agreeing(held, asked, given, left, uniform)
                 new = found >= 0
-                chosen[left[new]], logs[left[new]] = found[new], np.log(share[new])
+                chosen[left[new]] = found[new]
+                logs[left[new]] = np.log(share[new])
                 left = left[~new]
                 if not soften or not asked:
                     break
@@ -97,7 +98,8 @@ class StoredLaw:
         shape = [self.schema.domain[a] for a in asked]
         own = [np.concatenate([self._codes[a][held], given[a][rows]]) for a in asked]
         keys = row_keys(own, shape, len(held) + len(rows))
-        have, want = keys[: len(held)], keys[len(held) :]
+        have = keys[: len(held)]
+        want = keys[len(held) :]
         order = np.argsort(have, kind="stable")
         total = np.append(0.0, np.cumsum(self._weights[held[order]]))
         low = np.searchsorted(have[order], want, "left")

@@ -32,7 +32,8 @@ class Habits(Struct, frozen=True, eq=False):
         told = (privacy.get("mechanism") or {}).get("users") or {}
         declared = [a for a, role in schema.of_users().items() if role == "constant"]
         constant = dict.fromkeys([*declared, *told.get("constant", ())])
-        agreement, chance = told.get("agreement", {}), told.get("by_chance", {})
+        agreement = told.get("agreement", {})
+        chance = told.get("by_chance", {})
         alpha = {}
         for a in told.get("repeated", ()):
             if a in agreement and a in chance and agreement[a] > chance[a]:
@@ -120,7 +121,8 @@ def _repeat(
     """Rows of users who have `low` rows already: repeated columns from one of these, where the urn
     says so."""
     with_copies = Known(own.rows, dict(own.codes), own.likelihood, own.numbers, own.group)
-    rank, start = places.rank[here], places.starts[places.user[here]]
+    rank = places.rank[here]
+    start = places.starts[places.user[here]]
     for a, alpha in habits.alpha.items():
         if a not in own.codes:
             continue

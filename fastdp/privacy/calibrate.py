@@ -77,7 +77,8 @@ def mu_of_method(epsilon: float, delta: float, method: str = "gdp") -> float:
 def sigma_from_mu(mu: float, sensitivity: float = 1.0, count: int = 1) -> float:
     """sensitivity sqrt(count) / mu, rounded up: the noise of each of `count` measurements that
     share mu."""
-    mu, sensitivity = positive("mu", mu), positive("sensitivity", sensitivity)
+    mu = positive("mu", mu)
+    sensitivity = positive("sensitivity", sensitivity)
     count = _count(count)
     square = count * (Fraction(sensitivity) / Fraction(mu)) ** 2
     return _round_up(square, lambda sigma: sigma * sigma, sensitivity * math.sqrt(count) / mu)

@@ -138,7 +138,8 @@ def choose(
     noise: of each planned marginal, by `unit_noise`. displaced, alone: d and a above. also: clips
     that are reported, not chosen. Without any rows all clips cost the same.
     """
-    sizes, users = [float(r) for r in sizes], [float(u) for u in users]
+    sizes = [float(r) for r in sizes]
+    users = [float(u) for u in users]
     if not all(0 <= n < math.inf for n in noise):
         raise UsageError("the noise per unit of clip must be finite and >= 0")
     rows = math.fsum(r * u for r, u in zip(sizes, users))

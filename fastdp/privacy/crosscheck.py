@@ -151,7 +151,8 @@ def _epsilon(mu, delta):
 
     if mu == 0 or curve(mp.mpf(0)) <= delta:
         return mp.mpf(0)
-    low, high = mp.mpf(0), mu * mu / 2 + mu * mp.sqrt(2 * mp.log(1 / delta))
+    low = mp.mpf(0)
+    high = mu * mu / 2 + mu * mp.sqrt(2 * mp.log(1 / delta))
     for _ in range(80):
         middle = (low + high) / 2
         low, high = (middle, high) if curve(middle) > delta else (low, middle)

@@ -161,7 +161,8 @@ def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
             yield "its sensitivity does not follow from its cap"
             return
     if kind == "user_vector":
-        stated, proved = release["norm2"], _vector_norm2(release)
+        stated = release["norm2"]
+        proved = _vector_norm2(release)
         if proved is None or stated != proved or not _close(release["sensitivity"], proved**0.5):
             yield "its sensitivity does not follow from its encoding"
             return

@@ -99,7 +99,8 @@ def laplace_std(scale: float) -> float:
 def check_range(scales: np.ndarray) -> None:
     """Raise PrivacyError if a scale lies outside what the sampler draws exactly, or could overflow
     a count."""
-    low, high = np.min(scales, initial=np.inf), np.max(scales, initial=0.0)
+    low = np.min(scales, initial=np.inf)
+    high = np.max(scales, initial=0.0)
     if low < noise.SCALE_MIN or high > min(noise.SCALE_MAX, MAX_SCALE):
         raise PrivacyError(
             f"noise scales must be between {noise.SCALE_MIN:g} and"

@@ -54,7 +54,8 @@ class PublicTable:
 
     def habits(self, columns: Sequence[str]) -> Habits:
         """The number of rows of each public user in each cell of these columns."""
-        users, columns = self._users(), self.schema.domain.check(columns)
+        users = self._users()
+        columns = self.schema.domain.check(columns)
         return Habits.from_rows(columns, self.schema.domain.shape(columns), users, self.table.codes)
 
     def choose_outer(self, ways: int = 3, max_cells: int = 200_000) -> list[Clique]:

@@ -144,7 +144,8 @@ def _bounded(habits: Habits, bound: int | None, rng: np.random.Generator) -> np.
     if bound is None:
         return counts
     for u in np.flatnonzero(habits.rows_per_user() > bound):
-        a, b = habits.indptr[u], habits.indptr[u + 1]
+        a = habits.indptr[u]
+        b = habits.indptr[u + 1]
         counts[a:b] = rng.multivariate_hypergeometric(counts[a:b], bound)
     return counts
 
@@ -203,7 +204,9 @@ def _deal_rounds(habits, cell, unit_user, unit_cell, rng, threads: int) -> np.nd
     size = int(np.prod(habits.shape, dtype=np.int64))
     codes = np.unravel_index(np.arange(size), habits.shape) if habits.shape else ()
     for axes in _rounds(len(habits.shape)):
-        key_of, keys = None, size  # all columns: a cell is its own key
+        # all columns: a cell is its own key
+        key_of = None
+        keys = size
         if len(axes) < len(habits.shape):
             key_of = np.zeros(size, np.uint32)
             keys = 1

@@ -97,10 +97,13 @@ class Line(Struct, frozen=True):
     def range(self) -> tuple[float, float]:
         """The first value, and the value after the last; infinite where the type has no finite
         end."""
-        low, high = -math.inf, math.inf
+        low = -math.inf
+        high = math.inf
         if self.family == "int":
             least, most = dtypes.int_range(self.dtype)
-            low, high = float(least), float(min(most + 1, 1 << 63))  # codes are read as int64
+            # codes are read as int64
+            low = float(least)
+            high = float(min(most + 1, 1 << 63))
         elif self.family == "decimal":
             high = float(
                 10 ** (dtypes.decimal_precision(self.dtype) - dtypes.decimal_scale(self.dtype))
@@ -190,7 +193,8 @@ class Line(Struct, frozen=True):
         total = max(float(sure[first : last + 1].sum()), 1.0)
         cuts = {float(edges[i]) for i in (0, first, last + 1, len(edges) - 1)}
         for i in range(first, last + 1):
-            low, high = float(edges[i]), float(edges[i + 1])
+            low = float(edges[i])
+            high = float(edges[i + 1])
             parts = max(cells * sure[i] / total, OUTER if i in (first, last) else 0.0)
             if span is not None or sure[max(0, i - MARGIN) : i + MARGIN + 1].any():
                 cuts |= {low, high}

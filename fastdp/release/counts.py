@@ -115,7 +115,8 @@ def cells(
     found = private(lambda: engine.marginals([clique], clip, sparse=True, recode=codes or None))[
         clique
     ]
-    filled, sums = found.keys.astype(np.int64), require_int64(found.sums, (len(found.keys),))
+    filled = found.keys.astype(np.int64)
+    sums = require_int64(found.sums, (len(found.keys),))
     if (np.diff(filled) <= 0).any() or (len(filled) and filled[-1] >= domain.cells(clique)):
         raise PrivacyError(
             "the engine returned a cell twice, or one that does not exist; nothing was released"

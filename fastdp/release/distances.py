@@ -150,7 +150,8 @@ def _planned(
     mu: float,
     grids: list[np.ndarray],
 ) -> DistancePlan:
-    cost, sensitivity2 = positive(mu, "mu"), (clip * SCALE) ** 2
+    cost = positive(mu, "mu")
+    sensitivity2 = (clip * SCALE) ** 2
     coef2 = squared_shares(whole)
     sigma = scale.row_sigmas(scale.gaussian_sigma(sensitivity2, cost), coef2)
     sigma = np.broadcast_to(np.asarray(sigma, np.float64), (len(cliques),))

@@ -105,7 +105,8 @@ class DomainCosts:
     def of(cls, schema: Schema, delta: float) -> DomainCosts:
         if not schema.unfinished:
             return cls()
-        sums, atoms = _most_sums(schema), _atoms_share(schema)
+        sums = _most_sums(schema)
+        atoms = _atoms_share(schema)
         keyed = any(c.keyed for c in schema.pending.values())
         share = (
             MOST_SHARE

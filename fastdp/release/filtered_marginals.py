@@ -64,7 +64,8 @@ class FilterPlan(Struct, frozen=True, eq=False):
         }
 
     def describe(self, label: str) -> dict:
-        rows, about = self.sigma / SCALE, list(self.clique)
+        rows = self.sigma / SCALE
+        about = list(self.clique)
         line = release_of(
             label, "filtered", about, "gaussian", Gaussian(self.mu), self.clip, rows, self.size
         )
@@ -93,7 +94,8 @@ def plan_filtered(
     `lifted` would pass its threshold, which is at least two standard deviations."""
     from scipy.special import ndtri
 
-    clique, cost = domain.check(clique), positive(mu, "mu")
+    clique = domain.check(clique)
+    cost = positive(mu, "mu")
     size = domain.cells(clique)
     if size > most:
         raise UsageError(

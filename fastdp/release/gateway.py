@@ -95,8 +95,10 @@ class Session:
         table itself."""
         self.schema: Schema = engine.schema
         self.domain: Domain = engine.schema.modelled
-        self.unit, self.cap = unit, cap
-        self.mu, self.pure = mu, pure
+        self.unit = unit
+        self.cap = cap
+        self.mu = mu
+        self.pure = pure
         self.asked = MappingProxyType(dict(asked))
         self.epsilon, self.delta = asked["epsilon"], asked["delta"]
         self.private = steps.seed is None
@@ -308,13 +310,15 @@ class Session:
             raise PrivacyError(
                 f"{label!r}: the clip of this run is {steps.clip} already; choose it once"
             )
-        bound, noise = steps.bound, [float(n) for n in noise]
+        bound = steps.bound
+        noise = [float(n) for n in noise]
         # refuses bad noise before anything is measured
         clip_rules.from_release([0.0] * len(clip_rules.size_edges(bound)), noise, bound, 1.0)
         measured = self.user_histogram(
             RowsPerUser(clip_rules.size_edges(bound)), mu=mu, label=label
         )
-        values, sigma = measured.values.tolist(), float(np.max(measured.sigma))
+        values = measured.values.tolist()
+        sigma = float(np.max(measured.sigma))
         choice = clip_rules.from_release(values, noise, bound, sigma, displaced)
         about = clip_rules.described(choice, label, bound, values, noise, sigma, displaced)
         steps.choose(choice, about, label)
@@ -364,7 +368,8 @@ class Session:
                 gaps = counts.gaps(self.__engine, plan.cliques, plan.grids, domain, clip, codes)
                 self.__scores = (asked, plan.scores(gaps))
             self.__steps.trace("counted")
-            scores, seed = self.__scores[1][plan.allowed], self.__steps.draw_seed(0)
+            scores = self.__scores[1][plan.allowed]
+            seed = self.__steps.draw_seed(0)
             chosen = select.exponential(scores, plan.event.epsilon, plan.sensitivity, seed=seed)
             return [np.array([plan.allowed[int(chosen)]], np.int64)]
 
@@ -405,7 +410,8 @@ class Session:
                 )
                 self.__scores = (asked, plan.scores(tables))
             self.__steps.trace("counted")
-            scores, seed = self.__scores[1][plan.allowed], self.__steps.draw_seed(0)
+            scores = self.__scores[1][plan.allowed]
+            seed = self.__steps.draw_seed(0)
             chosen = select.exponential(scores, plan.event.epsilon, plan.sensitivity, seed=seed)
             return [np.array([plan.allowed[int(chosen)]], np.int64)]
 
@@ -526,7 +532,8 @@ class Session:
 
         cells, array = self.__answer(label, plan.question, [Gaussian(plan.mu)], draw, plan.size)
         self.__released(plan.describe(label))
-        shape, sigma = self.domain.shape(plan.clique), plan.sigma / SCALE
+        shape = self.domain.shape(plan.clique)
+        sigma = plan.sigma / SCALE
         return Filtered(plan.clique, shape, cells, array / SCALE, sigma, plan.threshold / SCALE)
 
     def __noisy(self, plan, table: np.ndarray, position: int) -> np.ndarray:

@@ -80,7 +80,8 @@ def plan_half_sets(
 
     One user's rows weigh at most clip * SCALE units in all, and each row is in one cell of a
     marginal. So an L1 distance, and with it a score, changes by at most clip * SCALE units."""
-    members, allowed = np.asarray(sets.members), np.asarray(allowed, np.int64)
+    members = np.asarray(sets.members)
+    allowed = np.asarray(allowed, np.int64)
     if any(domain[domain.check((name,))[0]] != 2 for name in sets.columns):
         raise UsageError(f"{label!r}: every column must be recoded to two codes")
     if members.ndim != 2 or not 1 <= members.shape[1] <= MOST_WIDTH or not len(members):

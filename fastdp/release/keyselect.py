@@ -277,9 +277,11 @@ def count_keys(
     if isinstance(source, KeySource):
         found, sizes, people = source.users_by_value(schema, name, dtype, cap, known, places)
         return _weighted(found, sizes, people, cap)
-    values, users = UserIndex(name), UserIndex(schema.user or "row")
+    values = UserIndex(name)
+    users = UserIndex(schema.user or "row")
     distinct: list = []
-    who, what = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    who = [np.empty(0, np.int64)]
+    what = [np.empty(0, np.int64)]
     rows = 0
     for keys, ids, periods in key_batches(source, schema, name, dtype, places):
         number = values.add(values.prepare(keys)).astype(np.int64)
@@ -291,11 +293,13 @@ def count_keys(
             alone if ids is None else users.add(users.prepare(ids, periods)).astype(np.int64)
         )
         rows += len(number)
-    user, value = np.concatenate(who), np.concatenate(what)
+    user = np.concatenate(who)
+    value = np.concatenate(what)
     if known:
         released = set(known)
         unknown = ~np.isin(value, [i for i, v in enumerate(distinct) if v in released])
-        user, value = user[unknown], value[unknown]
+        user = user[unknown]
+        value = value[unknown]
     pairs, often = np.unique(user * len(distinct) + value, return_counts=True)
     user, value = np.divmod(pairs, max(1, len(distinct)))
     weights = np.full(len(user), SCALE, np.int64)
@@ -307,7 +311,8 @@ def count_keys(
         place = np.empty(len(distinct), np.int64)
         place[sorted(range(len(distinct)), key=distinct.__getitem__)] = np.arange(len(distinct))
         order = np.lexsort((place[value], rank, -often, user))
-        user, value = user[order], value[order]
+        user = user[order]
+        value = value[order]
         start = np.flatnonzero(np.diff(user, prepend=-1))
         sizes = np.diff(np.append(start, len(user)))
         kept = np.arange(len(user)) - np.repeat(start, sizes) < cap
@@ -353,7 +358,8 @@ def _check_kind(schema: Schema, column: str) -> None:
 def _mix(users: np.ndarray, values: np.ndarray) -> np.ndarray:
     """Tie numbers of pairs of a user's and a value's hash, as databases compute them
     (docs/explain/ties.md): the words of the value are the key."""
-    prime, low = np.uint64(TIE_PRIME), np.uint64(0xFFFFFFFF)
+    prime = np.uint64(TIE_PRIME)
+    low = np.uint64(0xFFFFFFFF)
     number = (users >> np.uint64(32)) % prime
     for word in (values >> np.uint64(32), values & low, users & low):
         x = (number + word % prime) % prime

@@ -87,7 +87,8 @@ class MarginalPlan(Struct, frozen=True, eq=False):
 
     def describe(self, label: str) -> dict:
         """The release as the statement lists it."""
-        event, sigma = Gaussian(self.mu), self.sigma_rows
+        event = Gaussian(self.mu)
+        sigma = self.sigma_rows
         release = release_of(
             label, "marginal", self.clique, "gaussian", event, self.clip, sigma, self.rows
         )
@@ -110,7 +111,8 @@ def plan_marginal(
     mu = float(request.mu)
     query = request.query
     cells = domain.cells(clique)
-    coef2, rows = None, cells
+    coef2 = None
+    rows = cells
     if query is not None:
         if type(query) not in SESSION_QUERIES:
             raise PrivacyError(f"request for {clique!r}: expected a query of fastdp.queries")
@@ -126,7 +128,8 @@ def plan_marginal(
                 "nothing "
                 "was drawn"
             )
-        rows, coef2 = int(query.rows), query.coef2
+        rows = int(query.rows)
+        coef2 = query.coef2
         check_columns(query, clique)
     sensitivity2 = (clip * SCALE) ** 2
     sigma = scale.row_sigmas(scale.gaussian_sigma(sensitivity2, mu), coef2)
@@ -204,7 +207,8 @@ def plan_histogram(
             raise UsageError(
                 f"{label!r}: {type(key).__name__} is not defined per event; use unit 'user'"
             )
-        bound, cap = 1, size
+        bound = 1
+        cap = size
     else:
         bound = cap = _most_keys(key, int(cap))
     return HistogramPlan(key, size, cap, bound, *plan_users(bound, mu, epsilon))
@@ -225,7 +229,8 @@ def plan_users(
     user) of a histogram in which a user is counted at most `bound` times, once in a key: Gaussian
     noise with `mu`, else discrete Laplace noise with `epsilon`."""
     if mu is not None:
-        cost, sensitivity2 = positive(mu, "mu"), bound * SCALE * SCALE
+        cost = positive(mu, "mu")
+        sensitivity2 = bound * SCALE * SCALE
         width = scale.gaussian_sigma(sensitivity2, cost)
         scale.check_gaussian(width, None, sensitivity2, cost)
         return Gaussian(cost), width, width / SCALE, SCALE

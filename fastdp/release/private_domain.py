@@ -180,7 +180,8 @@ class Learning(DomainSteps):
     def _atoms(self, found: Schema) -> dict[str, dict]:
         """Find frequent values of numeric columns; returns the entries of these columns. Values are
         numbers of units of the last digit; those outside the column's bins cannot be atoms."""
-        count, out = len(self.asked.atomic), {}
+        count = len(self.asked.atomic)
+        out = {}
         for name in found.atomic:
             column = cast(Numeric, found.columns[name])
             share = self.costs.atoms / count * costs.LESS
@@ -217,7 +218,8 @@ class Learning(DomainSteps):
         Sets from it the clip of the partitions, by the rule of `privacy.clip`, where none is set,
         and the bound on rows per user where the schema has none."""
         bound = clip_rules.choice_bound(self.asked)
-        mu, label = costs.column_mu(self.asked, self.mu), "domain of rows per user"
+        mu = costs.column_mu(self.asked, self.mu)
+        label = "domain of rows per user"
         first = {n: line_of(c).first() for n, c in self.columns.items() if not c.keyed}
         schema = provisional(self.asked, self.columns, first) if first else self._keyed_schema()
         with self._engine(schema) as engine:
@@ -286,7 +288,8 @@ class Learning(DomainSteps):
             grids |= again
             self._measure(crowded, again, costs.EXTRA, f"domain {len(costs.ROUNDS) + 1}")
         for name, column in columns.items():
-            grid, line = grids[name], lines[name]
+            grid = grids[name]
+            line = lines[name]
             bins = line.bins(grid.edges, grid.counts, grid.sigma, column.bins, grid.span)
             out[name] = column.with_edges(bins, grid.nulls > SURE * grid.sigma, line.digits)
             self.missing[name] = grid.outside(bins)
@@ -328,9 +331,11 @@ class Learning(DomainSteps):
         about = {"kind": "grid", "clip": 1, "of": "clock times"}
         fields = {name: column.clock for name, column in some.items()}
         for name, answer in self._counted(fields, mu, "domain of clock times", about).items():
-            column, sigma = some[name], float(np.max(answer.sigma))
+            column = some[name]
+            sigma = float(np.max(answer.sigma))
             size = fields[name].parts[0].count
-            hours, (other, nulls) = answer.values[:size], answer.values[size:]
+            hours = answer.values[:size]
+            (other, nulls) = answer.values[size:]
             total = max(float(hours.sum() + other), sigma)
             if column.may_have_step:
                 self.columns[name] = column.with_step(step_of(hours, sigma))

@@ -250,7 +250,8 @@ class Reserved:
             return self.schema
         from .private_domain import Learning
 
-        ask, cap = self.asks[part], self.caps[part]
+        ask = self.asks[part]
+        cap = self.caps[part]
         assert ask.domain is not None and isinstance(cap, Gaussian | Threshold)
         learning = Learning(
             self.schema,

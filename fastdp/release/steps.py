@@ -75,7 +75,8 @@ class Steps:
         with self.lock:  # of two threads that asked at once, one has chosen
             if self.clip is not None:
                 raise PrivacyError(f"{label!r}: the clip of this run was chosen in the meantime")
-            self.clip, self.choice = choice.clip, facts
+            self.clip = choice.clip
+            self.choice = facts
 
     def one_unit(self, groups: frozenset[str]) -> None:
         """For runs with unit "event" over a table with users; PrivacyError if the run would promise

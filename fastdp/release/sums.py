@@ -135,7 +135,8 @@ class Cells(Struct, frozen=True, eq=False):
     def levels(self, means: np.ndarray) -> np.ndarray:
         """By code: twice the distance from the bin's mean in distances of the corners, from -1 to 1
         in LEVELS steps; LEVELS: not asked about."""
-        low, high = self.at[self.corner], np.append(self.at, 0.0)[self.corner + 1]
+        low = self.at[self.corner]
+        high = np.append(self.at, 0.0)[self.corner + 1]
         place = (means[self.bin[self.corner]] - low) / np.where(high > low, high - low, math.inf)
         distance = np.clip(2 * (self.offset - place), -1, 1)
         level = np.rint((distance + 1) / 2 * (LEVELS - 1)).astype(np.int64)
@@ -270,7 +271,8 @@ def finished(
     bins, _ = bins_of(replace(column, means=None, grids=()))
     tail = bins.mean[: column.base]
     at = slice(column.base)
-    start, end = bins.lo[at], bins.hi[at] - bins.whole
+    start = bins.lo[at]
+    end = bins.hi[at] - bins.whole
     public = (
         np.where(tail > 0, start + tail, np.where(tail < 0, end + tail, (start + end) / 2))
         / bins.unit

@@ -50,7 +50,8 @@ def viewed(engine: Counter, view: View) -> ViewCounter:
     """The engine over a view. PrivacyError unless the view is one of `userkeys.VIEWS`."""
     if type(view) not in VIEWS:
         raise PrivacyError("expected a view of fastdp.userkeys")
-    schema, domain = engine.schema, view.domain(engine.schema.domain)
+    schema = engine.schema
+    domain = view.domain(engine.schema.domain)
     if view.per_user:
         return ViewCounter(engine, view, Schema.from_domain(domain))
     plain = schema.to_plain()

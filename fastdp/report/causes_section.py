@@ -79,7 +79,8 @@ def _bar(parts: Mapping, top: float) -> Html:
     """The parts above 0 beside each other, as long as the error together."""
     above = {step: max(parts[step] or 0.0, 0.0) for step in STEPS}
     scale = parts["wrong"] / max(sum(above.values()), 1e-12) / max(top, 1e-12)
-    at, bars = 0.0, ""
+    at = 0.0
+    bars = ""
     for step, part in above.items():
         width = 100 * part * scale
         bars += f'<rect class="c-{step}" x="{at:.2f}%" y="5" height="10" width="{width:.2f}%"/>'

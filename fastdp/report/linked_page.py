@@ -128,7 +128,8 @@ def _last(*shares: list[float] | None) -> int:
 
 def body(data: dict[str, Any]) -> bodies.Body:
     """The tables' bodies, of which the page shows the one that the reader chooses."""
-    main, nav = [], []
+    main = []
+    nav = []
     for i, (name, own) in enumerate(zip(data["names"], data["pages"])):
         drawn = _renamed(bodies.drawn(own), f"-{i}")
         hidden = "" if i == 0 else " hidden"
@@ -174,7 +175,8 @@ def _section(data: dict[str, Any]) -> str:
 
 def _scores(link: Mapping[str, Any], parent: str) -> str:
     """What was compared of one link, with the truth."""
-    children, pairs = link["children"], link["pairs"]
+    children = link["children"]
+    pairs = link["pairs"]
     both = ("truth", "synthetic")
     rows = [
         ["rows whose key has a parent", "", percent(link["integrity"])],

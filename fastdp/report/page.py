@@ -65,5 +65,6 @@ def write_public(
     facts = runs.folder(folder)
     rows = synthetic_path(folder)
     head = released(folder=folder)
-    schema, title = facts["schema"], publisher.title
+    schema = facts["schema"]
+    title = publisher.title
     return write(target, collect(None, rows, schema, None, facts, title=title, about=head))

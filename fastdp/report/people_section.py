@@ -108,7 +108,8 @@ def _released(run: Any, schema: Schema, lead: str | None) -> dict[str, Any] | No
     except UsageError:
         return None
     out: dict[str, Any] = {"repeat": (_spans(facts, "share", (), {ROWS: (2, None)}) or [None])[0]}
-    first, active = f"first({lead})", f"active({lead})"
+    first = f"first({lead})"
+    active = f"active({lead})"
     if lead is None or first not in facts.schema.columns:
         return out
     out["share"] = _spans(facts, "share", (first,))
@@ -139,7 +140,8 @@ def _ratio(part: Span, whole: Span) -> Span:
     """An interval of the ratio that holds wherever both intervals do."""
     if part is None or whole is None:
         return None
-    middle, half = (whole[0] + whole[1]) / 2, (whole[1] - whole[0]) / 2
+    middle = (whole[0] + whole[1]) / 2
+    half = (whole[1] - whole[0]) / 2
     if middle < CLEAR * half:
         return None
     return max(0.0, part[0] / whole[1]), min(1.0, part[1] / max(whole[0], 1e-9))
@@ -152,7 +154,8 @@ def draw(data: dict) -> str:
         return ""
 
     def one(i: int) -> str:
-        tables, released = found["tables"], found["released"][i]
+        tables = found["tables"]
+        released = found["released"][i]
         columns = [tables[0], tables[1 + i]] if data["with_truth"] else [tables[i]]
         shown = ["truth", "synthetic"] if data["with_truth"] else ["synthetic"]
         shown += [] if released is None else ["released, 95 %"]

@@ -104,7 +104,8 @@ class Truth:
     there."""
 
     def __init__(self, table: Table, values: pa.Table | None):
-        self.table, self.values = table, values
+        self.table = table
+        self.values = values
 
     def total(self, of: str, name: str) -> float | None:
         """ "mean" or "sum" of a column of numbers."""
@@ -218,7 +219,8 @@ def _months(facts: Facts, labels: Labels, truth: Truth | None) -> list[dict | No
             continue
         if any(getattr(part, "part", "") == "month" for part in field.parts):
             continue  # the part is shown itself
-        name, days = dates[0].name, labels[dates[0].name][0]
+        name = dates[0].name
+        days = labels[dates[0].name][0]
         months = [day[: len("2025-03")] for day in days[: dates[0].base]]
         true: dict[str, int] = {}
         if truth is not None:

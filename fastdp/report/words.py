@@ -78,7 +78,8 @@ def _over_periods(promise: dict, unit: dict) -> list[str]:
     """What a promise about one period of a user does not cover."""
     if not unit.get("period"):
         return []
-    who, each = _who(unit.get("column") or "person"), unit["period"]
+    who = _who(unit.get("column") or "person")
+    each = unit["period"]
     out = [
         f"This is about one {each}. It does not hide what a {who}'s {each}s show together: habits"
         f" from {each} to {each}, and whether the {who} is in the series at all."

@@ -259,7 +259,9 @@ def with_advice(
     for row, question in zip(rows, asked, strict=True):
         if question not in would:
             continue
-        low, high, middle = row["low"], row["high"], row["estimate"]
+        low = row["low"]
+        high = row["high"]
+        middle = row["estimate"]
         known = low is not None and high is not None and middle is not None
         counted = typed[question].aggregate == "count"
         size = max(abs(middle or 0.0), average if counted else 0.0)

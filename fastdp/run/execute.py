@@ -157,7 +157,8 @@ def _reserve(spec: RunSpec, run: str, folder: RunFolder | None) -> Reserved:
     before."""
     for text in (text for part in spec.tables for text in wide_outer_bins(part.schema)):
         LOG.warning("fastdp: warning: %s", text)
-    options, place = spec.options, None if folder is None else str(folder.out)
+    options = spec.options
+    place = None if folder is None else str(folder.out)
     asks = [
         BudgetRequest(
             epsilon=e, delta=spec.delta, clip=c.clip, method=c.calibration, pure=c.pure, unit=c.unit
@@ -226,7 +227,8 @@ def _measure(
     spec: RunSpec, sessions: list, prior: Any, sample_seed: int
 ) -> tuple[list[Outcome], list[Output]]:
     """Run the mechanism in every session; returns its outcomes and the output of rows of each."""
-    outcomes, outputs = [], []
+    outcomes = []
+    outputs = []
     for i, (session, seed) in enumerate(zip(sessions, spawned_seeds(sample_seed, len(sessions)))):
         config = spec.configs[i]
         spec.reporter.begin(i, spec.label(i) if spec.several else "")

@@ -174,7 +174,8 @@ def _answer_problems(m: Answered, releases: Sequence[Mapping]) -> Iterator[str]:
     release = releases[m.release or 0]
     if m.sha256 is None:
         yield f"{m}: its answers are not whole numbers of grid units, which noisy counts are"
-    smallest, largest = release["sigma"], release.get("sigma_max", release["sigma"])
+    smallest = release["sigma"]
+    largest = release.get("sigma_max", release["sigma"])
     if m.rows and not (math.isclose(m.low, smallest) and math.isclose(m.high, largest)):
         yield f"{m}: its standard errors differ from those of the release in the statement"
 
@@ -194,7 +195,8 @@ def _scan(path: Path, entries: Sequence[Answered], releases: Sequence[Mapping]) 
         for _, pieces in groupby(
             _pieces(file, list(types), path.name, entries), lambda p: p[0].number
         ):
-            digest, exact = hashlib.sha256(), True
+            digest = hashlib.sha256()
+            exact = True
             for m, values, errors in pieces:
                 units = values * (
                     1 if releases[m.release or 0]["law"] == "discrete-laplace" else SCALE
@@ -223,7 +225,8 @@ def _pieces(
 ) -> Iterator[tuple[Answered, np.ndarray, np.ndarray]]:
     """(measurement, answers, standard errors) of each stretch of a batch that is of one
     measurement. The file holds the measurements one after the other."""
-    left, row = [m for m in reversed(entries) if m.rows], 0
+    left = [m for m in reversed(entries) if m.rows]
+    row = 0
     for batch in batches(file, columns, name):
         numbers, values, errors = (
             column.to_numpy(zero_copy_only=False) for column in batch.columns
@@ -235,7 +238,8 @@ def _pieces(
             if not (numbers[start:stop] == m.number).all():
                 raise RunError("measurements.pq is not in the order of measurements.json")
             yield m, values[start:stop], errors[start:stop]
-            row, start = row + stop - start, stop
+            row = row + stop - start
+            start = stop
             if row == m.rows:
                 left.pop()
                 row = 0
@@ -299,7 +303,8 @@ def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> I
         yield "the columns stated as found differ from those with a release"
     if entry is None or not finished or (schema := schema_of(folder)) is None:
         return
-    part, label = finished[0][0], finished[0][1]["label"]
+    part = finished[0][0]
+    label = finished[0][1]["label"]
     stored = [s["answers"] for s in entry["steps"] if (s["part"], s["label"]) == (part, label)]
     digest = hashlib.sha256(schema_bytes(schema)).hexdigest()
     if [a["sha256"] for answers in stored for a in answers] != [digest]:

@@ -38,5 +38,6 @@ def id_source(
     found = RowsPosterior.of(size_edges(bound), outcome.users.values, errors, bound)
     sizes, users = (np.array(x) for x in found.points())
     if not users.sum() > 0:  # nothing stands out of the noise: bins count alike
-        sizes, users = mean_rows(found.edges, bound), np.zeros(len(found.edges))
+        sizes = mean_rows(found.edges, bound)
+        users = np.zeros(len(found.edges))
     return IdSource(sizes=np.rint(sizes).astype(np.int64), users=users, bound=bound)

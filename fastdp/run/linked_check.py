@@ -58,7 +58,8 @@ class KeyFile:
     """The key column of one Parquet file, read in batches."""
 
     def __init__(self, path: Path, column: str):
-        self.path, self.column = path, column
+        self.path = path
+        self.column = column
         with bounded_file(path, [column]) as file:
             self.rows = file.metadata.num_rows
 
@@ -91,7 +92,8 @@ def keys_without_parent(parents: Sequence[KeyFile], children: Sequence[KeyFile])
 def _range_of(files: Sequence[KeyFile], number: int, ranges: int) -> np.ndarray:
     """The distinct hashes of the files' keys that are in one of so many ranges."""
     step = np.uint64(-(-(1 << 64) // ranges) if ranges > 1 else (1 << 64) - 1)
-    found, held = [np.empty(0, np.uint64)], 0
+    found = [np.empty(0, np.uint64)]
+    held = 0
     for hashes in (some for file in files for some in file.hashes()):
         own = hashes if ranges == 1 else hashes[hashes // step == number]
         found.append(own)

@@ -72,7 +72,8 @@ def without_noise(
     last = last_clear_bin(measurements, column, bins)
     if last is None or not len(codes):
         return codes
-    kept, out = np.flatnonzero(codes <= last), codes.copy()
+    kept = np.flatnonzero(codes <= last)
+    out = codes.copy()
     beyond = np.flatnonzero(codes > last)
     generator = np.random.Generator(np.random.Philox(key=[seed, 6]))
     out[beyond] = codes[generator.choice(kept, len(beyond))] if len(kept) else 0

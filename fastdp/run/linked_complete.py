@@ -248,7 +248,8 @@ def _child_rows(
     threads: int | None,
 ) -> tuple[pa.Table, np.ndarray]:
     """(a child's rows without their key, the parent of each)."""
-    law, linked = run._law, links.linked
+    law = run._law
+    linked = links.linked
     whole = {a: np.concatenate([parents.codes[a], others[a]]) for a in others}
     owner = np.repeat(np.arange(len(parents.keys)), parents.wanted[name])
     if asked is not None:

@@ -39,7 +39,9 @@ class CodeRows:
     columns: tuple[str, ...] | None = None
 
     def __init__(self, codes: Mapping[str, np.ndarray], owner: np.ndarray):
-        self.codes, self.owner, self.total = codes, owner, len(owner)
+        self.codes = codes
+        self.owner = owner
+        self.total = len(owner)
 
     @property
     def shard_rows(self) -> int:

@@ -162,7 +162,8 @@ def number_problems(
     """What does not agree between a folder's numbers, its vectors and what the statement says was
     asked (`about`: its mechanism's `numbers`). `drawn`: hashes of the answers that the run's ledger
     holds, by label."""
-    found, vectors = tables.get(NUMBERS), tables.get(VECTORS)
+    found = tables.get(NUMBERS)
+    vectors = tables.get(VECTORS)
     if about is None and found is None and vectors is None:
         return []
     if about is None or found is None or vectors is None:

@@ -77,7 +77,8 @@ def law_of(schema: Schema, model: Any, privacy: Mapping[str, Any]) -> RowLaw:
 
 def stored_law_of(run: Run) -> StoredLaw:
     """The distribution of a run's own rows; UsageError if they lack columns of the schema."""
-    schema, rows = run.schema, run.data
+    schema = run.schema
+    rows = run.data
     if not all(f.source in rows.column_names for f in schema.fields.values()) or not rows.num_rows:
         law_of(schema, None, run.privacy)
     weights = np.ones(rows.num_rows)
@@ -231,7 +232,8 @@ def sampled(
         rows = _completed(run, law, given, owner, own, None)
         keep = matches(rows, unsure) if unsure and rows.num_rows else None
         if keep is not None:
-            rows, owner = rows.filter(keep), owner[keep.to_numpy().astype(bool)]
+            rows = rows.filter(keep)
+            owner = owner[keep.to_numpy().astype(bool)]
         parts.append(rows)
         owners.append(owner + users)
         users += missing

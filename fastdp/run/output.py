@@ -134,7 +134,8 @@ class Output:
             block = self._draw(pool, start, stop, Reporter())
         owners = self._owners(block, start, Reporter())
         for k, i in enumerate(range(start, stop)):
-            codes, block[k] = block[k], None
+            codes = block[k]
+            block[k] = None
             yield self._finish(codes, owners[k], start, i, lambda table, _: table)
 
     def shipped(self) -> Output:
@@ -215,7 +216,8 @@ class Output:
                         owners = self._owners(block, start, reporter)
                     for k, i in enumerate(range(start, stop)):
                         reporter.check()
-                        codes, block[k] = decoded.pop(i, block[k]), None
+                        codes = decoded.pop(i, block[k])
+                        block[k] = None
                         work = pool.submit(self._finish, codes, owners[k], start, i, last)
                         waiting.append((i, work))
                         if len(waiting) > self._threads + 1:
@@ -267,7 +269,8 @@ class Output:
             min((start + k + 1) * self.rows.shard_rows, self.rows.total) for k in range(len(block))
         ]
         lengths = np.diff(ends, prepend=start * self.rows.shard_rows).tolist()
-        total, seed = sum(lengths), self._seeds[1] + start
+        total = sum(lengths)
+        seed = self._seeds[1] + start
         if self.source.dealer is not None:
             joined = {c: np.concatenate([codes[c] for codes in block]) for c in block[0]}
 
@@ -361,7 +364,8 @@ def write_measurements(
     histogram of users.
     """
 
-    described, parts = [], []
+    described = []
+    parts = []
     for i, m in enumerate(measurements):
         n = m.values.size
         cell = np.full(n, -1, np.int64)

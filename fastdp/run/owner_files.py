@@ -47,7 +47,8 @@ def write_owner_files(
     failed = [one for one in tried if one is not None]
     if failed:
         error = ReportError(failure_text(spec.status, failed, _call))
-        error.runs, error.failed = done, failed
+        error.runs = done
+        error.failed = failed
         raise error
 
 

@@ -122,9 +122,11 @@ def _pages(stream: BinaryIO, column: Any, name: str) -> Iterator[int]:
         header = _Thrift(stream.read(MOST_HEADER))
         try:
             page = header.struct()
-            unpacked, packed = int(page[2]), int(page[3])
+            unpacked = int(page[2])
+            packed = int(page[3])
             about, encoding = PAGES[page[1]]
-            entries, encoded = int(page[about][1]), page[about][encoding]
+            entries = int(page[about][1])
+            encoded = page[about][encoding]
         except (IndexError, KeyError, TypeError):
             raise RunError(f"{name}: a run does not write pages with such a header") from None
         if page[1] == DICTIONARY_PAGE and entries > unpacked:
@@ -146,7 +148,8 @@ class _Thrift:
     twice."""
 
     def __init__(self, data: bytes):
-        self._data, self.at = data, 0
+        self._data = data
+        self.at = 0
 
     def _byte(self) -> int:
         self.at += 1
@@ -165,7 +168,8 @@ class _Thrift:
         fields: dict[int, Any] = {}
         number = 0
         while (head := self._byte()) != 0:
-            kind, step = head & 0x0F, head >> 4
+            kind = head & 0x0F
+            step = head >> 4
             number = number + step if step else self._signed()
             if number in fields:
                 raise IndexError("a field occurs twice")

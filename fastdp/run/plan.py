@@ -112,7 +112,8 @@ def plan(
     recipe = recipes.load(mechanism).limited(clip=clip, max_cells=max_cells, memory=memory)
     asked = resolve_schema(schema, recipe, values)
     (epsilon,) = checked_epsilons([epsilon], delta)
-    schema, costs = asked.stand_in(), DomainCosts.of(asked, delta)
+    schema = asked.stand_in()
+    costs = DomainCosts.of(asked, delta)
     config = recipe.config(epsilon).resolved(schema, epsilon, delta)
     bound = resolve_clip(config.clip, schema)
     zeros = recipes.check_config(config, asked)
@@ -253,10 +254,8 @@ def _linked_plan(
     """The plans of linked tables, each that of a run with the table's own part of the budget."""
     links = links_of(schema, mechanism)
     if not isinstance(rows, Mapping) or set(rows) != set(links.names):
-        guess, option = (
-            dict.fromkeys(links.names, 1000),
-            ",".join(f"{name}=1000" for name in links.names),
-        )
+        guess = dict.fromkeys(links.names, 1000)
+        option = ",".join(f"{name}=1000" for name in links.names)
         raise UsageError(
             "plan needs a public guess of the number of rows of each table, for example "
             f"rows = {guess} (--rows {option})"

@@ -62,7 +62,8 @@ def clip_facts(
         bound = clip if chosen else None
         seen = PublicTable(table).choose_clip(noise, rows, bound=bound, also=(clip,), **rule)
         costs = {line.clip: (line.lost, line.error) for line in seen.lines}
-        lost, suggested = costs[clip][0], seen.clip if clip_criteria else None
+        lost = costs[clip][0]
+        suggested = seen.clip if clip_criteria else None
     if not chosen:
         return ClipFacts(lost, suggested)
     cell = float(np.median([1 / (mu * math.sqrt(p.weight)) for p in clip_criteria]))

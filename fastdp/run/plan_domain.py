@@ -38,7 +38,8 @@ def domain_lines(
             how = f"at most {column.bins} bins between public bounds"
         lines.append(DomainLine(name, how, sigma, sigma * SURE))
     for name in schema.atomic:
-        count, cap = len(schema.atomic), keys_cap(schema, schema.columns[name])
+        count = len(schema.atomic)
+        cap = keys_cap(schema, schema.columns[name])
         sigma, bar = users_needed(cap, mu, costs.atoms / count, keys_delta(costs, count))
         lines.append(
             DomainLine(name, "atoms: values of so many users get codes of their own", sigma, bar)

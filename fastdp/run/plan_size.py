@@ -60,7 +60,8 @@ def largest_model(
     """(the largest model that the run may fit, why the run would be refused for its size or
     "")."""
 
-    domain, fixed = schema.modelled, zeros.cliques
+    domain = schema.modelled
+    fixed = zeros.cliques
     if public is True:  # what public data would choose is not known without it
         largest = tree_size(domain, [*outline.cliques, *fixed])
     else:

@@ -43,7 +43,8 @@ def prepare(spec: RunSpec) -> PublicTable | None:
         from ..public.data import PublicTable
 
         with spec.reporter.stage("read", "reading and encoding"):
-            moved, threads = spec.configs[0].public_relabel, spec.options.threads
+            moved = spec.configs[0].public_relabel
+            threads = spec.options.threads
             table = read_public(spec.options.public, spec.schema, moved, threads=threads)
             public = PublicTable(table)
     for config in spec.configs:
@@ -51,7 +52,8 @@ def prepare(spec: RunSpec) -> PublicTable | None:
         config.ready(spec.schema, public)
         if public is not None and _deals(spec, config) and config.ids.source in ("auto", "public"):
             public.check_habits()
-        domain, fixed = spec.schema.modelled, StructuralZeros.of(spec.schema).cliques
+        domain = spec.schema.modelled
+        fixed = StructuralZeros.of(spec.schema).cliques
         check_size(config.largest_model(domain, public, fixed), domain, config.fit_limit)
     check_possible(spec.schema)
     check_planned_noise(spec, spec.schema)
@@ -62,7 +64,8 @@ def prepare_previous(spec: RunSpec) -> PublicTable | None:
     """Reads the last release, where the run has one for a prior, and raises if the model could then
     be too large."""
     previous = read_previous(spec.previous, spec.schema, spec.options.threads)
-    domain, fixed = spec.schema.modelled, StructuralZeros.of(spec.schema).cliques
+    domain = spec.schema.modelled
+    fixed = StructuralZeros.of(spec.schema).cliques
     for config in spec.configs if previous is not None else ():
         check_size(config.largest_model(domain, previous, fixed), domain, config.fit_limit)
     return previous
@@ -71,7 +74,8 @@ def prepare_previous(spec: RunSpec) -> PublicTable | None:
 def check_planned_noise(spec: RunSpec, schema: Schema) -> None:
     """Raise PrivacyError, before anything is charged, if a planned measurement needs more noise
     than the sampler draws exactly. `schema`: the spec's, or stand-ins for private domains."""
-    public, costs = spec.options.public is not None, DomainCosts.of(spec.asked, spec.delta)
+    public = spec.options.public is not None
+    costs = DomainCosts.of(spec.asked, spec.delta)
     for epsilon, config in zip(spec.epsilons, spec.configs):
         left = remaining_delta(spec.delta, costs.keys_delta) if costs.keys_delta else spec.delta
         method = "laplace" if config.pure else config.calibration
@@ -98,7 +102,8 @@ def check_planned_noise(spec: RunSpec, schema: Schema) -> None:
 def check_ahead(spec: RunSpec) -> None:
     """Raise the errors of `prepare` that hold for any domain that the run may find. A column whose
     domain is not found yet counts as one code, the fewest it can have."""
-    likely, public = spec.schema.stand_in(), spec.options.public
+    likely = spec.schema.stand_in()
+    public = spec.options.public
     if public is not None and public.encoded is not None:
         raise UsageError(
             "public=: the run finds its schema; give the public source, not a table read before"
@@ -135,7 +140,8 @@ def _deals(spec: RunSpec, config: Config) -> bool:
 def check_limits(spec: RunSpec, folder: RunFolder) -> None:
     """Raise RunError if a limit was changed that decided the question of a step that was
     entered."""
-    before, charge = folder.limits_before, spec.status.charge()
+    before = folder.limits_before
+    charge = spec.status.charge()
     for i, (config, limits) in enumerate(zip(spec.configs, spec.limits(), strict=True)):
         fixed = [
             label

@@ -56,7 +56,8 @@ def write_rows(reader: pa.RecordBatchReader, path: str | os.PathLike[str]) -> No
         )
     import pyarrow.csv as csv
 
-    kind, opened = reader.schema, pa.ipc.new_file
+    kind = reader.schema
+    opened = pa.ipc.new_file
     if suffix == ".parquet":
         opened = partial(pq.ParquetWriter, compression="zstd")
     elif suffix == ".csv":  # has no dictionaries

@@ -39,7 +39,8 @@ class RunStatus:
         self.reporter: Reporter | None = None
         self.folder: RunFolder | None = None
         self._ledger: Any = None
-        self._run, self._promise = "", ""
+        self._run = ""
+        self._promise = ""
         self.published = self.entered = self.over = False
 
     @property

@@ -208,7 +208,8 @@ def watched(
     given = RunOptions.of(options)
     if stores.is_store(given.out):
         return _published(status, table, mechanism, epsilon, delta, options)
-    links, measure = None, None
+    links = None
+    measure = None
     if isinstance(table, Mapping) or is_linked(given.schema):
         from .linked_run import measure_linked
         from .linked_spec import validate_linked
@@ -216,7 +217,8 @@ def watched(
         source: Any = _sources(table)
         linked = validate_linked(source, mechanism, epsilon, delta, given, status)
         spec: RunSpec = linked
-        links, measure = linked.links, measure_linked
+        links = linked.links
+        measure = measure_linked
     else:
         source = _source(table)
         spec = validate(source, mechanism, epsilon, delta, given, status)

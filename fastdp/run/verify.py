@@ -161,7 +161,8 @@ def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
             "the ledger's entry", lambda: _ledger_problems(folder, statement, ledger, notes)
         )
     epsilon, delta = (_number(statement.get(name)) for name in ("epsilon", "delta"))
-    files, private = statement.get("files"), statement.get("private") is True
+    files = statement.get("files")
+    private = statement.get("private") is True
     number = len(files) if isinstance(files, dict) else 0
     user = _user_epsilon(statement)
     return Verdict(folder, epsilon, delta, private, number, tuple(problems), tuple(notes), user)

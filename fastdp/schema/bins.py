@@ -357,7 +357,8 @@ def bin_numbers(column: BinColumn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """For each bin: the least mean that its rows may have, the number it stands for, the largest
     mean. Infinite in open bins that public knowledge does not limit."""
     bins, _ = bins_of(column)
-    n, unit = column.base, bins.unit
+    n = column.base
+    unit = bins.unit
     low = bins.low[:n] / unit
     high = bins.high[:n] / unit
     mean = bins.mean[:n] / unit

@@ -196,7 +196,8 @@ class Expression:
                     raise SchemaError(f"{self.text!r}: expected a list of values after `in`")
                 options = [self._evaluate(e) for e in right_node.elts]
                 inside = reduce(np.logical_or, [_same(left, o) for o in options], np.False_)
-                out, right = np.logical_and(out, inside == isinstance(op, ast.In)), left
+                out = np.logical_and(out, inside == isinstance(op, ast.In))
+                right = left
             elif type(op) in _COMPARE:
                 right = self._evaluate(right_node)
                 equal = {ast.Eq: True, ast.NotEq: False}.get(type(op))

@@ -150,7 +150,8 @@ def check_inside(column: Any) -> None:
             f"expected {column.base} means, one per bin, got {len(column.means)}",
         )
     for i, mean in enumerate(column.means):
-        low, high = column.edges[i], column.edges[i + 1]
+        low = column.edges[i]
+        high = column.edges[i + 1]
         if not max(low, -math.inf) <= mean <= high or math.isinf(mean):
             raise fail(
                 column.name, f"means[{i}]", f"{mean:g} is outside its bin [{low:g}, {high:g})"

@@ -148,7 +148,8 @@ class _World:
         p: Columns = {}
         # Where they live; a town has no code of its own, only a size.
         county = pick(self.county, np.zeros(size, np.int32), rng)
-        p["COUNTY"], p["METAREAD"] = self.county_codes[county], self.metarea[county]
+        p["COUNTY"] = self.county_codes[county]
+        p["METAREAD"] = self.metarea[county]
         p["CITY"] = self.city_codes[pick(self.city, county, rng)]
         town = np.where(rng.random(size) < 0.4, 25 + county, 0)
         # Who they are.

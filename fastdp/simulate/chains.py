@@ -44,5 +44,7 @@ def trips(world, rng, sizes, zone, roster, home_area, home_shift, kind, zones):
         area = np.where(rng.random(len(at)) < 0.22, home_area[at], area)
         area = np.where(~another & (rng.random(len(at)) < STAYS), here[at], area)
         here[at] = pick(world.dropoff, kind[shift].astype(np.int32) * city.AREAS + area, rng)
-        quarter[first[at] + k], pickup[first[at] + k], dropoff[first[at] + k] = time, area, here[at]
+        quarter[first[at] + k] = time
+        pickup[first[at] + k] = area
+        dropoff[first[at] + k] = here[at]
     return quarter, pickup, dropoff

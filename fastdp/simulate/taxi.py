@@ -213,7 +213,8 @@ def taxi(
     if chained:
         mixed = rng.permutation(rows)
         made = chains.trips(world, rng, sizes, zone, roster, home_area, home_shift, _KIND, ZONES)
-        who, made = who[mixed], tuple(column[mixed] for column in made)
+        who = who[mixed]
+        made = tuple(column[mixed] for column in made)
     else:
         rng.shuffle(who)
 

@@ -106,7 +106,8 @@ class ColumnLook:
         self.problem = ""
         if self.dtype is None:
             self.problem = f"a {column.type} column cannot be drafted"
-            self.values, self.why = pl.Series([], dtype=pl.Null), ""
+            self.values = pl.Series([], dtype=pl.Null)
+            self.why = ""
             return
         self.values = pl.Series(pl.from_arrow(column))
         if self.values.dtype == pl.Binary:
@@ -115,7 +116,8 @@ class ColumnLook:
         if self.family == "string" and not self.category:
             looks = type_of_texts(self.values)
             if looks != "string":
-                self.dtype, self.family = looks, dtypes.family(looks)
+                self.dtype = looks
+                self.family = dtypes.family(looks)
                 self.values = pl.Series(pl.from_arrow(parsed(self.values, looks)))
         if self.family == "float":
             self.values = self.values.set(~self.values.is_finite(), None)
@@ -202,7 +204,8 @@ class ColumnLook:
             return {"kind": "categorical", "values": [plain(v) for v in listed]}
         if self.whole and self.low >= 0 and self.high <= 2400 and (self.values % 100 < 60).all():
             return self._clock()
-        numbers, digits = self.values.cast(pl.Float64), self._digits()
+        numbers = self.values.cast(pl.Float64)
+        digits = self._digits()
         if self.public:
             made = _even_bins(numbers, 0 if self.whole else digits.get("digits"), self.bins)
         else:
@@ -255,7 +258,8 @@ class ColumnLook:
         return {}
 
     def _time(self, dates: bool) -> dict[str, Any]:
-        days, years = (self.high - self.low).days, self.high.year - self.low.year + 1
+        days = (self.high - self.low).days
+        years = self.high.year - self.low.year + 1
         step = 0
         if not dates:
             clock = self.values - self.values.dt.truncate("1d")

@@ -164,7 +164,8 @@ def draft(
             except SchemaError as error:
                 left_out[name] = str(error)
                 continue
-            entries[name], values[name] = entry, looked.series
+            entries[name] = entry
+            values[name] = looked.series
             notes += looked.notes
     if not entries:
         why = ": " + "; ".join(f"{name!r}: {reason}" for name, reason in left_out.items())

@@ -28,7 +28,8 @@ def _addresses(source: Source) -> list[tuple[int, int]]:
 def _column(column: Any) -> Iterator[tuple[int, int]]:
     """Address ranges [start, end) in memory of the values of a series or array; none for any other
     object."""
-    module, pieces = module_of(column), list[Any]()
+    module = module_of(column)
+    pieces = list[Any]()
     if isinstance(column, pa.Array):
         yield from _array(column)
     elif isinstance(column, np.ndarray) and column.size:
@@ -62,7 +63,8 @@ def _array(array: Any) -> Iterator[tuple[int, int]]:
     values = buffers[1] if len(buffers) > 1 else None
     if values is None or not len(array):
         return
-    kind, t = array.type, pa.types
+    kind = array.type
+    t = pa.types
     if t.is_string(kind) or t.is_binary(kind):
         bits = 32
     elif t.is_large_string(kind) or t.is_large_binary(kind):

@@ -76,7 +76,8 @@ class _Column:
         """From now on in a file; nothing to do if it is in one already."""
         if self.file is None:
             self.file = tempfile.TemporaryFile(prefix="fastdp-")
-        chunks, self.chunks = self.chunks, []
+        chunks = self.chunks
+        self.chunks = []
         for chunk in chunks:
             self.file.write(np.ascontiguousarray(chunk).data)
 
@@ -175,7 +176,8 @@ def read_parts(
 ) -> Table:
     """`read` of opened parts. Error texts may contain private values, so the caller must use
     `guarded`."""
-    wanted, threads = checked_columns(parts, schema), _threads.resolve(threads)
+    wanted = checked_columns(parts, schema)
+    threads = _threads.resolve(threads)
     if users is None and schema.user is not None:
         users = UserIndex(schema.user, threads=threads)
     gathering = Gathering(schema, users, threads)
@@ -237,7 +239,8 @@ class Gathering:
             "exact": dict(zip(self._exact, exact)),
         }
         if (users := self.users) is not None:
-            spilled, (numbers,) = self._places.file is not None, _finished([self._places], team)
+            spilled = self._places.file is not None
+            (numbers,) = _finished([self._places], team)
             about |= {"user": numbers if spilled else users.number(numbers, team)}
             about |= {"users": len(users), "user_hash": users.hashes(team)}
         return Table(self.schema, codes, rows=self.rows, public=public, **about)
@@ -354,9 +357,11 @@ def of_batches(
     if threads == 1:
         yield from (one(*batch) for at in found for batch in batches(*at))
         return
-    spare, waiting = threading.Semaphore(threads // 2), deque[Future]()
+    spare = threading.Semaphore(threads // 2)
+    waiting = deque[Future]()
     count = sum(part.count for part in parts) if all(part.count for part in parts) else 0
-    sets, ahead = threads // count if count else 1, max(2, threads // 2)
+    sets = threads // count if count else 1
+    ahead = max(2, threads // 2)
 
     def share(calls: Sequence[Callable[[], Any]]) -> list[Any]:
         futures = [pool.submit(call) for call in calls[1:]]
@@ -411,7 +416,8 @@ def _encode(
     codes, keep = encode.encode_batch(schema, batch)
     amounts = schema.amounts
     exact = {name: exact_numbers(a, batch.column(a.source)) for name, a in amounts.items()}
-    ids, null_ids = None, 0
+    ids = None
+    null_ids = 0
     if users is not None:
         ids = idvalues.normal(batch.column(schema.user), schema.user_dtype)
         null_ids = ids.null_count

@@ -230,13 +230,15 @@ def _read(sources: Mapping[str, Any], links: Links, threads: int):
 def link(read: Mapping[str, Table], links: Links, hashes: np.ndarray) -> list[Table]:
     """The parents' table and each child's table. `read`: the tables as they are, whose users are
     numbered alike; `hashes`: of the users' id values."""
-    linked, keys = links.linked, len(hashes)
+    linked = links.linked
+    keys = len(hashes)
     parents = read[linked.parent]
     if parents.user is None or any(t.user is None for t in read.values()):
         raise DataError("linked tables need their keys")
     row = first_rows(parents, hashes, keys)
     known = row >= 0
-    kept, counts = known.copy(), {}
+    kept = known.copy()
+    counts = {}
     for name in linked.children:
         users = read[name].user
         assert users is not None

@@ -100,7 +100,8 @@ def _as_stored(array: pa.Array) -> pa.Array:
 
     if isinstance(array, pa.ExtensionArray):
         return _as_stored(array.storage)
-    kind, t = array.type, pa.types
+    kind = array.type
+    t = pa.types
     if t.is_dictionary(kind):
         return pa.DictionaryArray.from_arrays(
             array.indices, _as_stored(array.dictionary), safe=False

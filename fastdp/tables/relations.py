@@ -122,7 +122,8 @@ def _parts(columns: Columns) -> list[dict[str, Any]]:
             expressions[part] = values, name, ""
     made: list[dict[str, Any]] = []
     for column in columns.of_kind("integer"):
-        entry, number = columns.entries[column], columns.values[column]
+        entry = columns.entries[column]
+        number = columns.values[column]
         found = [text for text, (values, _, _) in expressions.items() if _agree(number, values)]
         if not found or (number.n_unique() < 2 and not found[0].startswith(f"{column}(")):
             continue

@@ -187,7 +187,8 @@ def connect(uri: str | None = None) -> Any:
             f"--sql: the environment variable {URI} must name the database, for example "
             f"{URI}=sqlite:///trips.db"
         )
-    scheme, path = urlsplit(uri).scheme, unquote(urlsplit(uri).path)
+    scheme = urlsplit(uri).scheme
+    path = unquote(urlsplit(uri).path)
     try:
         if scheme in ("sqlite", "duckdb"):
             file = path.removeprefix("/")

@@ -158,7 +158,8 @@ class Table:
         if self.user is not None:
             self.rows_per_user()  # counted once, for all tables of these users
         twin = copy.copy(self)
-        twin.schema, twin.codes = as_schema(domain, user=self.schema.user), dict(codes)
+        twin.schema = as_schema(domain, user=self.schema.user)
+        twin.codes = dict(codes)
         return twin
 
     def rows_per_user(self) -> np.ndarray:

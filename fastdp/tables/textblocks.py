@@ -50,7 +50,8 @@ class _Transcoded:
     """A stream of UTF-16 or UTF-32, read as UTF-8."""
 
     def __init__(self, stream: Any, encoding: str):
-        self.stream, self.ended = stream, False
+        self.stream = stream
+        self.ended = False
         self.decoder = codecs.getincrementaldecoder(encoding)("fastdp-mark")
 
     def __enter__(self) -> _Transcoded:
@@ -119,7 +120,8 @@ def blocks(stream: Any, size: int, limit: int) -> Iterator[tuple[bytes, int]]:
             carry += chunk[start:]
         else:
             yield b"".join((carry, memoryview(chunk)[start:end])), left_out
-            carry, left_out = chunk[end:], 0
+            carry = chunk[end:]
+            left_out = 0
         if len(carry) > limit:
             carry = b""
             left_out += 1
@@ -132,7 +134,8 @@ def body(path: str, dialect: Dialect, header: bool) -> Iterator[tuple[bytes, int
     with open_bytes(path, dialect) as stream:
         for block, left_out in blocks(stream, BLOCK, MAX_LINE):
             if header:
-                block, header = block.partition(b"\n")[2], False
+                block = block.partition(b"\n")[2]
+                header = False
             yield block, left_out
 
 

@@ -64,9 +64,11 @@ def delimited(path: str, dialect: Dialect) -> Part:
     types, so no value can fail to parse here."""
 
     dialect = dialect.named(textblocks.stem(path))
-    names, header = names_of(path, dialect), dialect.header is True
+    names = names_of(path, dialect)
+    header = dialect.header is True
     rule = _rule(dialect)
-    tally, transcode = Tally(), textblocks.transcoder(dialect.encoding)
+    tally = Tally()
+    transcode = textblocks.transcoder(dialect.encoding)
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
         column = np.full(len(names), -1, np.int32)
@@ -135,7 +137,8 @@ def damaged_lines(path: str, dialect: Dialect, columns: Sequence[str], most: int
     transcode = textblocks.transcoder(dialect.encoding)
     header = kind is delimited and dialect.header is True
     if kind is delimited:
-        rule, column = _rule(dialect), np.full(len(names_of(path, dialect)), -1, np.int32)
+        rule = _rule(dialect)
+        column = np.full(len(names_of(path, dialect)), -1, np.int32)
         column[0] = 0
 
         def wrong(block: bytes) -> int:
@@ -166,7 +169,8 @@ def json_lines(path: str, dialect: Dialect) -> Part:
     """The part of a file with one JSON object per line. Any key can be read as a column: which keys
     occur is not checked, since that depends on the rows."""
 
-    tally, transcode = Tally(), textblocks.transcoder(dialect.encoding)
+    tally = Tally()
+    transcode = textblocks.transcoder(dialect.encoding)
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
         keys = core.Texts([name.encode() for name in columns])
@@ -223,19 +227,22 @@ def _records(
     """Units of a file whose values may contain newlines. The end of a record is known only after
     all records before it were read, so units are made in order. A record longer than MAX_LINE is
     malformed and ends at the first LF after MAX_LINE bytes."""
-    carry, skipping = b"", False
+    carry = b""
+    skipping = False
     for text in texts:
         if skipping:
             end = text.find(b"\n")
             if end < 0:
                 continue
-            text, skipping = text[end + 1 :], False
+            text = text[end + 1 :]
+            skipping = False
         carry += text
         batch, used = split(carry, False)
         yield partial(cut, batch)
         carry = carry[used:]
         if len(carry) > textblocks.MAX_LINE:
-            carry, skipping = b"\xff\n" if keep else b"", True
+            carry = b"\xff\n" if keep else b""
+            skipping = True
             tally.add(0 if keep else 1)
     yield partial(cut, split(carry, True)[0])
 

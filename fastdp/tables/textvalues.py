@@ -137,7 +137,8 @@ def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
         # domain, and so is the limit.
         times = times.to_physical().clip(-_FARTHEST, _FARTHEST).cast(pl.Datetime("us"))
         if (fixed := dtypes.zone(zone).utcoffset(None)) is not None:
-            times, zone = times - fixed, "UTC"
+            times = times - fixed
+            zone = "UTC"
         local = times.dt.replace_time_zone(zone, ambiguous="earliest", non_existent="null")
         local = local.dt.convert_time_zone("UTC")
         return _first_read(local, pl.Datetime("us", "UTC"), text, _ZONED).dt.convert_time_zone(zone)

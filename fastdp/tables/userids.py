@@ -90,7 +90,8 @@ class UserIndex:
             secrets.token_bytes(16) if secret is None else secret, np.uint64
         )
         self._ids: Any = None
-        self._threads, self._lock = threads, threading.Lock()
+        self._threads = threads
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return 0 if self._ids is None else len(self._ids)
@@ -257,7 +258,8 @@ def numbered(ids: np.ndarray, dtype: str | None) -> tuple[np.ndarray, np.ndarray
         raise DataError(
             f"user: expected ids that are numbers, texts, dates or times, got {ids.dtype}"
         )
-    index, array = UserIndex(), idvalues.normal(array, dtype)
+    index = UserIndex()
+    array = idvalues.normal(array, dtype)
     numbers = index.add(index.prepare(array))
     has_id = idvalues.has_id(array)
     return numbers, index.hashes(), np.ones(len(ids), bool) if has_id is None else has_id

@@ -33,16 +33,20 @@ def balanced(
     often that its share is the one of all rows of these users, as far as it stands out of noise.
     `groups`: those of users that rows tell apart; `sigma`: standard error of the table of users;
     `measured`: constants of which the model knows how many rows each group has."""
-    table, group, (name, edges) = people.table, people.group, groups
+    table = people.table
+    group = people.group
+    (name, edges) = groups
     if not table:
         return people, {}
     users, capped, whole = (
         people.sizes.rows_by(people.groups, edges, m) for m in (1, clip, np.inf)
     )
-    of_group, count = np.maximum(users.sum(axis=1), 1e-9), len(users)
+    of_group = np.maximum(users.sum(axis=1), 1e-9)
+    count = len(users)
     capped, whole = (x / of_group[:, None] for x in (capped, whole))
     size = {c: max(int(x[c].max(initial=0)) + 1 for x in (table, rows)) for c in table}
-    part, weight = rows.get(name, np.zeros(len(next(iter(rows.values()))), np.int64)), people.weight
+    part = rows.get(name, np.zeros(len(next(iter(rows.values()))), np.int64))
+    weight = people.weight
     kept = np.ones(len(part))
     goal = {c: _tally(part, rows[c], kept, len(edges), n) for c, n in size.items()}
     for _ in range(SWEEPS):
@@ -69,7 +73,8 @@ def balanced(
     for _ in range(SWEEPS):
         for c in size:
             factor = _ratio(goal[c], _tally(part, rows[c], kept, *keep[c].shape))
-            keep[c], kept = keep[c] * factor, kept * factor[part, rows[c]]
+            keep[c] = keep[c] * factor
+            kept = kept * factor[part, rows[c]]
     keep[c] /= min(float(kept.max()), MOST_KEPT * float(kept.mean()))
     return replace(people, weight=weight), keep
 
@@ -96,7 +101,8 @@ def _tilted(there: np.ndarray, rows: np.ndarray, goal: np.ndarray) -> np.ndarray
     least change in relative entropy: a step of Newton, which changes users the more the more rows
     they have. Where users of a group are in several groups of rows, each of these counts by its
     part of their rows."""
-    out, own = np.ones(there.shape), rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-9)
+    out = np.ones(there.shape)
+    own = rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-9)
     for x, part, wanted in zip((rows / np.maximum(rows.max(axis=0), 1e-9)).T, own.T, goal):
         now = x @ (there * out)
         step = np.log(_ratio(wanted, now)) * now / np.maximum(np.square(x) @ (there * out), 1e-9)

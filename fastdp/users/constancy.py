@@ -40,13 +40,15 @@ def disagreeing_if_repeated(by_chance: np.ndarray, sizes: Histogram | None) -> n
     agree with probability sum p^R <= (sum p^2)^(R / 2) = a^(R / 2), p being what a user's rows are
     drawn from. `sizes`: rows per user, of which bins count that stand
     out of the noise; without any, two each."""
-    rows, users = np.array([2.0]), np.ones(1)
+    rows = np.array([2.0])
+    users = np.ones(1)
     if sizes is not None:
         ends = np.append(np.asarray(sizes.edges)[1:] - 1, sizes.edges[-1])
         middle = np.sqrt(np.asarray(sizes.edges, float) * ends)
         counted = sizes.values * (sizes.values > LIKELY * sizes.sigma) * (middle > 1)
         if counted.any():
-            rows, users = np.maximum(middle, 2.0), counted
+            rows = np.maximum(middle, 2.0)
+            users = counted
     pair = LIFT + (1 - LIFT) * np.clip(by_chance, 0.0, 1.0)
     return 1 - np.power.outer(pair, rows / 2) @ (users / users.sum())
 

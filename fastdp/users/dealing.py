@@ -73,7 +73,8 @@ class Places(Struct, frozen=True, eq=False):
 
     def part(self, rows: int) -> Places:
         """Whole chunks with about so many rows, of users of all sizes alike."""
-        of_chunk, users = np.diff(self.row_start), np.diff(self.user_start)
+        of_chunk = np.diff(self.row_start)
+        users = np.diff(self.user_start)
         order = np.argsort(of_chunk / np.maximum(users, 1), kind="stable")
         upto = np.cumsum(of_chunk[order])
         count = max(1, round(rows / max(1.0, float(of_chunk.mean()))))
@@ -148,7 +149,8 @@ class Dealer(Struct, frozen=True, eq=False):
         of_user = _with_rows(np.bincount(of_row), wanted, of_user, (groups, group), generator)
         # small users first, so that large ones leave enough of each value to them
         order = np.lexsort((wanted, of_user))
-        wanted, of_user = wanted[order], of_user[order]
+        wanted = wanted[order]
+        of_user = of_user[order]
         take = _chosen(of_row, np.bincount(of_user, wanted, len(first)).astype(np.int64))
         ends = np.cumsum(np.bincount(of_user, minlength=len(first)))
         return Places(wanted, take, *_chunks(wanted, ends), of_row, of_user, first)
@@ -174,7 +176,8 @@ class Dealer(Struct, frozen=True, eq=False):
         owners[at.take] = numbers[owner]
         if sequence is not None:
             rows = at.take[sequence]
-            out, owners = {name: column[rows] for name, column in out.items()}, owners[rows]
+            out = {name: column[rows] for name, column in out.items()}
+            owners = owners[rows]
         return out, owners
 
     def features(self, codes: Codes, take: np.ndarray) -> np.ndarray:
@@ -308,7 +311,8 @@ def _repeating(made: Dealer, rates: Rates, trial: _Trial, numbers: Sequence[str]
     joint, aims, starts, levels = _together(made, rates, trial, numbers)
     if not joint and not levels:
         return made
-    roles, tuned = made.roles, dict(zip(made.roles.dealt, made.alpha.T))
+    roles = made.roles
+    tuned = dict(zip(made.roles.dealt, made.alpha.T))
     # else who repeats weeks would repeat days
     beside = dict.fromkeys(f[0] for f in joint if isinstance(f[1], int) and f[0] not in tuned)
     roles = replace(roles, avoided=(*roles.avoided, *beside))
@@ -327,9 +331,12 @@ def _tuned(made: Dealer, goal: np.ndarray, trial: _Trial) -> Dealer:
     at_random = replace(made, alpha=np.full_like(made.alpha, FREE), levels=())
     own = made.alpha.shape[1]
     base = trial.agreement(at_random, 0)[0][:, :own]
-    strength, strengths = _log_odds(np.array([x.between for x in made.levels])), []
-    sign, start = np.sign(made.alpha), np.log(np.abs(made.alpha))
-    log_alpha, tried = start, []
+    strength = _log_odds(np.array([x.between for x in made.levels]))
+    strengths = []
+    sign = np.sign(made.alpha)
+    start = np.log(np.abs(made.alpha))
+    log_alpha = start
+    tried = []
     least = np.where(sign > 0, start - FARTHEST, -5.0)
     most = np.where(sign > 0, np.minimum(start + FARTHEST, 9.0), 0.0)
     for number in range(TRIALS):
@@ -412,7 +419,8 @@ def _segments(names, codes: Codes, fixed: Codes, users: int):
 def _with_rows(rows, wanted, segment, group, generator: np.random.Generator) -> np.ndarray:
     """The segment of each user. Users for whom their segment has no rows left get one of their own
     group that has some; `group`: that of each segment, that of each user."""
-    left, found = rows.astype(float), segment.copy()
+    left = rows.astype(float)
+    found = segment.copy()
     order = np.lexsort(
         (wanted, segment)
     )  # small users first: few large ones would take the rows of many
@@ -423,7 +431,8 @@ def _with_rows(rows, wanted, segment, group, generator: np.random.Generator) -> 
     left -= np.bincount(segment[taken], wanted[taken], len(left))
     waiting = np.delete(np.arange(len(wanted)), taken)
     for kind in np.unique(group[1][waiting]):
-        here, mine = np.flatnonzero(group[0] == kind), waiting[group[1][waiting] == kind]
+        here = np.flatnonzero(group[0] == kind)
+        mine = waiting[group[1][waiting] == kind]
         # what a segment lacks is taken from the next ones, which have most of its constants
         ends = np.maximum.accumulate(np.cumsum(left[here]))
         at = np.searchsorted(ends, np.cumsum(wanted[mine]) - wanted[mine] / 2)

@@ -87,7 +87,8 @@ def _between(found: Sequence[tuple[int, float, float]], error: float, codes: np.
     """The part of the variance between users by which groups of so many codes agree as the rates
     say; 0 where urns bring that about but for noise."""
     tried = np.append(0.0, np.linspace(0.02, MOST_BETWEEN, 48))
-    apart, sure = np.zeros(len(tried)), False
+    apart = np.zeros(len(tried))
+    sure = False
     for width, rate, there in found:
         cuts = _scores(np.bincount(codes // width).astype(np.float64))
         apart += np.square(np.array([_agreement(cuts, b) for b in tried]) - rate)

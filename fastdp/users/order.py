@@ -141,7 +141,8 @@ class Order(Struct, frozen=True, eq=False):
         """The order whose users move from what a trial dealing brought about, users with `wanted`
         rows, to the goal, where the difference stands out of noise."""
         many = np.bincount(_kinds(wanted)[wanted > 1], minlength=len(KINDS))
-        pairs, rest = len(self.key.pairs), [many.sum(), len(wanted)]
+        pairs = len(self.key.pairs)
+        rest = [many.sum(), len(wanted)]
         ends = 2 * self.key.ends
         counts = np.append(np.tile(many, pairs), np.repeat(rest, [self.key.gaps, ends]))
         scale = np.append(np.ones(len(counts) - ends), np.full(ends, rest[0] / rest[1]))
@@ -176,20 +177,24 @@ def order_of(
     parts = key.parts(answers.values)
     there = np.maximum(parts["users"], 1.0)
     by_kind = parts["near"].reshape(len(key.pairs), len(KINDS))
-    many, doubt = max(float(parts["users"].sum()), 1.0), sigma / 2 / there
+    many = max(float(parts["users"].sum()), 1.0)
+    doubt = sigma / 2 / there
     near, across = (
         np.clip((1 + x / many) / 2, 0.0, 1.0) for x in (by_kind.sum(axis=1), parts["any"])
     )
     error = float(sigma * np.sqrt(len(KINDS)) / many / 2)
     weight = 1 / (1 + (doubt / SPREAD) ** 2)
     rate = weight * np.clip((1 + by_kind / there) / 2, 0.0, 1.0) + (1 - weight) * near[:, None]
-    other, errors = near.copy(), np.zeros(len(near))
+    other = near.copy()
+    errors = np.zeros(len(near))
     for i, (x, y) in enumerate(key.pairs):
         if x == y and x in rates.columns:
             at = rates.columns.index(x)
-            other[i], errors[i] = rates.overall[at], rates.error[at]
+            other[i] = rates.overall[at]
+            errors[i] = rates.error[at]
     cross = np.array([x != y for x, y in key.pairs], bool)
-    other[cross], errors[cross] = across, sigma / many / 2
+    other[cross] = across
+    errors[cross] = sigma / many / 2
     lift = np.abs(near - other)
     above = SURE * np.hypot(error, errors)
     likely = np.flatnonzero(lift > np.maximum(LEAST_LIFT, above))

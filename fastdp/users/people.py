@@ -72,14 +72,16 @@ def row_groups(coarse: Histogram, bound: int, clip: int, least: float) -> tuple[
     of a user at most the clip; where no two have, half as many, or a quarter. One group where the
     clip leaves out less than LEAST_LOST of the rows."""
     last = max(last_bin(coarse.values, coarse.sigma), 0)
-    sizes, users = mean_rows(coarse.edges, bound), np.maximum(coarse.values, 0.0)
+    sizes = mean_rows(coarse.edges, bound)
+    users = np.maximum(coarse.values, 0.0)
     weight = np.minimum(sizes, clip) * users
     if weight[: last + 1].sum() > (1 - LEAST_LOST) * (sizes * users)[: last + 1].sum():
         return (1,)
     starts = [clip / 16, clip / 4, *(clip * 2.0**k for k in range(40) if clip * 2.0**k < bound)]
     allowed = {next((e for e in coarse.edges if e > start), 0) for start in starts}
     for enough in (least, least / 2, least / 4):
-        cuts, above = [], 0.0
+        cuts = []
+        above = 0.0
         for b in range(last, 0, -1):
             above += float(weight[b])
             if coarse.edges[b] in allowed and above >= enough <= weight[:b].sum():
@@ -147,8 +149,10 @@ def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: 
     posterior (`rows_per_user`). The number of rows is the mean of the users' rows and of the count,
     to which users beyond its limit are added. Its interval does without those who do not stand out.
     """
-    bins, means = len(fine.edges), mean_rows(fine.edges, bound)
-    inverse, right = np.eye(bins) / fine.sigma**2, fine.values / fine.sigma**2
+    bins = len(fine.edges)
+    means = mean_rows(fine.edges, bound)
+    inverse = np.eye(bins) / fine.sigma**2
+    right = fine.values / fine.sigma**2
     if coarse is not None:
         sums = np.zeros((len(coarse.edges), bins))
         sums[np.searchsorted(coarse.edges, fine.edges, "right") - 1, np.arange(bins)] = 1.0
@@ -205,7 +209,8 @@ class People(Struct, frozen=True, eq=False):
     def draw(self, rows: int, generator: np.random.Generator) -> np.ndarray:
         """Rows of each of the users whose rows add up to `rows`; the last may have fewer rows than
         it was drawn with."""
-        found, have = [np.empty(0, np.int64)], 0
+        found = [np.empty(0, np.int64)]
+        have = 0
         mean = self.sizes.rows_by((1,), (1,)).sum() / self.sizes.users.sum()
         while have < rows:
             sizes = self.sizes.draw(min(1 << 20, int(1.1 * (rows - have) / mean) + 256), generator)
@@ -216,7 +221,8 @@ class People(Struct, frozen=True, eq=False):
 
     def constants(self, rows: np.ndarray, generator: np.random.Generator) -> dict[str, np.ndarray]:
         """The codes of the constant columns of users with so many rows."""
-        ends, upto = np.arange(len(self.groups) + 1), np.append(0.0, np.cumsum(self.weight))
+        ends = np.arange(len(self.groups) + 1)
+        upto = np.append(0.0, np.cumsum(self.weight))
         group = np.searchsorted(self.groups, rows, "right") - 1
         low, high = (upto[np.searchsorted(self.group, ends)[group + i]] for i in (0, 1))
         at = np.searchsorted(upto, low + generator.random(len(rows)) * (high - low), "right") - 1

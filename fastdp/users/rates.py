@@ -91,20 +91,25 @@ def rates_of(
     over some columns. A user adds 2 a - 1. Rates of groups are those of least squares, where lifts
     are expected to decline from group to group; their mean is the overall rate. Other columns have
     one rate for all groups."""
-    sums, sigma = overall.values[:-1], float(np.max(overall.sigma))
+    sums = overall.values[:-1]
+    sigma = float(np.max(overall.sigma))
     asked: Sequence[str] = ()
-    there, weights = np.zeros(len(GROUPS)), np.full(len(GROUPS), 1e-12)
+    there = np.zeros(len(GROUPS))
+    weights = np.full(len(GROUPS), 1e-12)
     if by_group is not None:
-        asked, noise = by_group[0], float(np.max(by_group[1].sigma))
+        asked = by_group[0]
+        noise = float(np.max(by_group[1].sigma))
         grouped = by_group[1].values.reshape(len(GROUPS), -1)
-        there, weights = there + grouped[:, -1] / noise**2, weights + noise**-2
+        there = there + grouped[:, -1] / noise**2
+        weights = weights + noise**-2
     if sizes is not None:
         group = np.searchsorted(GROUPS, sizes.edges, "right")  # 0: users with one row
         bins = np.maximum(np.bincount(group, minlength=len(GROUPS) + 1)[1:], 1e-6) * sizes.sigma**2
         there = there + np.bincount(group, sizes.values, len(GROUPS) + 1)[1:] / bins
         weights = weights + 1 / bins
     doubt = 1 / weights
-    there, part = there * doubt, sigma**2 / (sigma**2 + doubt.sum())
+    there = there * doubt
+    part = sigma**2 / (sigma**2 + doubt.sum())
     missing = float(overall.values[-1]) - there.sum()
     users = max(there.sum() + (1 - part) * missing, 1.0)
     there = np.maximum(there + doubt / doubt.sum() * (1 - part) * missing, 0.0)
@@ -123,9 +128,11 @@ def rates_of(
         ]
         found = [*((grouped[:, i] + there) / 2 - by_chance[f] * there) / noises, lift / error[f]]
         spread = np.linalg.pinv(np.array(seen))
-        lifts, of_user = spread[:, : len(found)] @ found, there / max(there.sum(), 1.0)
+        lifts = spread[:, : len(found)] @ found
+        of_user = there / max(there.sum(), 1.0)
         own[:, f] = by_chance[f] + lifts
-        mean[f], error[f] = of_user @ own[:, f], np.linalg.norm(of_user @ spread)
+        mean[f] = of_user @ own[:, f]
+        error[f] = np.linalg.norm(of_user @ spread)
     return Rates(
         tuple(columns),
         np.clip(mean, 0.0, 1.0),
@@ -178,7 +185,8 @@ def roles(
     (`constancy`). `declared`: column to what the schema says of it ("constant", "repeated" or
     "free"), whatever the rates say. `following`: column to the one that it follows from."""
     room = np.maximum(1 - by_chance, 1e-9)
-    lift, doubt = (rates.overall - by_chance) / room, 2 * rates.error / room
+    lift = (rates.overall - by_chance) / room
+    doubt = 2 * rates.error / room
     constant = (*(n for n, role in declared.items() if role == "constant"), *found)
     again = shrunk(lift, doubt / 2) > SHRUNK_LIFT
     again &= bool(constant) or bool((lift > np.maximum(LEAST_LIFT, doubt)).any())

@@ -66,7 +66,8 @@ class Gaps(Struct, frozen=True, eq=False):
 
     def of_users(self, codes: Codes, sizes: Mapping[str, int], start: np.ndarray) -> np.ndarray:
         """[bins, users]: the share of each user's gaps that lies in each bin."""
-        users, bins = len(start) - 1, len(self.shares)
+        users = len(start) - 1
+        bins = len(self.shares)
         cells = self.bins(codes, sizes, start) * users
         cells += np.repeat(np.arange(users), np.diff(start))
         counts = np.bincount(cells, minlength=(bins + 1) * users).reshape(bins + 1, users)[:bins]
@@ -137,7 +138,9 @@ class Choice(Struct, frozen=True, eq=False):
         that the odds give, and of rows those of the model."""
         from .._core import choose as core
 
-        of_users, of_rows, of_steps = _Tables(), _Tables(), _Tables()
+        of_users = _Tables()
+        of_rows = _Tables()
+        of_steps = _Tables()
         for table in odds.released:
             if isinstance(table, Cells):
                 of_users.add(table.cells, table.tally(odds.users))

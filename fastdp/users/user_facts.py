@@ -21,7 +21,8 @@ def facts_of(
     - 1, at least one; column(name): the codes of a column in that order; constant(name): one code of
     each user. Sums are of whole numbers, so they are exact."""
     sizes = schema.domain
-    first, rows = start[:-1], np.diff(start)
+    first = start[:-1]
+    rows = np.diff(start)
     out = {view.name: np.searchsorted(view.edges, rows, "right") - 1}
     for name, kind, of, numbers, edges in view.facts:
         if kind == "constant":

@@ -69,14 +69,17 @@ def lines(
     The rows of user u of the pool are start[u] to start[u + 1] - 1."""
     found: dict[int, tuple[np.ndarray, ...]] = {}
     size = np.diff(start).astype(float)
-    values, errors = [], []
+    values = []
+    errors = []
     for quote in quotes:
         entries = found.get(id(quote.number))
         if entries is None:
             entries = found.setdefault(id(quote.number), _entries(quote.number, codes, start))
         user, _, amount, weight = (x[entries[1] == quote.group] for x in entries)
-        value, behind = np.zeros(len(size)), np.zeros(len(size))
-        value[user], behind[user] = amount, weight
+        value = np.zeros(len(size))
+        behind = np.zeros(len(size))
+        value[user] = amount
+        behind[user] = weight
         if not value.any():
             continue  # nobody in the pool has any of it
         if quote.most is not None:
@@ -97,8 +100,10 @@ def _condition(
     """(what each user adds to a sum that is 0 where the quote holds, the standard error of that
     sum). `value`, `behind`: each user's value in the number, and the weight behind it."""
     size, users, rows = about
-    number, unit = quote.number, float(quote.number.unit)
-    estimate, error = quote.estimate / unit, quote.error / unit
+    number = quote.number
+    unit = float(quote.number.unit)
+    estimate = quote.estimate / unit
+    error = quote.error / unit
     part = users / len(size)
     if number.aggregate == "quantile":
         q = float(number.q or 0.5)

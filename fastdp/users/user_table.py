@@ -90,7 +90,8 @@ class PoolTable:
     """The facts of synthetic users as a public table (`mechanisms.base.Public`): a prior of U."""
 
     def __init__(self, schema, facts: Codes):
-        self.schema, self._facts = schema, facts
+        self.schema = schema
+        self._facts = facts
 
     def marginals(self, cliques: Sequence[Clique], recode=None) -> dict[Clique, np.ndarray]:
         """int64 counts of users."""

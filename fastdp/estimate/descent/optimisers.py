@@ -138,7 +138,8 @@ class DescentState:
         # this
         distance -= 0.5 * size * float(np.add.reduce(self._slopes))
         curvature += 0.5 * float(np.add.reduce(self._bends))
-        self._parts[1], self._parts[2] = mix, 0.5 * mix * mix
+        self._parts[1] = mix
+        self._parts[2] = 0.5 * mix * mix
         self.z_next.direct = direct = self._sums @ self._parts  # of x', were it accepted
         least = np.minimum.reduce(direct, initial=0.0)
         if least < 0 and least < -1e-9 * self._sums[:, 0].max(initial=0.0):
@@ -298,7 +299,8 @@ def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> tuple[float,
             smooth = GROW * max(smooth, need)
         if ended:
             break
-        previous, loss = loss, descent.accept(t)
+        previous = loss
+        loss = descent.accept(t)
         if distance <= 0 and not loss < previous:  # the step is smaller than rounding errors
             loss = descent.restart()
             t = 1.0

@@ -203,7 +203,8 @@ def _pieces(
     segment, sign = (np.repeat([one[i] for one in spans], lengths) for i in (0, 2))
     at, size = np.array(list(fed), np.int64).T
     of, start = _counted(-(-size // PIECE))  # the pieces' segments and places in them
-    first, last = low // PIECE, (low + length - 1) // PIECE
+    first = low // PIECE
+    last = (low + length - 1) // PIECE
     which, nth = _counted(last - first + 1)  # the feeds' spans
     piece = first[which] + nth
     number = np.searchsorted(of, segment[which]) + piece

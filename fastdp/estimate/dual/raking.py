@@ -240,7 +240,8 @@ class CliqueTables:
         before = np.inf
         done = 0
         while done < tours:
-            squares, done = tour.run(), done + 1
+            squares = tour.run()
+            done = done + 1
             if stalled and squares >= (1 - stalled) * before:
                 break
             before = squares

@@ -270,7 +270,8 @@ def _laid(
                 constant += 0.5 * float(
                     (cube.take(empty, axis) ** 2 / spread.take(empty, axis)).sum()
                 )
-            cube, spread = cube.take(old, axis), spread.take(old, axis)
+            cube = cube.take(old, axis)
+            spread = spread.take(old, axis)
         if number is not None:
             names.append((a, number))
     kept = frozenset(names)

@@ -152,12 +152,14 @@ class Flow:
         self._z = z
         self._at = engine.state()
         self._spare = engine.state()
-        self._delta, self._none = np.zeros(max(engine.size, 1)), np.zeros((0, 3))
+        self._delta = np.zeros(max(engine.size, 1))
+        self._none = np.zeros((0, 3))
         self.f = lines.answers(self._z.m, engine.team)
         self.loss = lines.loss(self.f)
         self._inverse = lines.ancestors(engine.team)
         self._pairs: list[tuple[np.ndarray, np.ndarray]] = []
-        self.time, self._length = 0.0, 0.0
+        self.time = 0.0
+        self._length = 0.0
         self._velocity = np.zeros(lines.size)
         self.unit = float(np.median(np.sqrt(lines.variance)))
 
@@ -211,7 +213,8 @@ class Flow:
         variance = (
             self.lines.variance if only is None else np.where(only, 1.0, HELD) * self.lines.variance
         )
-        keep, share = ratio * ratio / (1 + 2 * ratio), (1 + ratio) / (1 + 2 * ratio)
+        keep = ratio * ratio / (1 + 2 * ratio)
+        share = (1 + ratio) / (1 + 2 * ratio)
         pull = keep * self._velocity
         steps = np.full(MOST, share * length)
         if not self._length:
@@ -220,7 +223,8 @@ class Flow:
         at = np.zeros(self.lines.size)
         f = self.f
         loss = self.loss
-        soft, known = at, None
+        soft = at
+        known = None
         self._changed = np.zeros(self.lines.active.size)  # of potentials at these multipliers
         for i, step in enumerate(steps):
             time = step * self.unit
@@ -228,7 +232,8 @@ class Flow:
                 m = self._z.m if i == 0 else self._at.m
                 self._inverse.fill(m, f, variance, time, self.total)
             if i == 0 or step != steps[i - 1]:
-                soft, known = variance / time, None
+                soft = variance / time
+                known = None
             if known is None or only is not None:
                 slope, _, steep, _ = slope_at(self.lines.target, variance, f, soft, at, pull, at)
             else:
@@ -245,7 +250,8 @@ class Flow:
         self._length = length
         self.time += length
         self._z, self._at = self._at, self._z
-        self.f, self.loss = f, loss
+        self.f = f
+        self.loss = loss
 
     def _iterate(self, at, f, slope, soft, pull):
         """One step of L-BFGS from the multipliers `at` with functionals f. Returns the new ones,
@@ -298,8 +304,10 @@ class Flow:
         """Go back along the last stride, from z to where the loss is just below `wanted`; before:
         the loss where it began. Potentials are linear in between; a few calls by the rule of false
         position."""
-        slow, fast = (0.0, before), (1.0, self.loss)
-        aim, width = wanted - BELOW * (wanted - self.loss), WIDE * (wanted - self.loss)
+        slow = (0.0, before)
+        fast = (1.0, self.loss)
+        aim = wanted - BELOW * (wanted - self.loss)
+        width = WIDE * (wanted - self.loss)
         self._z, self._at = self._at, self._z  # z: where the stride began, at: where it leads
         for _ in range(TRIES):
             if fast[1] >= wanted - width or self.calls >= self.most:
@@ -317,7 +325,8 @@ class Flow:
                 continue
             fast = (share, loss)
             self._at, self._spare = self._spare, self._at
-            self.f, self.loss = f, loss
+            self.f = f
+            self.loss = loss
         self._z, self._at = self._at, self._z
 
     def tables(self) -> np.ndarray:

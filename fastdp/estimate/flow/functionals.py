@@ -47,18 +47,22 @@ class Functionals:
             raise ValueError(
                 "functionals need the vectors of all measured cells, including the remainders"
             )
-        matrix, places = quadratic.matrix, list(plan.places.values())
+        matrix = quadratic.matrix
+        places = list(plan.places.values())
         entries = np.diff(matrix.indptr)
-        single, line = entries == 1, np.repeat(np.arange(entries.size), entries)
+        single = entries == 1
+        line = np.repeat(np.arange(entries.size), entries)
         cell = matrix.indices[matrix.indptr[:-1][single]]
-        weight, answer = quadratic.v[single], quadratic.b[single]
+        weight = quadratic.v[single]
+        answer = quadratic.b[single]
         w = quadratic.w + np.bincount(cell, weight, quadratic.w.size)
         wt = quadratic.w * quadratic.t + np.bincount(cell, weight * answer, w.size)
         t = np.divide(wt, w, out=np.zeros_like(w), where=w > 0)
         fused = np.sum(quadratic.w * (quadratic.t - t) ** 2) + np.sum(
             weight * (answer - t[cell]) ** 2
         )
-        above, active = matrix.data < 0, quadratic.active
+        above = matrix.data < 0
+        active = quadratic.active
         host = np.searchsorted([place.at for place in places], active, side="right") - 1
         order = np.array([len(place.axes) for place in places])[host]
         cells = np.array([plan.domain.cells(place.axes) for place in places])[host][matrix.indices]
@@ -72,7 +76,8 @@ class Functionals:
         self._cells = np.flatnonzero(w > 0)
         self.active = active
         remainder = ~(single | empty)
-        self.rest, self._held = matrix[remainder], active[held[remainder]]
+        self.rest = matrix[remainder]
+        self._held = active[held[remainder]]
         self.at = active[self._cells]
         self._rows, self._columns = self._matrices(plan.size)
         self.target = np.concatenate([t[self._cells], quadratic.b[remainder]])
@@ -134,8 +139,10 @@ class Functionals:
         cell, its projections and itself, lie one after another in `place`; a remainder has those of
         its cell."""
         number = self._number
-        begin, width = np.zeros(self.at.size + 1, np.int64), np.zeros(self.at.size + 1, np.int64)
-        place, end = [], 0
+        begin = np.zeros(self.at.size + 1, np.int64)
+        width = np.zeros(self.at.size + 1, np.int64)
+        place = []
+        end = 0
         steps = {
             attrs: strides(self._plan.domain, spot.axes)
             for attrs, spot in self._plan.places.items()
@@ -152,7 +159,8 @@ class Functionals:
         cell = np.concatenate(
             [np.arange(self.at.size), number[self._held]]
         )  # -1, the last one: no parts
-        begin, width = begin[cell], width[cell]
+        begin = begin[cell]
+        width = width[cell]
         return (*ancestors_of(number, begin, width, places, self.at.size), begin, places)
 
 

@@ -101,7 +101,8 @@ class CastRows:
 
     def owners(self, i: int) -> np.ndarray:
         """User number of every row of shard i."""
-        start, stop = i * self.shard_rows, min((i + 1) * self.shard_rows, self.total)
+        start = i * self.shard_rows
+        stop = min((i + 1) * self.shard_rows, self.total)
         ends = self.people.ends
         first = np.searchsorted(ends, start, side="right")
         last = np.searchsorted(ends, stop, side="left")

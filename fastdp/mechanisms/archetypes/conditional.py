@@ -31,7 +31,8 @@ class Groups:
     def of(cls, cells: np.ndarray, counts: np.ndarray, width: int) -> Groups:
         """From cells numbered condition * width + value, ascending, and their counts."""
         keep = counts > 0
-        cells, counts = cells[keep].astype(np.int64), counts[keep].astype(np.int64)
+        cells = cells[keep].astype(np.int64)
+        counts = counts[keep].astype(np.int64)
         condition, value = np.divmod(cells, width)
         keys, first = np.unique(condition, return_index=True)
         return cls(

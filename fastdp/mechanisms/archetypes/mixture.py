@@ -70,7 +70,8 @@ def fit(
     variances of the standardised features (None: the variance of rounding to whole codes).
     Components to which no point belongs are kept with weight 0.
     """
-    points, counts = np.asarray(points, np.float64), np.asarray(counts, np.float64)
+    points = np.asarray(points, np.float64)
+    counts = np.asarray(counts, np.float64)
     if counts.sum() <= 0:
         raise DataError("public=: the public data has no row to fit archetypes on")
     share = counts / counts.sum()
@@ -124,7 +125,8 @@ def maximise(phi, share, belongs, extra):
     )
     covariances -= means[:, :, None] * means[:, None, :]
     covariances += extra
-    weights[empty], covariances[empty] = 0.0, np.eye(d)
+    weights[empty] = 0.0
+    covariances[empty] = np.eye(d)
     return weights / weights.sum(), means, covariances
 
 

@@ -108,6 +108,8 @@ def shares(
     before = before if before - first > LEAST_AGAIN else first
     ones = ones if ones - before > LEAST_AGAIN else before
     left = rest * (1 - ones - SCREENING_SHARE)
-    screening, batches = rest * SCREENING_SHARE / count, tuple(left * s for s in split)
-    again, later = rest * (before - first), rest * (ones - before)
+    screening = rest * SCREENING_SHARE / count
+    batches = tuple(left * s for s in split)
+    again = rest * (before - first)
+    later = rest * (ones - before)
     return Shares(rest * first, again, screening, batches, report, later, final)

@@ -152,7 +152,8 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         named = {a for clique in [*wanted.named, *job.zeros.impossible] for a in clique} | job.given
         beside = dependencies.measured(session, ones, rest, first, named, self.limit)
         rest -= beside.share
-        public, better = PublicMarginals.of(job.prior), beside.better(ones)
+        public = PublicMarginals.of(job.prior)
+        better = beside.better(ones)
         best = better if public is None else public.ones(better)
         ratio = noise_ratio(best, estimate_total(better), math.sqrt(first / rest))
         left = self.divided(domain, rest, ratio, first).after_ones(first)
@@ -187,7 +188,8 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         """Step 2: the tree before its first batch, over codes whose rare values are merged.
         `screened`: the first screening round, where it took place."""
         most = size_limits.pair_cells(self.memory, PAIR_CELLS, columns.public is not None)
-        zeros, beside = job.zeros.impossible, columns.beside.columns
+        zeros = job.zeros.impossible
+        beside = columns.beside.columns
         merged = merge(
             session.domain,
             columns.best,
@@ -214,7 +216,9 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         model = state.last_fit()
         steering = state.steering(model)
         state.settle()
-        merged, workload, beside = state.merged, state.workload, columns.beside
+        merged = state.merged
+        workload = state.workload
+        beside = columns.beside
         reported = state.workload_distances(model)
         distances = reported | state.final_distances(model)
         used = state.priors.describe(state.measured) if state.priors else None

@@ -124,7 +124,8 @@ def dense_columns(
     for name in merged.compression.full:
         if name in dependent or name not in schema.columns:
             continue
-        column, rows = schema.columns[name], merged.shape[name]
+        column = schema.columns[name]
+        rows = merged.shape[name]
         if column.is_text and column.base != 2:
             continue
         blank = np.arange(rows.size) >= column.base
@@ -139,7 +140,8 @@ def dense_columns(
 
 def _split(groups: np.ndarray, placed: np.ndarray, rows: np.ndarray) -> DenseColumn | None:
     """The column with its signs: they change where half of the rows lie, or next to it."""
-    total, body = float(rows.sum()), rows[placed]
+    total = float(rows.sum())
+    body = rows[placed]
     mass = float(body.sum())
     if len(body) < 2 or mass <= LEAST_PLACED * total:
         return None
@@ -163,7 +165,8 @@ class DenseTable:
     `noise`: their standard error."""
 
     def __init__(self, state: GrownTree, columns: Mapping[str, DenseColumn]):
-        self.state, self.columns = state, columns
+        self.state = state
+        self.columns = columns
         self.names = list(columns)
         self.pairs: list[Clique] = list(combinations(self.names, 2))
         self.signs = {name: column.signs for name, column in columns.items()}
@@ -175,7 +178,8 @@ class DenseTable:
 
     def measure(self, share: float, label: str) -> None:
         """Release all contrasts for a share of mu^2, and average them with those before."""
-        session, total = self.state.session, self.state.merged.fitted_total
+        session = self.state.session
+        total = self.state.merged.fitted_total
         released: Distances = session.contrasts(
             self.pairs, self.signs, mu=part_mu(session, share), label=label
         )
@@ -186,7 +190,8 @@ class DenseTable:
 
     def loadings(self) -> np.ndarray:
         """The loadings of all columns that the contrasts give."""
-        columns, d = self.columns.values(), len(self.names)
+        columns = self.columns.values()
+        d = len(self.names)
         part = np.array([c.part for c in columns])
         mean = np.array([1 - 2 * c.split for c in columns]) * part
         matrix = np.zeros((d, d))
@@ -220,7 +225,8 @@ class DenseTable:
     def hanging(self, merged: Merged) -> list[Node]:
         """The other columns. Each hangs on the column that it depends on most, by the measured
         pairs of the tree."""
-        state, total = self.state, merged.fitted_total
+        state = self.state
+        total = merged.fitted_total
         ones = {a: _rows_of(merged, a, total) for a in state.session.domain}
         known = set(self.names)
         left = [a for a in state.session.domain if a not in known]
@@ -265,7 +271,8 @@ class DenseTable:
         known = {a: codes for a, codes in maps.items() if codes is not None}
         merged = replace(before, compression=Compression(before.compression.full, known), ones=())
         model = self.model(merged)
-        classes, factors = model.domain[self.hidden], self.loadings().shape[1]
+        classes = model.domain[self.hidden]
+        factors = self.loadings().shape[1]
         full = Domain({**before.compression.full, self.hidden: classes})
         merged = replace(
             merged,

@@ -91,7 +91,8 @@ def step_terms(quantiles: np.ndarray) -> np.ndarray:
     """a_k(t) of Mehler's formula, [columns, TERMS], of signs that change at these quantiles."""
     t = np.asarray(quantiles, np.float64)
     density = np.exp(-t * t / 2) / math.sqrt(2 * math.pi)
-    before, now = np.zeros_like(t), np.ones_like(t)
+    before = np.zeros_like(t)
+    now = np.ones_like(t)
     terms = [2 * density]
     for k in range(1, TERMS):
         before, now = now, (t * now - math.sqrt(k - 1) * before) / math.sqrt(k)

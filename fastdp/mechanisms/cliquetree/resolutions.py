@@ -127,7 +127,8 @@ class ModelCodes(Struct, frozen=True, eq=False, dict=True):
         out = np.asarray(table).reshape(self.domain.shape(clique))
         for i, a in enumerate(clique):
             if a in self.groups:
-                rows, groups = self.merged.ones_shape[a] + 1e-9, self.groups[a]
+                rows = self.merged.ones_shape[a] + 1e-9
+                groups = self.groups[a]
                 within = (rows / np.bincount(groups, rows)[groups]).reshape(
                     -1, *[1] * (out.ndim - i - 1)
                 )

@@ -33,7 +33,8 @@ of .01 to .02."""
 def few_groups(codes: ModelCodes, alone: Columns, blank: Columns) -> dict[str, np.ndarray]:
     """The model's code -> group, of every ordered column with enough codes. `alone`, `blank`: see
     `resolutions`."""
-    rows, out = codes.final().ones_shape, {}
+    rows = codes.final().ones_shape
+    out = {}
     for a, apart in alone.items():
         empty = blank[a]
         if a in codes.groups:
@@ -50,7 +51,8 @@ def summed(measured: Sequence[Measurement], few: Columns, codes: ModelCodes) -> 
     for m in map(codes.measurement, measured):
         if len(m.clique) == 2 and m.query is None and few.keys() >= set(m.clique):
             query = Binned(codes.domain.shape(m.clique), [few[a] for a in m.clique])
-            sums, variances = query.product(m.values), query.product(m.variances)
+            sums = query.product(m.values)
+            variances = query.product(m.variances)
             out.append(Measurement(m.clique, sums, np.sqrt(variances), query, label=m.label))
     return out
 
@@ -69,7 +71,8 @@ def affordable(
 def group_scores(merged: Merged, name: str, groups: np.ndarray, alone: np.ndarray) -> np.ndarray:
     """The mean code of each group, moved and scaled to mean 0 and variance 1; 0 for a group of
     codes that have no place in the order (`alone`, over all codes)."""
-    rows, group = merged.shape[name], groups[merged.compression.code_map(name)]
+    rows = merged.shape[name]
+    group = groups[merged.compression.code_map(name)]
     sums, codes = (
         np.bincount(group, w) for w in (rows * ~alone, rows * ~alone * np.arange(rows.size))
     )
@@ -83,7 +86,8 @@ def lacking(
 ) -> tuple[float, float]:
     """(what a model lacks of a released trend, the variance of that). `table`: the model's
     marginal; `weights`: products of the scores."""
-    model, known = m.query.product(table.reshape(-1)), m.values / total
+    model = m.query.product(table.reshape(-1))
+    known = m.values / total
     variance = float(np.square(weights) @ m.variances) / total**2
     return float(weights @ (known - model / model.sum())), variance
 

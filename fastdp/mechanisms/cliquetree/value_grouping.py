@@ -67,7 +67,8 @@ def grouped(
 def level(apart: int, size: int) -> int:
     """The least of size, size / LEVEL, size / LEVEL^2, ... that is at least `apart` and at least
     1."""
-    levels, x = [size], float(size)
+    levels = [size]
+    x = float(size)
     while x > 1:
         x /= LEVEL
         levels.append(math.ceil(x))

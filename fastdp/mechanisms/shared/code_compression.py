@@ -128,7 +128,8 @@ class Compression:
         (name,) = m.clique
         if name not in self.codes:
             return m
-        size, codes = self.domain[name], self.codes[name]
+        size = self.domain[name]
+        codes = self.codes[name]
         values = np.bincount(codes, m.values, size)
         return Measurement(
             m.clique, values, np.sqrt(np.bincount(codes, m.variances, size)), label=m.label
@@ -321,7 +322,8 @@ class _Groups:
     """The full codes behind each compressed code of one column, and their weights."""
 
     def __init__(self, compression: Compression, name: str, frequencies: np.ndarray | None):
-        codes, size = compression.code_map(name), compression.domain[name]
+        codes = compression.code_map(name)
+        size = compression.domain[name]
         self._order = np.argsort(codes, kind="stable")
         self._counts = np.bincount(codes, minlength=size)
         self._starts = np.cumsum(self._counts) - self._counts
@@ -365,12 +367,14 @@ class _Groups:
 def row_keys(columns: Sequence[np.ndarray], shape: Sequence[int], rows: int) -> np.ndarray:
     """int64: a number of each row, the same for rows that agree in all columns and for no
     others."""
-    key, size = np.zeros(rows, np.int64), 1
+    key = np.zeros(rows, np.int64)
+    size = 1
     for codes, n in zip(columns, shape):
         if size * n >= 1 << 62:
             distinct, key = np.unique(key, return_inverse=True)
             size = len(distinct)
-        key, size = key * n + codes, size * n
+        key = key * n + codes
+        size = size * n
     return key
 
 

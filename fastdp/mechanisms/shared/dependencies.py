@@ -71,7 +71,8 @@ def wide_pairs(domain: Domain, excluded: Collection[str], limit: int) -> list[Cl
     wide = [a for a, n in domain.items() if n * largest > FOLLOW_CELLS]
     pairs: list[Clique] = []
     for a, b in permutations(wide, 2):
-        cells, fine = domain[a] * domain[b], 2 * domain[b] > domain[a]
+        cells = domain[a] * domain[b]
+        fine = 2 * domain[b] > domain[a]
         if cells > FOLLOW_CELLS and (fine or cells > limit) and (b if fine else a) not in excluded:
             pairs.append((a, b))
     return sorted(pairs, key=lambda p: -domain[p[0]] * domain[p[1]])[:MOST_PAIRS]
@@ -100,7 +101,8 @@ def find(
     covered = {m.clique[0]: covered_rows(m) / total for m in ones}
     found: dict[str, Dependency] = {}
     for i in np.argsort(-released.values, kind="stable"):
-        (a, b), rows = pairs[i], float(released.values[i])
+        (a, b) = pairs[i]
+        rows = float(released.values[i])
         part = min(
             1.0,
             (rows - LIKELY * float(released.sigma[i]))
@@ -176,11 +178,13 @@ class DependentColumns(Struct, frozen=True, eq=False):
         cannot be guessed. Other values share the remaining rows by how far their largest cell is
         above half the threshold. In simulations, with Zipf's law and with equal numbers of rows,
         the rows of a value grow about so."""
-        out, total = {m.clique[0]: m for m in ones}, estimate_total(ones)
+        out = {m.clique[0]: m for m in ones}
+        total = estimate_total(ones)
         for d, table in zip(self.found, self.tables):
             one = out[d.source]
             given, _, rows = cells_of(table)
-            sure, size = rows > sure_rows(table), one.values.size
+            sure = rows > sure_rows(table)
+            size = one.values.size
             sums, cells = (np.bincount(given[sure], w, size) for w in (rows[sure], None))
             largest = np.zeros(size)
             np.maximum.at(largest, given, rows)
@@ -245,7 +249,9 @@ def drawn_column(
     these leave of the column's 1-way."""
     given, code, rows = cells_of(table)
     keep = (np.diff(given, prepend=-1) > 0) | (rows > sure_rows(table))
-    given, code, rows = given[keep], code[keep], rows[keep]
+    given = given[keep]
+    code = code[keep]
+    rows = rows[keep]
     start = np.searchsorted(given, np.arange(table.shape[0] + 1))
     whole = np.maximum(shape[found.column], 1e-9)
     left = np.maximum(shape[found.column] - np.bincount(code, rows, whole.size), 0)

@@ -66,7 +66,8 @@ class Halving:
         order: Sequence[str],
         levels: int = LEVELS,
     ):
-        self.levels, self._pairs = levels, all(len(clique) == 2 for clique in items)
+        self.levels = levels
+        self._pairs = all(len(clique) == 2 for clique in items)
         largest = sorted(items, key=lambda c: -items[c])[:MAX_ITEMS]
         named = {a for clique in largest for a in clique}
         self.columns = [a for a in order if a in named]

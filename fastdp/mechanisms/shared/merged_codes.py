@@ -105,7 +105,8 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
 
     def fit(self, job: Job, measurements: Sequence[Measurement], **options: Any) -> Model:
         """The model of these measurements with the merged total and zeros."""
-        total, zeros = self.fitted_total, self.zeros
+        total = self.fitted_total
+        zeros = self.zeros
         return job.fit(self.domain, measurements, total=total, zeros=zeros, **options)
 
     @property
@@ -131,7 +132,8 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
         """The same codes, after the 1-ways were measured `again`; weak ones are drawn towards
         uniform."""
         ones = averaged(self.released, again)
-        total, drawn = estimate_total(ones), shrunk_to_uniform(ones)
+        total = estimate_total(ones)
+        drawn = shrunk_to_uniform(ones)
         shape = {}
         for m in drawn:
             codes = self.compression.code_map(m.clique[0])
@@ -176,16 +178,16 @@ class ExpandedRows(ModelRows):
         steering: Steering | None = None,
     ):
         super().__init__(model, total, seed)
-        self._expansion, self._halving_of, self._steering = (
-            expansion,
-            halving,
-            steering or Steering(),
-        )
+        self._expansion = expansion
+        self._halving_of = halving
+        self._steering = steering or Steering()
 
     @property
     def facts(self) -> RowFacts:
-        scores, trends = self._steering.scores, self._steering.changes
-        within, drawn = self._expansion.within(), self._expansion.drawn_columns()
+        scores = self._steering.scores
+        trends = self._steering.changes
+        within = self._expansion.within()
+        drawn = self._expansion.drawn_columns()
         return RowFacts(within, drawn, scores=scores, trends=trends)
 
     def again(self, total: int, seed: int) -> Self:
@@ -273,7 +275,8 @@ def merge(
         )
         for a in domain
     }
-    total, released = estimate_total(ones), tuple(ones)
+    total = estimate_total(ones)
+    released = tuple(ones)
     keep = {m.clique[0]: m.values >= rare * np.sqrt(m.variances) for m in ones}
     if towards_uniform:
         ones = shrunk_to_uniform(ones)
@@ -330,7 +333,8 @@ def rare_groups(one: Measurement, rows: np.ndarray, numbers: np.ndarray, rare: f
 
     k values with noise sigma each and M rows, in G groups of M / G rows and noise sigma sqrt(k / G):
     G is at most (M / (rare sigma))^2 / k."""
-    count, mass = int(numbers.sum()), float(rows[numbers].sum())
+    count = int(numbers.sum())
+    mass = float(rows[numbers].sum())
     if count <= LEAST_RARE_GROUPS or mass < RARE_ROWS * rows.sum() or not rare > 0:
         return 0
     noise = float(np.broadcast_to(one.variances, numbers.shape)[numbers].sum())
@@ -369,7 +373,8 @@ def shape_of(
     explains their differences; otherwise the values with the largest noise would get the rows of the
     others. `numbers`: the codes of a column's bins of numbers, whose rare values beyond the others are
     tails (`number_tails`)."""
-    drawn, count = np.array(one.values, np.float64), int(rare.sum())
+    drawn = np.array(one.values, np.float64)
+    count = int(rare.sum())
     if numbers is not None:
         errors = np.sqrt(np.broadcast_to(one.variances, drawn.shape))
         tails = np.array(drawn)

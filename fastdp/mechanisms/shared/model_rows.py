@@ -53,7 +53,8 @@ class ModelRows:
     def again(self, total: int, seed: int) -> Self:
         """Other rows of the same model: `total` of them, from the stream of `seed`."""
         other = copy(self)
-        other.total, other._seed = total, seed
+        other.total = total
+        other._seed = seed
         return other
 
     def plain(self) -> Self:
@@ -152,7 +153,8 @@ class GroupedRows(RowsOfRows):
         count = size
         for seed in seeds >> np.uint64(1):
             drawn = self.rows.some(count, int(seed))
-            group, kept = drawn.get(self.name, np.zeros(count, np.uint32)), np.ones(count)
+            group = drawn.get(self.name, np.zeros(count, np.uint32))
+            kept = np.ones(count)
             for name, odds in self.keep.items():
                 kept *= odds[group, np.minimum(drawn[name], odds.shape[1] - 1)]
             rank = np.argsort(

@@ -41,7 +41,8 @@ def _with_tail(values: np.ndarray, errors: np.ndarray) -> np.ndarray:
     if last < 0 or last + 1 == values.size:
         return values
     level = float(values[first : last + 1].mean())
-    counts, noise = values[last + 1 :], errors[last + 1 :]
+    counts = values[last + 1 :]
+    noise = errors[last + 1 :]
     tails = level * FACTORS[:, None] ** (1 + np.arange(counts.size))
     misfit = np.square((counts - tails) / noise).sum(axis=1) / 2
     likely = np.exp(misfit.min() - misfit)

@@ -83,7 +83,8 @@ def independent(
     cliques: Iterable[Clique], ones: Mapping[str, np.ndarray], total: float
 ) -> dict[Clique, np.ndarray]:
     """What each marginal would be if its columns, with these single counts, were independent."""
-    scale, out = max(total, 1e-9), {}
+    scale = max(total, 1e-9)
+    out = {}
     for clique in cliques:
         out[clique] = ones[clique[0]]
         for a in clique[1:]:

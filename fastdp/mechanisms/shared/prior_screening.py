@@ -74,8 +74,10 @@ class PublicPriors:
         if not cliques:
             return 0.0
         cost = share * _squares(weight[c] for c in cliques) / _squares(weight[c] for c in estimates)
-        tables, weights = {c: priors[c].table for c in cliques}, [weight[c] for c in cliques]
-        mu, recode = part_mu(self._session, cost), self._recode
+        tables = {c: priors[c].table for c in cliques}
+        weights = [weight[c] for c in cliques]
+        mu = part_mu(self._session, cost)
+        recode = self._recode
         found = self._session.distances(
             cliques, tables, mu=mu, label=label, weights=weights, recode=recode
         )
@@ -107,13 +109,15 @@ class PublicPriors:
             [apart for _, _, _, apart in offered],
             [noise / c.weight for c, _, _, _ in offered],
         )
-        self._usable, out = {}, {c.clique: c for c in scored}
+        self._usable = {}
+        out = {c.clique: c for c in scored}
         for (c, prior, _, _), assessment in zip(offered, assessments):
             if assessment is None:
                 self.refused.add(c.clique)
                 continue
             self._usable[c.clique] = prior, assessment.distance
-            left, table = [assessment.distance], {c.clique: prior.table}
+            left = [assessment.distance]
+            table = {c.clique: prior.table}
             (nearer,) = candidates([c.clique], table, left, sigma, total, {c.clique: c.weight})
             better = nearer.distance <= FIT_LEAVES * NOISE * sigma * nearer.cells
             out[c.clique] = replace(nearer, explained=assessment.explained, use_prior_only=better)

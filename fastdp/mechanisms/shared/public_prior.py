@@ -93,7 +93,8 @@ class PublicMarginals:
     """Marginals of public data as priors; `rows` is how many public rows there are, at least 1."""
 
     def __init__(self, public: Public, rows: int):
-        self._public, self.rows = public, rows
+        self._public = public
+        self.rows = rows
 
     @classmethod
     def of(cls, public: Public | None) -> PublicMarginals | None:
@@ -109,7 +110,8 @@ class PublicMarginals:
         total = estimate_total(ones)
         if total <= 0:
             return list(ones)
-        counts, r = self._public.marginals([m.clique for m in ones]), total / self.rows
+        counts = self._public.marginals([m.clique for m in ones])
+        r = total / self.rows
         out = []
         for m in ones:
             table = r * counts[m.clique].reshape(-1)
@@ -120,7 +122,8 @@ class PublicMarginals:
     def priors(self, estimates: Tables, recode: Columns) -> dict[Clique, PublicPrior]:
         """The prior of every clique, given the model's estimate of it (rows, over recoded
         columns)."""
-        out, cliques = {}, [c for c, e in estimates.items() if e.sum() > 0]
+        out = {}
+        cliques = [c for c, e in estimates.items() if e.sum() > 0]
         for first, last in batches([estimates[c].size for c in cliques], 1 << 22):
             for clique, counts in self._public.marginals(cliques[first:last], recode).items():
                 estimate = np.asarray(estimates[clique], np.float64).reshape(counts.shape)
@@ -186,7 +189,8 @@ def assess_public_prior(
     The f_i are modelled as draws around a common mean, with a spread estimated from them
     (DerSimonian and Laird). So priors with noisy f_i are judged mostly by the mean of all, others
     by their own f_i."""
-    gap, far = np.asarray(apart, np.float64), np.asarray(to_model, np.float64)
+    gap = np.asarray(apart, np.float64)
+    far = np.asarray(to_model, np.float64)
     asked = np.array([d is not None for d in to_prior], bool)
     near = np.array(
         [m if d is None else d for m, d in zip(to_model, to_prior, strict=True)], np.float64

@@ -70,9 +70,11 @@ def screen_pairs(
     priors = PublicPriors(public, session, merged.codes)
     if not cliques:
         return ScreenedPairs([], priors, 0.0)
-    estimates, weight = merged.independent(cliques), dict.fromkeys(cliques, 1.0)
+    estimates = merged.independent(cliques)
+    weight = dict.fromkeys(cliques, 1.0)
     first = share * SCREENING
-    mu, label = part_mu(session, first), "screening of pairs"
+    mu = part_mu(session, first)
+    label = "screening of pairs"
     released = session.distances(cliques, estimates, mu=mu, label=label, recode=merged.codes)
     noise = float(released.sigma[0])
     spent = first + priors.screen(estimates, weight, noise, first, "screening of public priors")

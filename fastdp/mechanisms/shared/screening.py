@@ -104,7 +104,8 @@ class ScreeningResult(Struct, frozen=True):
         (`posterior_means`). Of a distance, what chance puts between a table and its counts is no
         noise of the release, and stays. Pairs are of one kind, larger sets of another. No distance
         exceeds 2 `total`."""
-        values, sigma = np.array(self.distances), np.array(self.sigma)
+        values = np.array(self.distances)
+        sigma = np.array(self.sigma)
         chance = np.array([chance_distance(self.estimates[c]) for c in self.cliques])
         pairs = np.array([len(c) == 2 for c in self.cliques])
         for kind in (pairs, ~pairs):
@@ -229,7 +230,8 @@ def divided(
     portions: large marginals get more than others. At most `most`; that is also the answer where
     none is held. Less noise can affect more cells of the candidate's `table` in the model: the
     answer is the noise that costs as much over its effective cells at noise `about`."""
-    portions, known = math.fsum(c.portion for c in held), {}
+    portions = math.fsum(c.portion for c in held)
+    known = {}
 
     def noise(c: Candidate) -> float:
         if held and c.key not in known:

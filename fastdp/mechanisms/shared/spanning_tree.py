@@ -45,7 +45,8 @@ class ForestRule:
         self._fixed = [frozenset(c) for c in zeros.cliques]
         self._settled = list(zeros.settled)
         self._links = [p for c in zeros.cliques for p in pairwise(c)]
-        self._joined, self._measured = DisjointSets(domain), DisjointSets(domain)
+        self._joined = DisjointSets(domain)
+        self._measured = DisjointSets(domain)
         for a, b in [*self._links, *self._settled]:
             self._joined.merge(a, b)
         for a, b in self._settled:

@@ -55,23 +55,28 @@ class Steering(Struct, frozen=True, eq=False):
         self, model: Model, rows: Columns, rng: np.random.Generator
     ) -> dict[str, np.ndarray]:
         """The rows with their trends changed, as far as exchanges can."""
-        made, left = dict(rows), dict(self.changes)
+        made = dict(rows)
+        left = dict(self.changes)
         names = sorted({a for pair in left for a in pair})
-        count, waiting = len(next(iter(rows.values()))), set(names)
+        count = len(next(iter(rows.values())))
+        waiting = set(names)
         if not names or count < 2:
             return made
         groups = np.stack([np.minimum(rows[a], 255).astype(np.uint8) for a in names], 1)
         scores = np.stack([np.resize(self.scores[a], 256) for a in names])
         while (own := most_off(left, waiting)) is not None:
             waiting.remove(own)
-            i, mine = names.index(own), [pair for pair in left if own in pair]
+            i = names.index(own)
+            mine = [pair for pair in left if own in pair]
             near = neighbours(model, own)
             keys = row_keys([made[b] for b in near], model.domain.shape(near), count)
             others = [names.index(b) for pair in mine for b in pair if b != own]
             one, two, gains = exchange_gains(keys.view(np.uint64), groups, i, others, scores)
             swap, still, _ = exchanged(gains, np.array([left[pair] for pair in mine]), count, rng)
             left |= dict(zip(mine, still.tolist()))
-            one, two, made[own] = one[swap], two[swap], made[own].copy()
+            one = one[swap]
+            two = two[swap]
+            made[own] = made[own].copy()
             for codes in (made[own], groups[:, i]):
                 codes[one], codes[two] = codes[two], codes[one]
         return made
@@ -82,9 +87,11 @@ def exchanged(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(which pairs of rows are exchanged, what is then missing of each trend, the factors).
     `gains` [pairs, trends]: what an exchange adds to the sums; `count`: all rows."""
-    chance, factor = rng.random(len(gains)), np.zeros(len(missing))
+    chance = rng.random(len(gains))
+    factor = np.zeros(len(missing))
     step = max(1, len(gains) // SAMPLE)
-    some, part = gains[::step], chance[::step]
+    some = gains[::step]
+    part = chance[::step]
     slope = some.T @ some * (step / (4 * count)) + RIDGE * np.eye(len(missing))
     for _ in range(STEPS):
         now = some[part < np.tanh(some @ factor / 2)].sum(0) * (step / count)

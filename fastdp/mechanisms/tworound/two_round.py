@@ -213,7 +213,8 @@ class TwoRound(OnesFirst, frozen=True, kw_only=True, forbid_unknown_fields=True)
         `regions`)."""
         masks = [*zeros.items(), *((c.columns, impossible(schema, c)) for c in self.constraints)]
         regions = {r.column: r for r in self.regions}
-        codes, inferred = {}, {}
+        codes = {}
+        inferred = {}
         for m in ones:
             (name,) = m.clique
             if name in regions:
@@ -228,7 +229,8 @@ class TwoRound(OnesFirst, frozen=True, kw_only=True, forbid_unknown_fields=True)
         """How the rest of mu^2, after the share `users`, is divided among the rounds."""
         first, second = divided(1 - users, self.shares)
         if self.round2 is None and len(domain) == 1:  # there is no pair to choose
-            first, second = first + second, 0.0
+            first = first + second
+            second = 0.0
         weights = normalised([self.weights.get(a, 1.0) for a in domain])
         ones = {a: first * w for a, w in zip(domain, weights)}
         if self.round2 is None:

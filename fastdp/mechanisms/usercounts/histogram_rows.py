@@ -75,7 +75,8 @@ def wide(schema: Schema, histogram: Histogram, epsilon: float) -> pa.Table | Non
     than `MAX_WIDE` numbers."""
 
     *others, kind = histogram.columns
-    blocks, kinds = math.prod(histogram.shape[:-1]), histogram.shape[-1]
+    blocks = math.prod(histogram.shape[:-1])
+    kinds = histogram.shape[-1]
     if blocks * kinds > MAX_WIDE or not others:
         return None
     table = np.zeros((blocks, kinds), np.int64)

@@ -214,7 +214,8 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Whole counts of rows from numbers of people, `block` (ascending) being what differs in
         kind alone."""
         factor = 1.0 if rows is None else rows / max(1.0, float(people.sum()))
-        counts, variance = people * factor, variance * factor**2
+        counts = people * factor
+        variance = variance * factor**2
         block = np.cumsum(starts(block)) - 1
         if self.presence:
             counts = hold_back(counts, variance, block, self.presence, self.false_presence)

@@ -31,9 +31,12 @@ patients at 1 by .032 in place of .036, which is worse. With 8 some are better a
 
 def with_chosen_users(asked: UserQuestions, outcome: Outcome) -> Outcome:
     """The outcome with the dealer of its rows and the number of rows that was counted for users."""
-    described, model = asked.described(), outcome.rows
+    described = asked.described()
+    model = outcome.rows
     assert isinstance(model, ModelRows)
-    rows, made, tables = model, None, outcome.tables
+    rows = model
+    made = None
+    tables = outcome.tables
     if asked.groups is not None:
         described["row_groups"] = list(asked.groups.edges)
         rows = GroupedRows(model, asked.groups.name, None)
@@ -72,7 +75,8 @@ def _rows_of_users(
     """As many rows as users have, of each group as many as its users have; `asked.people` get
     constants that agree with the rows."""
     assert asked.people is not None
-    groups, sizes = _groups(asked), asked.people.sizes
+    groups = _groups(asked)
+    sizes = asked.people.sizes
     some = model.plain().some(SAMPLE_ROWS, asked.job.seed)
     measured = {c for m in outcome.measurements if groups[0] in m.clique for c in m.clique}
     about = (asked.session.clip, groups, asked.table_error, measured)
@@ -139,7 +143,8 @@ def _times(rows: int) -> int:
 def _agreed(asked: UserQuestions) -> Agreements:
     """The released agreement of columns that are not constant, where users repeat something."""
     assert asked.decided is not None
-    rates, fixed = asked.rates, (*asked.decided.constant, *asked.decided.following)
+    rates = asked.rates
+    fixed = (*asked.decided.constant, *asked.decided.following)
     at = [i for i, name in enumerate(rates.columns) if name not in fixed]
     if not asked.decided.dealt or not at:
         return Agreements()

@@ -27,7 +27,8 @@ class TableAboutUsers:
     were counted together."""
 
     def __init__(self, asked: UserQuestions):
-        self.asked, self.view = asked, _facts(asked)
+        self.asked = asked
+        self.view = _facts(asked)
         self.codes: Mapping[str, np.ndarray] = {}
         self.pairs: pa.Table | None = None
 
@@ -74,7 +75,8 @@ class TableAboutUsers:
             raise RuntimeError("the order of rows is asked about after columns have their roles")
         answers = next(m for m in asked.released if m.label == ORDER_LABEL)
         key = to_ask(asked.job.schema, asked.session.domain, asked.decided)
-        parts, sigma = key.parts(answers.values), float(np.max(answers.sigma))
+        parts = key.parts(answers.values)
+        sigma = float(np.max(answers.sigma))
         out = []
         for name, kind, column, numbers, _ in self.view.facts:
             if kind in ("first", "last") and numbers == (key.ends,) and column == key.order[0]:
@@ -84,8 +86,10 @@ class TableAboutUsers:
 
     def described(self) -> list[dict]:
         """The table's columns, for answers about users."""
-        schema, domain = self.asked.job.schema, self.asked.session.domain
-        rows, bound = (self.view.name, self.view.edges), choice_bound(schema)
+        schema = self.asked.job.schema
+        domain = self.asked.session.domain
+        rows = (self.view.name, self.view.edges)
+        bound = choice_bound(schema)
         about = (amounts_of(self.asked), self.codes, self.asked.features())
         return described_facts(self.view.facts, rows, dict(domain), bound, *about)
 
@@ -98,9 +102,11 @@ def amounts_of(asked: UserQuestions) -> dict[str, np.ndarray]:
 
 def _facts(asked: UserQuestions) -> UserFacts:
     """The facts about users by which they are chosen."""
-    schema, domain = asked.job.schema, asked.session.domain
+    schema = asked.job.schema
+    domain = asked.session.domain
     assert asked.decided is not None
     order = [n for n in schema.order_columns[:1] if n in domain]
-    bound, name = choice_bound(schema), group_column(schema, of_users=True)
+    bound = choice_bound(schema)
+    name = group_column(schema, of_users=True)
     own = asked.features()
     return user_facts(domain, asked.decided, order, amounts_of(asked), bound, name, own)

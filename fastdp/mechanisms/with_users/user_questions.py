@@ -97,7 +97,10 @@ class UserQuestions:
     """What is released about users, and what is decided by it. `tables`: models tables about users."""
 
     def __init__(self, config: Config, session: Session, job: Job, cost: float, tables: TableModel):
-        self.config, self.session, self.job, self.cost = config, session, job, cost
+        self.config = config
+        self.session = session
+        self.job = job
+        self.cost = cost
         self.tables = tables
         self.released: list[Measurement] = []
         self.rates = Rates((), np.empty(0), np.empty(0), np.empty((len(GROUPS), 0)))
@@ -115,18 +118,17 @@ class UserQuestions:
         user's number of rows as a further column: within a group all rows weigh nearly the same, so
         that the model of rows, with as many rows of each group as there are, has hardly any bias
         from clipping."""
-        rows, job = self.session.part(1 - self.cost), self.job
+        rows = self.session.part(1 - self.cost)
+        job = self.job
         if not self.config.traits.may_choose_clip:
             return rows, job
         grouped = self.config.traits.users_by_default
         displaced = TV_PER_LOST_ROW_GROUPED if grouped else TV_PER_LOST_ROW
         counted = measure_users(self.config, rows, job, displaced=displaced)
         if counted.histogram is not None:
-            bound, values, mu = (
-                choice_bound(job.schema),
-                counted.histogram.values,
-                part_mu(rows, 1.0),
-            )
+            bound = choice_bound(job.schema)
+            values = counted.histogram.values
+            mu = part_mu(rows, 1.0)
             self.coarse = Histogram(
                 size_edges(bound), values, float(np.max(counted.histogram.sigma))
             )
@@ -155,7 +157,8 @@ class UserQuestions:
             n for n in self.session.domain if declared.get(n) not in ("constant", "free")
         )
         self.by_chance = np.array([by_chance[name] for name in columns])
-        domain, schema = self.session.domain, self.job.schema
+        domain = self.session.domain
+        schema = self.job.schema
         self.decided = self._agreement(columns, declared)
         ordered = {n: domain[n] for n in columns if schema.columns[n].ordered}
         pairs = pairs_to_ask(self.decided, ordered, columns, self.numbers())
@@ -176,14 +179,16 @@ class UserQuestions:
     def numbers(self) -> tuple[str, ...]:
         """Columns of numbers in whose level users may differ: amounts, and the first of the order,
         since users come at some time."""
-        schema, domain = self.job.schema, self.session.domain
+        schema = self.job.schema
+        domain = self.session.domain
         sums = (one.sum_of for one in self.features())
         names = dict.fromkeys([*schema.user_amounts, *sums, *schema.order_columns[:1]])
         return tuple(n for n in names if n in domain)
 
     def features(self) -> list[Feature]:
         """What the owner adds to the table about users."""
-        schema, bound = self.job.schema, choice_bound(self.job.schema)
+        schema = self.job.schema
+        bound = choice_bound(self.job.schema)
         return [feature_of(one, schema, bound) for one in schema.user_features]
 
     def _worth_facts(self) -> bool:
@@ -268,7 +273,8 @@ class UserQuestions:
         return self.released[-1]
 
     def _ask_for_order(self, decided: Roles) -> None:
-        schema, domain = self.job.schema, self.session.domain
+        schema = self.job.schema
+        domain = self.session.domain
         key = to_ask(schema, domain, decided)
         mu = part_mu(self.session, ORDER_SHARE)
         self.released.append(self.session.user_histogram(key, mu=mu, label=ORDER_LABEL))
@@ -302,7 +308,9 @@ class UserQuestions:
     def _sizes(self, part: float) -> Sizes:
         """Rows per user: a histogram in fine bins, the number of rows, and the histogram that the
         clip was chosen from."""
-        session, bound, coarse = self.session, choice_bound(self.job.schema), self.coarse
+        session = self.session
+        bound = choice_bound(self.job.schema)
+        coarse = self.coarse
         mu = part_mu(session, SHARES["number of rows"])
         most = bound if coarse is None else rows_limit(coarse, bound)
         count = session.user_histogram(RowsUpTo(most), mu=mu, label=ROWS_LABEL)
@@ -319,7 +327,8 @@ class UserQuestions:
     def described(self) -> dict:
         """What was decided, for the statement: released numbers only."""
         assert self.decided is not None
-        columns, pairs = self.rates.columns, [list(pair) for pair in self.rates.pairs]
+        columns = self.rates.columns
+        pairs = [list(pair) for pair in self.rates.pairs]
         return {
             "pairs": [[*p, r] for p, r in zip(pairs, np.round(self.rates.together, 6).tolist())],
             "constant": [*self.decided.constant, *self.decided.following],

@@ -53,7 +53,8 @@ def score(truth: np.ndarray, synthetic: np.ndarray, threads: int = 1) -> float:
     for q in range(QUERIES):
         centre = truth[rng.randint(0, len(truth))]
         tolerance = rng.randint(5, 51, size=WIDTH)
-        low[q], high[q] = centre - tolerance, centre + tolerance
+        low[q] = centre - tolerance
+        high[q] = centre + tolerance
     shares = [_shares(side, low, high, threads) for side in (truth, synthetic)]
     return float(1.0 - np.abs(shares[0] - shares[1]).mean())
 

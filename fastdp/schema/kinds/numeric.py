@@ -145,7 +145,8 @@ class Numeric(Column):
         ]  # of single values
         for i, ended in enumerate(ends[:-1]):
             if ended:
-                opening[i + 1], text[i + 1] = "(", text[i]
+                opening[i + 1] = "("
+                text[i + 1] = text[i]
         bins = [f"{mark}{low}, {high})" for mark, low, high in zip(opening, text, text[1:])]
         single = [ended or edge in self.atoms for ended, edge in zip(ends, self.edges)]
         return [text[i] if alone else bins[i] for i, alone in enumerate(single)]

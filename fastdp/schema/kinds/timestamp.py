@@ -220,7 +220,8 @@ class Timestamp(Derived):
                 break
             start, step, more = self._every(np.full(len(u), self.span[0]), self.span[1], fewer)
             again = start + step * np.minimum((u * more).astype(np.int64), more - 1)
-            day, n = np.where(n > 0, day, again), np.maximum(n, more)
+            day = np.where(n > 0, day, again)
+            n = np.maximum(n, more)
         return day
 
     def join(self, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:

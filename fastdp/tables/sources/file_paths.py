@@ -226,7 +226,8 @@ def parquet_part(
     """The rows of a Parquet file, or of some of its row groups. opened: opens a file that is not on
     this machine; `path` is then its name in error texts."""
     with pq.ParquetFile(path if opened is None else opened()) as file:
-        schema, metadata = file.schema_arrow, file.metadata
+        schema = file.schema_arrow
+        metadata = file.metadata
     numbers = range(metadata.num_row_groups) if groups is None else groups
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
@@ -271,7 +272,8 @@ def _ipc(path: str) -> Part:
     if not stream:
         with pa.memory_map(path) as opened:
             reader = pa.ipc.open_file(opened)
-            schema, count = reader.schema, reader.num_record_batches
+            schema = reader.schema
+            count = reader.num_record_batches
 
         def batch(number: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
             with pa.memory_map(path) as again:
