@@ -41,18 +41,26 @@ Array = np.ndarray
 
 RUNS = 8
 """Most runs of whole numbers that a bin is divided into."""
-LEAST_STEP, SMOOTHED = 0.25, 4
-"""Standard errors by which neighbours may differ at no cost, and times that bins are smoothed, each
-by the users found before."""
-AFTER, SHORT = 5, 2.0
-"""See `RowsPosterior.from_evidence`. These four were chosen on 19 generated distributions of rows
-per user (geometric, negative binomial, lognormal, gamma, Weibull, Pareto, uniform, constant; 545 to
-20,000 users) at epsilon 1 and 10."""
+
+# These four were chosen on 19 generated distributions of rows per user (geometric, negative binomial,
+# lognormal, gamma, Weibull, Pareto, uniform, constant; 545 to 20,000 users) at epsilon 1 and 10.
+LEAST_STEP = 0.25
+"""Standard errors by which neighbouring bins may differ at no cost."""
+SMOOTHED = 4
+"""Times that bins are smoothed, each by the users found before."""
+AFTER = 5
+"""Extra bins kept after the last significant one, where the number of rows is known."""
+SHORT = 2.0
+"""Standard errors of that number: while more rows are missing, further bins are kept."""
+
+# These three were chosen on generated rows per user (Pareto 1 to 3, lognormal, geometric, Poisson,
+# uniform; 1,000 and 8,000 users, epsilon 1 and 10).
 INDICES = np.append(np.linspace(0.8, 12, 27), [16, 24, 40, 80, 200, 1000])[:, None]
-CLEAR, UPPER = 3.0, 0.95
-"""An octave of rows per user stands out by CLEAR standard errors. Both and INDICES were chosen on
-generated rows per user (Pareto 1 to 3, lognormal, geometric, Poisson, uniform; 1,000 and 8,000
-users, epsilon 1 and 10)."""
+"""Indices of the Pareto tails that are compared."""
+CLEAR = 3.0
+"""Standard errors by which an octave of rows per user stands out."""
+UPPER = 0.95
+"""The point of the likely tails at which intervals end."""
 
 
 def size_edges(bound: int) -> tuple[int, ...]:

@@ -67,7 +67,7 @@ def _leave() -> None:
         _depth -= 1
         if _depth or _saved is None:
             return
-        (copy, stream, spare) = _saved
+        copy, stream, spare = _saved
         _saved = None
         if spare is not None and sys.stderr is spare:
             sys.stderr = stream

@@ -299,7 +299,7 @@ def from_histogram(
         if total is not None and total[1] < error and total[0] > 0:
             kept, error = total
         rows = max(float(of_users["rows"]), kept)
-        (low, high) = of_users["rows_up_to"]["interval"]
+        low, high = of_users["rows_up_to"]["interval"]
         unseen = unseen if limit else max(min(unseen, of_users["rows_interval"][1] - high), 0.0)
         sides = (rows - low) / Z95, (high + unseen - rows) / Z95
         # Rows that were counted beyond those of the histogram are of users who do not stand out in

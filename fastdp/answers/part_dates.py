@@ -17,7 +17,9 @@ from ..errors import UsageError
 from ..schema.columns import Column
 from .values import Selection
 
-DAY, HOUR = 86_400, 3600
+DAY = 86_400
+HOUR = 3600
+"""Seconds of each."""
 FIRST = date(1970, 1, 1)
 LEAST_PART = 1 / 6
 """The least part of the selected hours that a condition must have: one day of a weekday in a month

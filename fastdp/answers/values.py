@@ -64,7 +64,7 @@ def select(column: Column, condition: Any) -> Selection:
     range (low, high) with low <= value < high (None: no limit). UsageError names the column and
     what it takes."""
     part = np.zeros(column.size)
-    (touched, sure) = np.zeros((2, column.size), bool)
+    touched, sure = np.zeros((2, column.size), bool)
     if isinstance(condition, range):
         if condition.step != 1:
             raise UsageError(

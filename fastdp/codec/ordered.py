@@ -145,7 +145,7 @@ class OrderGroup(Struct, frozen=True, eq=False):
             lows.append(np.where(np.isneginf(low), -_ceil(-least, item.step) - 1, low))
         if len(self.items) == 2:
             item = self.items[1]
-            (low, high) = ends[1]
+            low, high = ends[1]
             return [
                 lows[0],
                 np.where(np.isposinf(high), _ceil(np.fmax(low, most), item.step) + 1, high),

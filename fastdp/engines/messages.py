@@ -15,8 +15,10 @@ from ..errors import DataError
 from ..userkeys import KEYS, VIEWS
 from .partitioned import Answer, MarginalRequest, NumberRequest, Request, UserRequest
 
-_ARRAY, _KIND = 1, 8
-"""The extension type of an array, and the bytes in which it says its dtype."""
+_ARRAY = 1
+"""The extension type of an array in a message."""
+_KIND = 8
+"""Bytes at the start of an array that name its dtype."""
 
 
 def packed(value: Any) -> bytes:

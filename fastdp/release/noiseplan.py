@@ -43,11 +43,13 @@ WEIGHT_UNITS = 1 << 10
 
 
 TINY = 1e-300
-LEAST_COLUMNS, PARTS_PER_COLUMN = 8, 16
+PARTS_PER_COLUMN = 16
 """The noise of any step of a run is bounded by this times its columns (at least LEAST_COLUMNS)
 times the noise of one marginal measured with the whole budget. The largest noise of all mechanisms
 is that of distances of all pairs of n columns in a screening round of `cliquetree`. 16 n covers it
 by a factor of 3 (8 columns) to 2 (300)."""
+LEAST_COLUMNS = 8
+"""Fewer columns count as this many."""
 
 
 def check_affordable(clip: int, cap: Event, columns: int) -> None:

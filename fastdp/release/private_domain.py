@@ -335,7 +335,7 @@ class Learning(DomainSteps):
             sigma = float(np.max(answer.sigma))
             size = fields[name].parts[0].count
             hours = answer.values[:size]
-            (other, nulls) = answer.values[size:]
+            other, nulls = answer.values[size:]
             total = max(float(hours.sum() + other), sigma)
             if column.may_have_step:
                 self.columns[name] = column.with_step(step_of(hours, sigma))

@@ -106,9 +106,10 @@ def strength(promise: dict) -> str:
 
 
 SAID = tomllib.loads(page_file("words.toml"))
-MADE, NO_STATEMENT, QUOTE, TABLE_KINDS = (
-    SAID[key] for key in ("made", "no_statement", "quote", "kinds")
-)
+MADE = SAID["made"]
+NO_STATEMENT = SAID["no_statement"]
+QUOTE = SAID["quote"]
+TABLE_KINDS = SAID["kinds"]
 CLOSE = {
     0.03: "close to the truth",
     0.1: "near the truth",

@@ -42,9 +42,11 @@ KEPT_ROWS = 1 << 12
 """Measurements with at most this many answers keep them as numbers: enough for a histogram of rows
 per user."""
 
-MOST_CODES, MOST_COMBINATIONS = 1 << 20, 1 << 26
-"""Codes of a column, and combinations of codes of all constraints together, up to which rows are
-checked against the schema's constraints: about 0.1 GB and some seconds."""
+MOST_CODES = 1 << 20
+"""Rows are checked against the schema's constraints if each column has at most so many codes."""
+MOST_COMBINATIONS = 1 << 26
+"""And if all constraints together have at most so many combinations of codes: about 0.1 GB and some
+seconds."""
 LARGE_CONSTRAINT = (
     "constraint {number} is over more codes than a folder of unknown origin is given memory for, "
     "so the rows were not checked against it"

@@ -24,7 +24,8 @@ from ..schema import Schema
 from ..users.user_quotes import Quote, usable
 from .number_options import NumberOptions, number_options
 
-NUMBERS, VECTORS = "numbers", "number_vectors"
+NUMBERS = "numbers"
+VECTORS = "number_vectors"
 """Names of the two tables in `Run.tables` and of their files."""
 FIGURES = ("estimate", "low", "high", "cap", "capped", "capped_low", "capped_high", "mu")
 MOST_EXACT = 2.0**50

@@ -16,7 +16,8 @@ OUT_FILE = "run-folder.txt"
 """The file in a private folder elsewhere that names the run folder it belongs to."""
 MOST_BYTES = 4096
 """Most bytes that are read of a file that holds one path."""
-MOST_NAME, MOST_PATH = 240, 3500
+MOST_NAME = 240
+MOST_PATH = 3500
 """Most bytes of a folder's name and of its path. File systems allow 255 and 4096; the staging
 folder and its files have longer names than the folder, and are made only after noise was drawn."""
 

@@ -13,14 +13,17 @@ from fastdp.simulate._draw import check_int
 
 from .._util.lazy import pa
 
-MONTHS, LAST_START = 12, 8
+MONTHS = 12
+LAST_START = 8
 COUNTRIES = 8
 SHOPS = 24
 PAYMENTS = 4
 AGAIN = np.linspace(0.62, 0.30, LAST_START + 1)
 """The share of people who buy again, by the month in which they began."""
-BETWEEN, WITHIN = 0.8, 0.57
-"""Standard deviation of the logarithm of an amount, between people and within a person."""
+BETWEEN = 0.8
+"""Standard deviation between people of the mean logarithm of their amounts."""
+WITHIN = 0.57
+"""Standard deviation of the logarithm of an amount within a person."""
 MOST_PURCHASES = 400
 
 

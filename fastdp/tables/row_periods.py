@@ -16,7 +16,8 @@ from ..schema.periods import MONDAY, NO_TIME_CODE, Period, code_of
 from . import idvalues, textvalues
 
 DAY = 86_400
-FIRST_DAY, LAST_DAY = -719_162, 2_932_896
+FIRST_DAY = -719_162
+LAST_DAY = 2_932_896
 """1 January of the year 1 and 31 December 9999, in days since 1970."""
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 

@@ -23,7 +23,8 @@ _TIMES = (*(f"{clock}:%S%.f" for clock in _CLOCKS), *_CLOCKS, "%m/%d/%Y %I:%M:%S
 _ZONED = tuple(f"{clock}{rest}%#z" for clock in _CLOCKS for rest in (":%S%.f", ""))
 _FARTHEST = 8_200_000_000_000_000_000
 """Microseconds: about 259,800 years."""
-_TRUE, _FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")
+_TRUE = ("true", "t", "1", "yes", "y")
+_FALSE = ("false", "f", "0", "no", "n")
 
 
 def utf8(text: bytes) -> str | None:

@@ -35,7 +35,7 @@ def balanced(
     `measured`: constants of which the model knows how many rows each group has."""
     table = people.table
     group = people.group
-    (name, edges) = groups
+    name, edges = groups
     if not table:
         return people, {}
     users, capped, whole = (

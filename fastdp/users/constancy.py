@@ -26,10 +26,11 @@ MAYBE = 0.9
 """Columns with a smaller rate of agreement, by LIKELY standard errors and a half, are not constant."""
 LIFT = 0.8
 """Users repeat a column of this lift, (agreement - chance) / (1 - chance), but it is not constant."""
-SLIPS, LEAST = 0.985, 0.85
+SLIPS = 0.985
 """A column is constant without a test if its rate is surely above SLIPS and its lift above LIFT: many
-users may have a slip among their rows, but hardly any row is one. Where noise allows no test, a rate
-may be below SLIPS by the noise, but not below LEAST."""
+users may have a slip among their rows, but hardly any row is one."""
+LEAST = 0.85
+"""Where noise allows no test, a rate may be below SLIPS by the noise, but not below LEAST."""
 PRECISION = 0.01
 """No smaller standard error of a share of users is asked for."""
 

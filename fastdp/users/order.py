@@ -22,19 +22,25 @@ from .user_choice import Gaps
 
 MOST_ENDS = 64
 """Bins of first and last rows."""
-MOST_ASKED, MOST_CHAINS = 24, 4
-"""Pairs of columns that are asked about, and pairs by which rows are exchanged."""
+MOST_ASKED = 24
+"""Pairs of columns that are asked about, at most."""
+MOST_CHAINS = 4
+"""Pairs of columns by which rows are exchanged, at most."""
 KINDS = (2, 16, 128)
 """Groups of users, by their number of rows, whose neighbours' agreement is asked for."""
-LEAST_LIFT, SPREAD = 0.02, 0.1
+LEAST_LIFT = 0.02
 """A pair is a chain if neighbours agree more or less often than other rows, by LEAST_LIFT and SURE
-standard errors; rows are exchanged for numbers that differ from the released ones by SURE standard
-errors. SPREAD: standard deviation that is expected between groups (flights 0.12, events 0.15,
+standard errors. Rows are exchanged for numbers that differ from the released ones by SURE standard
+errors."""
+SPREAD = 0.1
+"""Standard deviation of agreement that is expected between groups (flights 0.12, events 0.15,
 simulated trips 0.01)."""
-TRIES, LEAST_GAIN = 24, 0.02
-"""Exchanges that are tried for each row, at most; they end where as many as there are rows bring the
-sums nearer to their goals by less than this part. Sums of patients, of all users of a pool: gaps .11
-apart, with .05 .126, with .1 .144, with 24 tries .075; none .287 (seed 300, epsilon 1)."""
+TRIES = 24
+"""Exchanges that are tried for each row, at most."""
+LEAST_GAIN = 0.02
+"""Exchanges end where as many as there are rows bring the sums nearer to their goals by less than
+this part. Chosen by sums of patients, of all users of a pool: gaps .11 apart, with .05 .126, with .1 .144, with
+all TRIES .075; none .287 (seed 300, epsilon 1)."""
 MOST_TIMES = 1 << 32
 """Cells over the columns of the order."""
 

@@ -23,10 +23,11 @@ GROUPS = (2, 4, 16, 64, 256, 1024)
 nothing)."""
 
 # Chosen on flights, Chicago trips and simulated trips (docs/guide/users.md).
-LEAST_LIFT, SHRUNK_LIFT = 0.02, 0.003
-"""Users repeat something if the lift of a column, (agreement - chance) / (1 - chance), is above
-LEAST_LIFT and above twice its standard error. Then all columns are repeated whose lift, shrunk by
-its noise, is above SHRUNK_LIFT."""
+LEAST_LIFT = 0.02
+"""Users repeat something if the lift of a column, (agreement - chance) / (1 - chance), is above this
+and above twice its standard error."""
+SHRUNK_LIFT = 0.003
+"""Then all columns are repeated whose lift, shrunk by its noise, is above this."""
 MOST_AVOIDED = 0.75
 """A column is avoided if its agreement is below this part of chance by two standard errors (chosen
 on panels of patients and workers, docs/research/users.md)."""

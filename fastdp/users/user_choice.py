@@ -24,10 +24,12 @@ from .user_quotes import Quote, lines
 from .user_table import Marginal, pool_facts
 from .user_weights import Cells, Lines, Shares, Table, raked
 
-SWEEPS, LEAST_GAIN = 20, 0.05
-"""Sweeps over the chosen users, at most, and by how much one lowers the mean over cells of the squared
-distance, in standard errors, or it is the last: what is left to gain is far below noise. On cohorts
-that is after 2 sweeps, at .39; after 30 it is .36 (`python -m bench.users_without "an end of sweeps"`)."""
+SWEEPS = 20
+"""Sweeps over the chosen users, at most."""
+LEAST_GAIN = 0.05
+"""A sweep is the last if it lowers the mean over cells of the squared distance, in standard errors, by
+less: what is left to gain is far below noise. Chosen on cohorts: 2 sweeps, at .39; after 30 it
+is .36 (`python -m bench.users_without "an end of sweeps"`)."""
 PART_ROWS = 1 << 20
 """Rows of the pool from which users are chosen together. Parts are independent: threads share them."""
 TIGHT = 0.25
@@ -39,11 +41,12 @@ ROUNDS = 30
 """Turns in which odds above 1 are given to others, at most."""
 EXACT = 1e-4
 """The standard error of the number of rows, as a part of it, when users are weighed by quotes."""
-LEAST_PAIRS, PAIR_CODES = 12, 1 << 24
-"""Pairs of columns of rows that are balanced: LEAST_PAIRS, and more where these have no more codes than
-PAIR_CODES (64 MB) over the pool's rows. With 12 of at most a sixteenth as many cells as rows, pairs were
-off by .109 and .372 in place of .102 and .340 with 2,400 and 300 people (`python -m bench.users --tables few
-tiny --epsilon 1 --seeds 500 505 --sources order`)."""
+LEAST_PAIRS = 12
+"""Pairs of columns of rows that are balanced, at least. With 12 of at most a sixteenth as many cells as
+rows, pairs were off by .109 and .372 in place of .102 and .340 with 2,400 and 300 people (`python -m
+bench.users --tables few tiny --epsilon 1 --seeds 500 505 --sources order`)."""
+PAIR_CODES = 1 << 24
+"""More pairs are balanced where they have no more codes than this (64 MB) over the pool's rows."""
 
 
 class Gaps(Struct, frozen=True, eq=False):

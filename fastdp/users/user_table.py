@@ -22,8 +22,10 @@ PERIODS = 24
 """Equal periods of the first column of the order, at most."""
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096)
 """Lower edges of bins of numbers of rows, periods and distinct values."""
-MOST_CONSTANTS, MOST_DISTINCT = 3, 2
-"""Constants, and columns whose distinct values are counted, at most: those of most lift."""
+MOST_CONSTANTS = 3
+"""Columns that are constant per user in the table about users, at most: those of most lift."""
+MOST_DISTINCT = 2
+"""Columns whose distinct values per user are counted, at most: those of most lift."""
 
 
 def user_facts(

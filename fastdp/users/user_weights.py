@@ -30,11 +30,17 @@ from msgspec import Struct
 
 from .._util.lazy import sp
 
-STEPS, NEAR, MOST_LOG = 200, 1e-6, 30.0
-"""Steps of L-BFGS at most; the part of its value by which one has to lower the dual, which is about
-the number of users, or it is the last; and the largest logarithm of a weight."""
-ROUNDS, FARTHEST = 12, 1.0
-"""Newton's steps for a cell's factor, and the longest, in its logarithm."""
+STEPS = 200
+"""Steps of L-BFGS at most."""
+NEAR = 1e-6
+"""A step is the last if it lowers the dual, which is about the number of users, by less than this part
+of its value."""
+MOST_LOG = 30.0
+"""The largest logarithm of a weight."""
+ROUNDS = 12
+"""Newton's steps for a cell's factor."""
+FARTHEST = 1.0
+"""The longest of these steps, in the factor's logarithm."""
 
 
 class Cells(Struct, frozen=True, eq=False):

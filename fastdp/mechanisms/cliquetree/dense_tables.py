@@ -60,16 +60,20 @@ from .resolutions import ModelCodes, neighbour_groups
 # (docs/research/dense.md).
 LEAST = 0.02
 """Least part of the rows by which a tree is off, beyond what sampling explains, for a probe."""
-PROBE, TEST = 0.01, 0.002
-"""Shares of mu^2 of the first contrasts, and of the distances from the model that they give."""
+PROBE = 0.01
+"""Share of mu^2 of the first contrasts."""
+TEST = 0.002
+"""Share of mu^2 of the distances from the model that the first contrasts give."""
 RATIO = 0.75
 """The model of hidden factors has to be better than the tree by this factor."""
 LEAST_COLUMNS = 3
 MOST_GROUPS = 64
 """Groups of neighbouring codes, of columns that have more codes; rows inside follow the 1-way."""
-LEAST_PLACED, LEAST_SIDE = 0.1, 0.005
-"""The least part of the rows that have a place in a column's order, and of them on either side of
-its split. Other columns hang on the dense ones."""
+LEAST_PLACED = 0.1
+"""A dense column has at least this part of the rows at places of its order. Other columns hang on the
+dense ones."""
+LEAST_SIDE = 0.005
+"""A dense column has at least this part of those rows on either side of its split."""
 HIDDEN = "hidden class"
 
 

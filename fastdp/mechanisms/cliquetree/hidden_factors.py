@@ -29,9 +29,11 @@ TERMS = 48
 MOST_CORRELATION = 0.995
 MOST_COMMON = 0.98
 """The largest part of a hidden number's variance that the factors explain."""
-DENOISING, FACTORING = 50, 100
-"""Steps of the two iterations below. They contract: ten more change no loading by more than its
-grid."""
+DENOISING = 50
+"""Steps of the iteration that removes noise from correlations. It contracts: ten more steps change no
+loading by more than its grid."""
+FACTORING = 100
+"""Steps of the iteration that finds loadings, which contracts likewise."""
 LEAST_FACTOR = 0.05
 """The least eigenvalue of a factor, in contrasts per row. A factor below it adds less than .05 / d to
 the mean contrast of d columns."""

@@ -28,7 +28,9 @@ GROUPED_COST = 0.037
 """The noise of a pair of grouped columns costs about this part of all rows (L1): some 10 groups on
 adult at epsilon 1. Chosen on adult, a generated table of 32-bin columns and 30,000 rows of flights.
 """
-LEAST_GROUPS, MOST_GROUPS = 4, 64
+LEAST_GROUPS = 4
+MOST_GROUPS = 64
+"""Bounds of the groups per column, whatever the noise is."""
 LEAST_CODES = 1.5
 """Columns with fewer codes than this many per group are not grouped."""
 

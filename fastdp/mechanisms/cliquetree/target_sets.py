@@ -29,8 +29,10 @@ from ...release.half_sets import HalfSets
 from ...significance import chance_distance, chance_distances, threshold
 from ..shared.one_ways import part_mu
 
-PICK, CHECK = 0.0025, 0.001
-"""Shares of mu^2 of one pick and of its check. Twice as much loses 1 % of adult's pairs."""
+PICK = 0.0025
+"""Share of mu^2 of one pick. Twice as much for it and its check loses 1 % of adult's pairs."""
+CHECK = 0.001
+"""Share of mu^2 of the check of a pick (see PICK for what more would lose)."""
 ORDERS = (3, 4)
 """Columns beside the target. Smaller sets are screened; larger ones would be too many."""
 MOST_FOUND = 4

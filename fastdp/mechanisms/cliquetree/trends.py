@@ -19,15 +19,17 @@ from ...significance import drawn_towards
 from ..shared.merged_codes import Merged
 from .resolutions import ModelCodes, neighbour_groups
 
-FEW, LEAST_CODES = 3, 8
-"""Groups of a column, and the least codes of a column that is grouped. The same trend costs 1.6
-times as much over four groups. Chosen, like the constants below, on tables of eight columns of 20
-and of 32 bins, adult and ma2019, epsilon 1."""
+FEW = 3
+"""Groups of a column. The same trend costs 1.6 times as much over four groups. Chosen, like the
+constants below, on tables of eight columns of 20 and of 32 bins, adult and ma2019, epsilon 1."""
+LEAST_CODES = 8
+"""The least codes of a column that is grouped. Chosen on the same tables."""
 SHARE = 0.1
 """The most of the last batch's share of mu^2 that trends cost."""
-FINEST, COARSEST = 0.003, 0.006
-"""The noise of a sum, in parts of all rows, lies between these two. A correlation then has an error
-of .01 to .02."""
+FINEST = 0.003
+"""The least noise of a sum, as a part of all rows. A correlation then has an error of .01."""
+COARSEST = 0.006
+"""The most noise of a sum, as a part of all rows. A correlation then has an error of .02."""
 
 
 def few_groups(codes: ModelCodes, alone: Columns, blank: Columns) -> dict[str, np.ndarray]:

@@ -32,9 +32,10 @@ from .one_ways import averaged, effective_cells, estimate_total, part_mu
 # codes).
 GUESS_SHARE = 0.005
 """Share of mu^2 that pays for the release that finds dependencies."""
-FOLLOWS, LIFT = 0.75, 0.5
-"""B follows from A if this part of all rows has the most frequent B of its A. The same part is
-needed of the rows that do not have the most frequent B of all."""
+FOLLOWS = 0.75
+"""B follows from A if this part of all rows has the most frequent B of its A."""
+LIFT = 0.5
+"""Besides, knowing A has to correct this part of the errors of guessing the most frequent B of all."""
 RARE = 1.0
 """Values with noisy counts below this many standard errors are left out while dependencies are
 looked for. A value with few rows has a most frequent B by chance."""
@@ -101,7 +102,7 @@ def find(
     covered = {m.clique[0]: covered_rows(m) / total for m in ones}
     found: dict[str, Dependency] = {}
     for i in np.argsort(-released.values, kind="stable"):
-        (a, b) = pairs[i]
+        a, b = pairs[i]
         rows = float(released.values[i])
         part = min(
             1.0,

@@ -32,11 +32,12 @@ LEVELS = 3
 """The most halvings. In each but the first, each pair of rows is decided again once all are
 decided: what one halving leaves uneven weighs half as much after the next, and the first has the
 most rows."""
-MOST_LEVELS, MOST_WORK = 6, 1 << 26
-"""The most halvings, and (rows drawn) * (pairs of columns), where all pairs are balanced: with more
-rows there are fewer halvings, or none, and chance matters less. Three halvings of adult. Every
-halving leaves 0.7 of the chance that is left. Chosen on adult, the generated tables of
-`bench/tables.py` and `bench.small`."""
+MOST_LEVELS = 6
+"""The most halvings where all pairs are balanced. Each leaves 0.7 of the chance that is left. Chosen
+on adult, the generated tables of `bench/tables.py` and `bench.small`."""
+MOST_WORK = 1 << 26
+"""The most (rows drawn) * (pairs of columns) of these halvings together. With more rows there are
+fewer halvings, or none, and chance matters less. Adult gets three. Chosen on the same tables."""
 EXCHANGE_STRIDES = (1, 2)
 """Rows are offered an exchange with the next row of their group, then with the one after it. Two
 passes over all columns take less time than the last halving. After a single halving there are no

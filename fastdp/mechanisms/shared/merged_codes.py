@@ -54,9 +54,11 @@ of a column are merged, and only its most frequent ones keep codes of their own.
 
 RARE_ROWS = 0.1
 """The least part of the rows with rare numbers for which these share codes with their neighbours."""
-MOST_RARE_GROUPS, LEAST_RARE_GROUPS = 64, 4
-"""How many codes they then have. With one code in place of them, correlations of .8 of ten columns of
-1,000 codes became .07 (`python -m bench.hard --tables codes1000`)."""
+MOST_RARE_GROUPS = 64
+"""The most codes that they then have. With one code in place of them, correlations of .8 of ten columns
+of 1,000 codes became .07 (`python -m bench.hard --tables codes1000`)."""
+LEAST_RARE_GROUPS = 4
+"""The least. With fewer, they share one code."""
 NAMED = 5
 """Pairs that a note names."""
 

@@ -17,11 +17,12 @@ from .public_prior import PublicMarginals, PublicPrior, assess_public_prior
 from .screening import Candidate, candidates
 
 # Constants, chosen on adult and ma2019 at epsilon 0.1 and 1 (docs/guide/public-data.md).
-LEAST_APART, LEAST_PART = 1.0, 0.02
-"""The distance of the private marginal from a prior is released only if prior and model are apart
-by at least LEAST_APART standard deviations of the screening round and by at least a share
-LEAST_PART of all rows. Priors nearer to the model, down to `LEAST_USED`, are judged by the results
-of the others."""
+LEAST_APART = 1.0
+"""The distance of the private marginal from a prior is released only if prior and model are apart by
+at least so many standard deviations of the screening round. Priors nearer to the model, down to
+`LEAST_USED`, are judged by the results of the others."""
+LEAST_PART = 0.02
+"""They must also be apart by at least this part of all rows."""
 LEAST_USED = 0.2
 FIT_LEAVES = 0.5
 """About this part of the error of an answer's noise is left by the fit. A prior with a larger error

@@ -23,8 +23,10 @@ from .code_compression import row_keys
 
 CLOSE = 0.008
 """A trend that is off by less stays as it is: a correlation that is right within .01."""
-STEPS, SAMPLE = 4, 1 << 15
-"""Newton steps, each on about SAMPLE pairs of rows."""
+STEPS = 4
+"""Newton steps that find the factors of the trends."""
+SAMPLE = 1 << 15
+"""About so many pairs of rows are looked at in each step."""
 RIDGE = 0.01
 """Added to the derivative of a trend by its factor (1/9 or more where rows can exchange freely), so
 that a column whose rows have no partners is left as it is."""

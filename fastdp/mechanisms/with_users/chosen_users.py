@@ -16,9 +16,10 @@ from .user_questions import UserQuestions
 MOST_ERROR = 0.3
 """The number of rows is the one that was counted for users, where its standard error is below this
 part of it; else the mechanism's own."""
-OTHER_ROWS, OTHER_CODES = 1 << 18, 1 << 22
-"""Rows of the model, with at most so many codes, by which marginals of rows are known better than by
-a pool of fewer."""
+OTHER_ROWS = 1 << 18
+"""Rows of the model by which marginals of rows are known better than by a pool of fewer."""
+OTHER_CODES = 1 << 22
+"""The most codes of these rows together: wide tables have fewer of them (16 MB)."""
 LEAST_POOL = 3
 MOST_POOL = 5
 POOL_ROWS = 1 << 20

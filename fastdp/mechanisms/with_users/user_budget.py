@@ -9,15 +9,18 @@ from ..plans import Outline
 SHARES = {"agreement rates": 0.06, "number of rows": 0.023}
 SHARES |= {"rows without a user id": 0.002, "table of users": 0.03}
 CONSTANTS_LABEL = "users whose rows disagree"
-FACTS_LABEL, FACTS_SHARE = "facts about users", 0.06
+FACTS_LABEL = "facts about users"
+FACTS_SHARE = 0.06
 SHARES |= {CONSTANTS_LABEL: 0.01, FACTS_LABEL: FACTS_SHARE}
 """Shares of mu^2 (chosen on flights, Chicago trips and simulated trips). Of the first only a part,
 and the third, are spent where users repeat nothing; of constants what a standard error of .01 needs,
 and nothing where no column can be constant; the last, the table about users, where it is not
 noise."""
-ORDER_SHARE, ORDER_LABEL = 0.02, "order of users' rows"
+ORDER_LABEL = "order of users' rows"
+ORDER_SHARE = 0.02
 """The share where the schema declares an order (chosen on Chicago trips)."""
-ROWS_LABEL, SIZES_LABEL = "number of rows", "rows per user in fine bins"
+ROWS_LABEL = "number of rows"
+SIZES_LABEL = "rows per user in fine bins"
 NULLS_LABEL = "rows without a user id"
 
 

@@ -67,27 +67,31 @@ from .user_budget import (
 )
 from .user_demands import constrained, following, group_column
 
-PARTS, LEAST_ERROR = (0.015, 0.035, 0.01), 0.003
+PARTS = (0.015, 0.035, 0.01)
 """Parts of the share of agreement rates: all columns; by group, columns that users may repeat;
 pairs of columns. The second was chosen on 14 tables other than flights and trips
-(docs/research/users.md). No smaller standard error of a rate than LEAST_ERROR is asked for: what
-that leaves over goes to the rows."""
+(docs/research/users.md)."""
+LEAST_ERROR = 0.003
+"""No smaller standard error of a rate is asked for: what that leaves over goes to the rows."""
 SIZES_PART = 0.5
 """Part of the share of the table of users that goes to the histogram of rows per user; all of it
 where the table has no columns."""
 LEAST_USERS = 10.0
 """Users of a group in the table of users, in standard errors of an answer that costs all of its
 share."""
-LEAST_DRAWN, MOST_USERS = 1 << 17, 1 << 20
-"""Users that are drawn from the model of the table of users: twice as many as there are, within
-these."""
+LEAST_DRAWN = 1 << 17
+"""Users drawn from the model of the table of users: twice as many as there are, but at least these."""
+MOST_USERS = 1 << 20
+"""And at most these."""
 LABELS = ("agreement of users' rows", "agreement by rows per user", "agreement in pairs of columns")
-GROUP_ROWS, GROUP_CELLS = 100.0, 200.0
-"""A group of users is a code of its own in the model of rows if the rows that count in it are
-GROUP_ROWS standard errors of an answer that costs all of mu, or if a marginal of GROUP_CELLS cells
-has more sampling error than noise in it. Where no groups are so large, two smaller ones are better
-than none (`people.row_groups`). Chosen on generated tables
+GROUP_ROWS = 100.0
+"""A group of users is a code of its own in the model of rows if the rows that count in it are so many
+standard errors of an answer that costs all of mu. Where no groups are so large, two smaller ones are
+better than none (`people.row_groups`). Chosen, with GROUP_CELLS, on generated tables
 (docs/research/users.md#rows-stage-by-stage)."""
+GROUP_CELLS = 200.0
+"""A group is also one if a marginal of so many cells has more sampling error than noise in it. Chosen
+on the same tables."""
 LEAST_FACTS = 60.0
 """Facts about users are released where there are this many users for each standard error of a count
 that costs all of their share: else they are noise, and the share goes to the rows."""
