@@ -123,8 +123,9 @@ def schema_of(name: str, even: bool) -> dict:
         "trip_miles": 999,
         "trip_seconds": 86399,
     }
-    edges = {"tips": [0, 1, 3, 5, 10, "inf"], "extras": [0, 1, 3, 5, "inf"]}
-    edges |= {
+    edges = {
+        "tips": [0, 1, 3, 5, 10, "inf"],
+        "extras": [0, 1, 3, 5, "inf"],
         "trip_miles": [0, 1, 2, 4, 8, 16, "inf"],
         "trip_seconds": [0, 300, 600, 900, 1800, 3600, "inf"],
     }

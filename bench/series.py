@@ -114,8 +114,13 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--mechanism", default="cliquetree")
     parser.add_argument("--keep", action="store_true")
     options = parser.parse_args(arguments)
-    about = {"people": options.people, "rows_each": options.rows, "mechanism": options.mechanism}
-    about |= {"epsilon": EPSILON, "delta": DELTA}
+    about = {
+        "people": options.people,
+        "rows_each": options.rows,
+        "mechanism": options.mechanism,
+        "epsilon": EPSILON,
+        "delta": DELTA,
+    }
     tables: list[dict[str, list[float]]] = []
     for seed in range(options.tables):
         tables.append(one_table(seed, options.people, options.rows, options.mechanism))

@@ -99,8 +99,14 @@ ORDERED = {
     "tips",
     "amount",
 }
-AMOUNT = {"flights": "distance", "events": "action", "patients": "ward", "cohorts": "amount"}
-AMOUNT |= {"few": "amount", "tiny": "amount"}
+AMOUNT = {
+    "flights": "distance",
+    "events": "action",
+    "patients": "ward",
+    "cohorts": "amount",
+    "few": "amount",
+    "tiny": "amount",
+}
 """The column that is summed per user; fare where none is named. Its codes count as 1, 2, ..."""
 AMOUNTS_OF = ("fare", "distance", "amount")
 """Columns that are declared as amounts."""
@@ -318,8 +324,14 @@ def tiny(path: str | None) -> dict:
 
 
 REAL = {"flights": flights, "chicago": chicago, "simulated": simulated, "chained": chained}
-HELD_OUT = {"purchases": purchases, "events": events, "patients": patients}
-HELD_OUT |= {"cohorts": cohorts, "few": few, "tiny": tiny}
+HELD_OUT = {
+    "purchases": purchases,
+    "events": events,
+    "patients": patients,
+    "cohorts": cohorts,
+    "few": few,
+    "tiny": tiny,
+}
 """Generated tables on which no constant was chosen."""
 TABLES = REAL | HELD_OUT
 

@@ -114,8 +114,13 @@ def test_the_dbt_model_is_charged_once_per_version(place, monkeypatch):
     module = loaded("dbt/models/synthetic_people")
     ledger = fastdp.Ledger(place / "budget.db")
     ledger.open("people", epsilon=2.5, delta=1e-5)
-    settings = {"released": str(place / "released"), "schema_file": str(place / "schema.toml")}
-    settings |= {"ledger": str(place / "budget.db"), "epsilon": 1.0, "delta": 1e-6}
+    settings = {
+        "released": str(place / "released"),
+        "schema_file": str(place / "schema.toml"),
+        "ledger": str(place / "budget.db"),
+        "epsilon": 1.0,
+        "delta": 1e-6,
+    }
     rows = pq.read_table(place / "rows.parquet")
 
     def build(version):

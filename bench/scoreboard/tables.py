@@ -135,8 +135,9 @@ def save(path: Path, task: Task) -> None:
         "group": task.group,
     }
     narrow = {a: np.min_scalar_type(n) for a, n in task.sizes.items()}
-    arrays = {f"x_{a}": c.astype(narrow[a]) for a, c in task.codes.items()}
-    arrays |= {f"o_{a}": c.astype(narrow[a]) for a, c in task.held_out.items()}
+    arrays = {f"x_{a}": c.astype(narrow[a]) for a, c in task.codes.items()} | {
+        f"o_{a}": c.astype(narrow[a]) for a, c in task.held_out.items()
+    }
     if task.user is not None:
         arrays["user"] = task.user
     np.savez_compressed(path, about=np.array(json.dumps(about)), **arrays)

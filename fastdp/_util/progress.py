@@ -14,8 +14,16 @@ LOG = logging.getLogger("fastdp")
 """Stages of runs, as they begin; nothing in it depends on private data except the time that passes.
 """
 
-STAGES = {"read": 0.20, "measure": 0.10, "fit": 0.30, "users": 0.10, "sample": 0.10, "ids": 0.10}
-STAGES |= {"write": 0.10, "report": 0.0}
+STAGES = {
+    "read": 0.20,
+    "measure": 0.10,
+    "fit": 0.30,
+    "users": 0.10,
+    "sample": 0.10,
+    "ids": 0.10,
+    "write": 0.10,
+    "report": 0.0,
+}
 """A run's stages in order, and the part of its time each usually takes (for the time left)."""
 OTHER = "other"
 """What the times of a run call the seconds outside of all stages."""

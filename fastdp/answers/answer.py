@@ -53,8 +53,13 @@ def answer(
 ) -> pa.Table:
     """The table that `fastdp.Run.answer` describes."""
     names = groups_of(facts.schema, by)
-    options: dict[str, Any] = {"minus": minus, "over": over}
-    options |= {"population": population, "basis": basis, "simultaneous": simultaneous}
+    options: dict[str, Any] = {
+        "minus": minus,
+        "over": over,
+        "population": population,
+        "basis": basis,
+        "simultaneous": simultaneous,
+    }
     for place, one in enumerate(names):
         if isinstance(one, DayGroups):
             rest = [other.name if isinstance(other, DayGroups) else other for other in names]

@@ -172,8 +172,9 @@ def pairs_of_users(
     cells = {} if model is None else model_marginals(model, list(combinations(there, 2)))
     for pair, users in cells.items():
         near = known.get(frozenset(pair), {})
-        about = {"columns": list(pair), "users": users.reshape(-1).tolist()}
-        about |= {name: near.get(name) for name in ("distance", "standard_error")}
+        about = {"columns": list(pair), "users": users.reshape(-1).tolist()} | {
+            name: near.get(name) for name in ("distance", "standard_error")
+        }
         lines.append(about)
     number = pa.float64()
     kinds = {"columns": pa.list_(pa.string()), "users": pa.list_(number)}
@@ -218,11 +219,21 @@ def _numeric(name: str, edges: Sequence[float], whole: bool) -> Column:
 def _column(fact: Fact, schema: Schema) -> tuple[Column, np.ndarray]:
     """The column of a fact in questions, and the fact's code of each of its codes."""
     if fact.kind in FEATURES:
-        about: dict[str, Any] = {"kind": "numeric", "dtype": "float64", "overflow": "drop"}
-        about |= {"edges": list(fact.edges), "null": "code"}
+        about: dict[str, Any] = {
+            "kind": "numeric",
+            "dtype": "float64",
+            "overflow": "drop",
+            "edges": list(fact.edges),
+            "null": "code",
+        }
         if fact.kind == "truth":
-            about = {"kind": "categorical", "dtype": "bool", "values": [False, True]}
-            about |= {"null": "drop", "overflow": "drop"}
+            about = {
+                "kind": "categorical",
+                "dtype": "bool",
+                "values": [False, True],
+                "null": "drop",
+                "overflow": "drop",
+            }
         made = Schema.from_dict({"columns": {fact.asked: about}})
         return made.columns[fact.asked], np.arange(fact.size)
     if fact.kind not in EXACT:

@@ -79,8 +79,9 @@ def croissant(run: Described, about: About, base: str = "") -> dict[str, Any]:
 
 def _context() -> dict[str, Any]:
     """The names of the vocabulary, as the standard fixes them."""
-    context: dict[str, Any] = {"@language": "en", "@vocab": "https://schema.org/"}
-    context |= {term: f"cr:{term}" for term in _TERMS.split()}
+    context: dict[str, Any] = {"@language": "en", "@vocab": "https://schema.org/"} | {
+        term: f"cr:{term}" for term in _TERMS.split()
+    }
     context |= {term: {"@id": f"cr:{term}", "@type": "@json"} for term in _JSON_TERMS}
     context["conformsTo"] = "dct:conformsTo"
     context["dataType"] = {"@id": "cr:dataType", "@type": "@vocab"}

@@ -41,8 +41,7 @@ def script(shell: str) -> str:
     words: dict[tuple[str, ...], list[str]]
     words = {
         (group,): names_after((group,)) for group in {path[0] for path in COMMANDS if path[1:]}
-    }
-    words |= {path: [names[-1] for names in parser_of(path).options] for path in COMMANDS}
+    } | {path: [names[-1] for names in parser_of(path).options] for path in COMMANDS}
     if shell == "fish":
         lines = [f"complete -c fastdp -n __fish_use_subcommand -a '{' '.join(names_after(()))}'"]
         for path, after in words.items():

@@ -47,8 +47,12 @@ def ledger_open(
         period_epsilon=period_epsilon,
     )
     if as_json:
-        made: dict[str, Any] = {"ledger": path, "dataset": dataset}
-        made |= {"budget": book.datasets()[dataset], "unit": unit}
+        made: dict[str, Any] = {
+            "ledger": path,
+            "dataset": dataset,
+            "budget": book.datasets()[dataset],
+            "unit": unit,
+        }
         emit(made if periods is None else made | {"series": book.series(dataset)})
     elif periods is not None:
         say("\n".join(_horizon(book.series(dataset), book.datasets()[dataset])))

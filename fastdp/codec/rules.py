@@ -155,8 +155,13 @@ def as_number(value: Any, source: Form) -> Decimal | None:
 
 def kernel_map(rule: Rule) -> core.Map:
     """The rule as the kernel reads it, for numbers of at most 64 bits."""
-    sides = {"below": rule.below, "above": rule.above, "other": rule.other}
-    sides |= {"nan": rule.nan, "null": rule.null}
+    sides = {
+        "below": rule.below,
+        "above": rule.above,
+        "other": rule.other,
+        "nan": rule.nan,
+        "null": rule.null,
+    }
     if rule.way == "range":
         first, last = rule.keys
         return core.Map(core.AFFINE, lo=first, count=last - first + 1, **sides)

@@ -224,8 +224,7 @@ def blobs(table: Table) -> Iterator[bytes]:
     """A table as a head and the bytes of its columns, `BLOB` at a time."""
     arrays: dict[tuple[str, ...], Any] = {
         ("codes", name): codes for name, codes in table.codes.items()
-    }
-    arrays |= {("exact", name): numbers for name, numbers in table.exact.items()}
+    } | {("exact", name): numbers for name, numbers in table.exact.items()}
     arrays |= {("user",): table.user, ("hash",): table.user_hash, ("rows",): table.rows_per_user()}
     head = {
         "rows": table.rows,

@@ -46,8 +46,14 @@ def score(
     mean = float(variation.mean())
     worst = np.argsort(-variation, kind="stable")[:10]
     named = [{"columns": list(cliques[i]), "variation": float(variation[i])} for i in worst]
-    out = {"score": 1000.0 * (1.0 - mean), "k": min(k, len(pair.names)), "marginals": len(cliques)}
-    out |= {"possible": possible, "sampled": len(cliques) < possible, "seed": seed}
+    out = {
+        "score": 1000.0 * (1.0 - mean),
+        "k": min(k, len(pair.names)),
+        "marginals": len(cliques),
+        "possible": possible,
+        "sampled": len(cliques) < possible,
+        "seed": seed,
+    }
     return out | {"mean_variation": mean, "worst": named}
 
 

@@ -307,15 +307,17 @@ class Model:
 
     def save(self, path: str | os.PathLike) -> None:
         """Write a versioned file of arrays and a JSON manifest (no pickle)."""
-        arrays = {f"node{i}": node.table for i, node in enumerate(self.nodes)}
-        arrays |= {f"error{i}": e for i, e in enumerate(self.errors.values())}
+        arrays = {f"node{i}": node.table for i, node in enumerate(self.nodes)} | {
+            f"error{i}": e for i, e in enumerate(self.errors.values())
+        }
         manifest = {
             "kind": "model",
             "version": FORMAT,
             "domain": dict(self.domain),
             "total": self.total,
+            "iterations": self.iterations,
+            "ended": self.ended,
         }
-        manifest |= {"iterations": self.iterations, "ended": self.ended}
         manifest["nodes"] = [[list(n.sep), list(n.res)] for n in self.nodes]
         manifest["measured"] = [list(c) for c in self.errors]
         manifest["loss"] = self.loss if math.isfinite(self.loss) else None

@@ -72,8 +72,9 @@ class RowFacts(Struct, frozen=True, eq=False):
 
     def stored(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """(arrays, manifest) for the model's file."""
-        arrays = {f"within{i}": np.asarray(w, float) for i, w in enumerate(self.within.values())}
-        arrays |= {f"keep{i}": np.asarray(w, float) for i, w in enumerate(self.keep.values())}
+        arrays = {
+            f"within{i}": np.asarray(w, float) for i, w in enumerate(self.within.values())
+        } | {f"keep{i}": np.asarray(w, float) for i, w in enumerate(self.keep.values())}
         used = sorted({a for pair in self.trends for a in pair})
         arrays |= {f"score{i}": np.asarray(self.scores[a], float) for i, a in enumerate(used)}
         for i, item in enumerate(self.drawn):

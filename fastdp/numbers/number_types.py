@@ -263,8 +263,15 @@ def _level(*types: Type) -> str:
 
 
 def said(found: Type) -> str:
-    words = {"category": f"values of {found.column!r}", "truth": "a condition", "text": "a text"}
-    words |= {"date": "a date", "time": "a time", "days": "a duration", "seconds": "a duration"}
+    words = {
+        "category": f"values of {found.column!r}",
+        "truth": "a condition",
+        "text": "a text",
+        "date": "a date",
+        "time": "a time",
+        "days": "a duration",
+        "seconds": "a duration",
+    }
     return words.get(found.kind, "a number")
 
 

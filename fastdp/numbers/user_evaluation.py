@@ -300,8 +300,14 @@ class _Evaluation:
 
 
 def _compare(op: str, a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    compare = {"=": np.equal, "!=": np.not_equal, "<": np.less, "<=": np.less_equal}
-    compare |= {">": np.greater, ">=": np.greater_equal}
+    compare = {
+        "=": np.equal,
+        "!=": np.not_equal,
+        "<": np.less,
+        "<=": np.less_equal,
+        ">": np.greater,
+        ">=": np.greater_equal,
+    }
     return compare[op](a, b) & (a != MISSING) & (b != MISSING)
 
 

@@ -51,8 +51,9 @@ def draw_people(
 ) -> tuple[Codes, np.ndarray]:
     """`RowLaw.draw` for rows of these users (numbers from 0)."""
     rows = known.rows
-    codes = {a: np.full(rows, -1, np.int32) for a in law.columns}
-    codes |= {a: c.copy() for a, c in known.codes.items()}
+    codes = {a: np.full(rows, -1, np.int32) for a in law.columns} | {
+        a: c.copy() for a, c in known.codes.items()
+    }
     given = np.stack([c >= 0 for c in known.codes.values()] or [np.zeros(rows, bool)]).sum(axis=0)
     order = np.lexsort((np.arange(rows), -given, user))
     starts = np.searchsorted(user[order], np.arange(int(user.max(initial=-1)) + 1))

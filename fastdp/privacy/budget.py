@@ -226,8 +226,13 @@ class Budget:
         )
 
     def to_dict(self) -> dict:
-        fields = {"epsilon": self.epsilon, "delta": self.delta, "mu": self.mu}
-        fields |= {"pure": self.pure or None, "keys": self.keys or None}
+        fields = {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "mu": self.mu,
+            "pure": self.pure or None,
+            "keys": self.keys or None,
+        }
         return {k: v for k, v in fields.items() if v is not None}
 
     @classmethod

@@ -198,8 +198,13 @@ def described(
 ) -> dict[str, Any]:
     """A choice as it is written in the statement: everything `from_release` needs to recompute
     it."""
-    source = {"from": "noisy histogram of rows per user", "release": release, "bound": bound}
-    source |= {"users": [float(v) for v in values], "noise": [float(n) for n in noise]}
+    source = {
+        "from": "noisy histogram of rows per user",
+        "release": release,
+        "bound": bound,
+        "users": [float(v) for v in values],
+        "noise": [float(n) for n in noise],
+    }
     return source | {"sigma": sigma, "displaced": displaced, "lost": choice.line.lost}
 
 

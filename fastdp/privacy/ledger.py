@@ -250,8 +250,9 @@ class Ledger:
                     "parts": described,
                     "plan": plan,
                     "time": _now(),
+                    "unit": unit.to_dict(),
+                    "about": dict(about or {}),
                 }
-                body |= {"unit": unit.to_dict(), "about": dict(about or {})}
                 body |= {} if period is None else {"period": period, "late": late}
                 work.append("reserve", body if draws is None else body | {"draws": int(draws)})
             elif before.finished:

@@ -28,8 +28,14 @@ def run_entry(name: str, run: Run) -> dict:
             "answers": [dict(a) for a in step.answer or ()],
         }
         steps.append(drawn | answers)
-    known: dict[str, Any] = {"run": name, "dataset": run.dataset, "seq": run.seq, "time": run.time}
-    known |= {"unit": run.unit.to_dict(), "about": dict(run.about)}
+    known: dict[str, Any] = {
+        "run": name,
+        "dataset": run.dataset,
+        "seq": run.seq,
+        "time": run.time,
+        "unit": run.unit.to_dict(),
+        "about": dict(run.about),
+    }
     known |= {} if run.period is None else {"period": run.period, "late": run.late}
     known |= {"parts": [e.to_dict() for e in run.parts], "steps": steps, "finished": run.finished}
     return known | {

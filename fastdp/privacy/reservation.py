@@ -62,8 +62,9 @@ class Reservation:
                     "step": number,
                     "digest": digest,
                     "label": label,
+                    "events": [e.to_dict() for e in events],
+                    "draws": int(draws),
                 }
-                body |= {"events": [e.to_dict() for e in events], "draws": int(draws)}
                 work.append("step", body if group is None else body | {"group": sorted(group)})
                 return None
             if step.digest != digest:
@@ -115,8 +116,9 @@ class Reservation:
                 "id": work.state.id,
                 "dataset": run.dataset,
                 "run": self.run,
+                "seq": work.state.seq,
+                "hash": work.state.hash,
             }
-            reference |= {"seq": work.state.seq, "hash": work.state.hash}
             reference["counts_other_runs"] = self.ledger.counts_other_runs
             budget = work.state.budgets[run.dataset]
             if not budget.unlimited:

@@ -155,8 +155,14 @@ def _planned(
     coef2 = squared_shares(whole)
     sigma = scale.row_sigmas(scale.gaussian_sigma(sensitivity2, cost), coef2)
     sigma = np.broadcast_to(np.asarray(sigma, np.float64), (len(cliques),))
-    question = {"kind": kind, "clip": clip, "mu": cost, "cliques": [list(c) for c in cliques]}
-    question |= {"estimates": [array_digest(g) for g in grids], "weights": whole}
+    question = {
+        "kind": kind,
+        "clip": clip,
+        "mu": cost,
+        "cliques": [list(c) for c in cliques],
+        "estimates": [array_digest(g) for g in grids],
+        "weights": whole,
+    }
     plan = DistancePlan(
         cliques, grids, whole, cost, clip, sensitivity2, coef2, sigma, question, kind
     )

@@ -143,9 +143,13 @@ def select_keys(
         "private": seed is None,
         "column": column,
         "epsilon": float(epsilon),
+        "delta": float(delta),
+        "event": event.to_dict(),
+        "unit": _unit_name(schema),
+        "keys_per_user": cap,
+        **noise_facts,
+        "second": agreed,
     }
-    statement |= {"delta": float(delta), "event": event.to_dict(), "unit": _unit_name(schema)}
-    statement |= {"keys_per_user": cap, **noise_facts, "second": agreed}
     statement["ledger"] = reservation.describe()["reference"]
     reservation.finish()
     return Keys(column, values, users, statement)

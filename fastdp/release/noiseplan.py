@@ -288,8 +288,15 @@ def release_of(
 ) -> dict:
     """One line of the statement. `sensitivity` and `sigma` are in rows (or users): L2 for Gaussian
     noise, L1 for Laplace, change of the score for a selection."""
-    release: dict[str, Any] = {"label": label, "kind": kind, "attributes": list(about), "law": law}
-    release |= {"event": event.to_dict(), "sensitivity": sensitivity, "count": int(count)}
+    release: dict[str, Any] = {
+        "label": label,
+        "kind": kind,
+        "attributes": list(about),
+        "law": law,
+        "event": event.to_dict(),
+        "sensitivity": sensitivity,
+        "count": int(count),
+    }
     if sigma is not None:
         release["sigma"] = float(np.min(sigma))
         if np.max(sigma) > np.min(sigma):

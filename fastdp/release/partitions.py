@@ -104,8 +104,13 @@ def provisional(
         fields[name] = Places(name=name, source=column.source, dtype=column.dtype)
     for name, edges in partitions.items():
         column = columns[name]
-        about: dict[str, Any] = {"name": name, "source": column.source, "dtype": column.dtype}
-        about |= {"nan": column.nan, "edges": tuple(float(e) for e in edges)}
+        about: dict[str, Any] = {
+            "name": name,
+            "source": column.source,
+            "dtype": column.dtype,
+            "nan": column.nan,
+            "edges": tuple(float(e) for e in edges),
+        }
         fields[name] = Numeric(null=OWN_CODE, overflow=OWN_CODE, **about)
     return with_fields(asked, fields)
 

@@ -28,8 +28,12 @@ def body(data: dict[str, Any]) -> Body:
 
 def drawn(data: dict[str, Any]) -> str:
     """All sections that the data has something for."""
-    other = {"noise": runs.noise_section, "workload": workload.sets}
-    other |= {"people": people_section.draw, "causes": causes_section.draw}
+    other = {
+        "noise": runs.noise_section,
+        "workload": workload.sets,
+        "people": people_section.draw,
+        "causes": causes_section.draw,
+    }
     names = ("summary", *(name for name in sections_said() if name != "links"))
     return "\n".join((other.get(name) or getattr(sections, name))(data) for name in names)
 

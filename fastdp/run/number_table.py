@@ -97,8 +97,7 @@ def number_table(numbers: Sequence[TypedNumber], results: Sequence[NumberResult]
             groups[name].append(own.get(name))
     columns: dict[str, Any] = {
         "number": pa.array([numbers[r.number].text for r in results], pa.string())
-    }
-    columns |= {name: pa.array(texts, pa.string()) for name, texts in groups.items()}
+    } | {name: pa.array(texts, pa.string()) for name, texts in groups.items()}
     for name in FIGURES:
         columns[name] = pa.array([getattr(r, name) for r in results], pa.float64())
     columns["note"] = pa.array([r.note for r in results], pa.string())

@@ -40,8 +40,14 @@ def planned_series(
     budget = Budget.of(epsilon, delta)
     check_series(budget)
     count = check_periods(periods)
-    facts = {"periods": count, "period": "period", "epsilon": period_epsilon(budget, count)}
-    facts |= {"delta": delta, "releases": [], "left": count}
+    facts = {
+        "periods": count,
+        "period": "period",
+        "epsilon": period_epsilon(budget, count),
+        "delta": delta,
+        "releases": [],
+        "left": count,
+    }
     return facts, budget
 
 

@@ -29,8 +29,17 @@ ASKED = 1 + 1e-4
 """A request may exceed the bound that it led to by this factor: noise is rounded up."""
 TAKEN = ("parts", "mechanism", "public_data", "ledger", "versions", "notes", "files", "part")
 """Fields from which the others are computed, or which are compared separately."""
-PROSE = {"unit.adjacency", "bound.how", "bound.enforced", "bound.clip_from", "accountant.name"}
-PROSE |= {"noise.gaussian", "noise.laplace", "noise.source", "not_protected"}
+PROSE = {
+    "unit.adjacency",
+    "bound.how",
+    "bound.enforced",
+    "bound.clip_from",
+    "accountant.name",
+    "noise.gaussian",
+    "noise.laplace",
+    "noise.source",
+    "not_protected",
+}
 """Fields with fixed texts; versions of fastdp may word them differently."""
 
 

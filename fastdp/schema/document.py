@@ -103,9 +103,14 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
     if user is not None:
         dtype = user.dtype and _dtype("user", user.dtype)
         order = (user.order,) if isinstance(user.order, str) else tuple(user.order)
-        about = {"user": user.column, "max_rows_per_user": user.max_rows, "null_user": user.null}
-        about |= {"user_dtype": dtype, "order": order}
-        about |= {"user_amounts": tuple(user.amounts)}
+        about = {
+            "user": user.column,
+            "max_rows_per_user": user.max_rows,
+            "null_user": user.null,
+            "user_dtype": dtype,
+            "order": order,
+            "user_amounts": tuple(user.amounts),
+        }
         about["user_features"] = parse_features(user.features)
     if made.unit is not None:
         about["period"] = Period.parse(made.unit)

@@ -243,8 +243,13 @@ class Schema:
         exact = tuple(name for name in self.exact if name in fields)
         amounts = tuple(name for name in self.user_amounts if name in fields)
         features = self.user_features if len(fields) == len(self.fields) else ()
-        changed: dict[str, Any] = {"fields": fields, "outputs": outputs, "exact": exact}
-        changed |= {"user_amounts": amounts, "user_features": features}
+        changed: dict[str, Any] = {
+            "fields": fields,
+            "outputs": outputs,
+            "exact": exact,
+            "user_amounts": amounts,
+            "user_features": features,
+        }
         return replace(self, constraints=tuple(held), order=order, **changed)
 
     def without_users(self) -> Schema:

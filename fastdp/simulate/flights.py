@@ -61,10 +61,8 @@ def flights(rows: int, seed: int = 0, year: int = 2013) -> pa.Table:
         "tailnum": tails[who],
         "carrier": np.array(CARRIERS)[carrier],
         "origin": np.array(ORIGINS)[origin],
-    }
-    out |= {
         "dest": np.array(list(DESTINATIONS))[dest],
         "scheduled": scheduled.astype("datetime64[s]"),
+        "dep_delay": pa.array(delay, mask=cancelled),
     }
-    out |= {"dep_delay": pa.array(delay, mask=cancelled)}
     return pa.table(out | {"distance": miles[dest] + np.array([0, 12, 6])[origin]})

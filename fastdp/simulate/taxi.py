@@ -285,8 +285,13 @@ def _numbers(world, rng, pickup, dropoff, kind, card) -> dict[str, np.ndarray]:
     tips = np.where(paid_by_card & (rate > 0.05), np.rint(rate * (fare + 1.0)), 0.0)
     airport = (pickup == 76) | (pickup == 56)
     total = fare + tips + pick(world.extras, airport, rng)
-    out = {"fare": fare, "tips": tips, "trip_total": total}
-    out |= {"trip_seconds": np.rint(seconds), "trip_miles": np.floor(miles)}
+    out = {
+        "fare": fare,
+        "tips": tips,
+        "trip_total": total,
+        "trip_seconds": np.rint(seconds),
+        "trip_miles": np.floor(miles),
+    }
     for name, values in out.items():
         np.minimum(values, LIMITS[name], out=values)
         odd = rng.integers(0, size, rng.binomial(size, 3e-5))

@@ -282,8 +282,9 @@ def _child(
     assert table.user is not None
     here = kept[table.user]
     key = table.user[here]
-    codes = {n: np.ascontiguousarray(column[here]) for n, column in table.codes.items()}
-    codes |= {n: own[a][key] for n, a in links.joined[name].items()}
+    codes = {n: np.ascontiguousarray(column[here]) for n, column in table.codes.items()} | {
+        n: own[a][key] for n, a in links.joined[name].items()
+    }
     codes[links.counts[name]] = own[links.counts[name]][key]
     if name in links.places:
         place = places(key, codes[links.linked.order[name]], row_hashes(table, hashes)[here])

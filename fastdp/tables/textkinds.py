@@ -34,8 +34,11 @@ TEXT_PATTERNS = {
 WORD = "word"
 NUMBERS = {"whole number", "number with a point"}
 _TIMES = {"ISO date", "ISO time", "ISO time with a zone"}
-READABLE = {"int": {"whole number"}, "float": NUMBERS, "decimal": NUMBERS, "date": _TIMES}
-READABLE |= {
+READABLE = {
+    "int": {"whole number"},
+    "float": NUMBERS,
+    "decimal": NUMBERS,
+    "date": _TIMES,
     "timestamp": _TIMES,
     "bool": {"truth value", "whole number"},
     "string": {*TEXT_PATTERNS, WORD},

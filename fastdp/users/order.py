@@ -39,8 +39,8 @@ TRIES = 24
 """Exchanges that are tried for each row, at most."""
 LEAST_GAIN = 0.02
 """Exchanges end where as many as there are rows bring the sums nearer to their goals by less than
-this part. Chosen by sums of patients, of all users of a pool: gaps .11 apart, with .05 .126, with .1 .144, with
-all TRIES .075; none .287 (seed 300, epsilon 1)."""
+this part. Chosen by sums of patients, of all users of a pool: gaps .11 apart, with .05 .126, with .1
+.144, with all TRIES .075; none .287 (seed 300, epsilon 1)."""
 MOST_TIMES = 1 << 32
 """Cells over the columns of the order."""
 

@@ -94,8 +94,14 @@ def kill(folder):
         finished = bool(ledger.entries()) and ledger.entries()[0]["finished"]
         resumed = None if finished else in_child(lambda place=place: one_run(place, Killer()))
         seen = [json.loads(line) for line in (place / "seen.jsonl").read_text().splitlines()]
-        facts = {"at": at, "died": os.WIFSIGNALED(died), "resumed": resumed, "between": between}
-        facts |= {"spent": ledger.spent("trips")["mu"], "entries": ledger.entries("trips")}
+        facts = {
+            "at": at,
+            "died": os.WIFSIGNALED(died),
+            "resumed": resumed,
+            "between": between,
+            "spent": ledger.spent("trips")["mu"],
+            "entries": ledger.entries("trips"),
+        }
         out.append({**facts, "seen": seen, "verified": ledger.verify()["seq"]})
         if not os.WIFSIGNALED(died):
             return out

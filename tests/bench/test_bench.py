@@ -28,8 +28,7 @@ def test_every_benchmark_is_listed_and_takes_its_options():
         p.stem
         for p in (ROOT / "bench").glob("*.py")
         if 'if __name__ == "__main__"' in p.read_text("utf-8")
-    }
-    runnable |= {p.parent.name for p in (ROOT / "bench").glob("*/__main__.py")}
+    } | {p.parent.name for p in (ROOT / "bench").glob("*/__main__.py")}
     assert runnable - HELPERS == set(BENCHES)
     made = {row()[3].split()[0] for row in readme.ROWS}
     assert made <= set(QUOTED) <= set(BENCHES) and {"scoreboard", "fits"} <= set(QUOTED)

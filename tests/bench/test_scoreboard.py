@@ -351,8 +351,16 @@ def test_times_are_of_one_machine_and_errors_of_the_last_run():
     a seed of an older version is left out, although it was not run again."""
 
     def record(machine, mechanism, processor, pairs, date, seed=1, version="2"):
-        about = {"table": "t", "mechanism": mechanism, "epsilon": 1.0, "seed": seed}
-        about |= {"machine": machine, "processor": processor, "peak_mb": 1, "date": date}
+        about = {
+            "table": "t",
+            "mechanism": mechanism,
+            "epsilon": 1.0,
+            "seed": seed,
+            "machine": machine,
+            "processor": processor,
+            "peak_mb": 1,
+            "date": date,
+        }
         return about | {"kind": "fastdp", "version": version, "measures": {"pairs": pairs}}
 
     records = [
@@ -404,8 +412,14 @@ def test_a_reason_is_taken_away(tmp_path, monkeypatch):
         return compare.Cell("t", "wasserstein", mechanism, kind, 1.0, values)
 
     found = [cell("cliquetree", "fastdp", 0.5, 0.51), cell("independent", "floor", 0.1, 0.11)]
-    line = {"table": "t", "epsilon": 1.0, "measure": "wasserstein", "ablation": "same noise"}
-    line |= {"default": 0.5, "ablated": 0.49}
+    line = {
+        "table": "t",
+        "epsilon": 1.0,
+        "measure": "wasserstein",
+        "ablation": "same noise",
+        "default": 0.5,
+        "ablated": 0.49,
+    }
     text = page.losses_section(compare.comparisons(found), [line])
     assert "*Measured*, of `independent` with the default's noise: 1: 0.49 for 0.5 |" in text
 

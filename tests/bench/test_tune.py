@@ -92,8 +92,13 @@ def records(name: str, factor: float, tables: int, rng) -> list[dict]:
     for table in range(tables):
         for seed in range(3):
             error = float(rng.lognormal(-3, 0.2))
-            about = {"suite": "rows", "table": f"t{table}", "epsilon": 1.0, "seed": seed}
-            about |= {"commit": "c"}
+            about = {
+                "suite": "rows",
+                "table": f"t{table}",
+                "epsilon": 1.0,
+                "seed": seed,
+                "commit": "c",
+            }
             noisy = error * factor * float(rng.lognormal(0, 0.02))
             out.append(about | {"without": "", "errors": {"pairs": error, "ranges": 0.01}})
             out.append(about | {"without": name, "errors": {"pairs": noisy, "ranges": 0.01}})

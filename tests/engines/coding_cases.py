@@ -53,8 +53,9 @@ def beyond(kind: pa.DataType, ticks: list[int], array: list) -> pa.Array:
 
 def sources() -> dict[str, pa.Array]:
     """A column of each type, with a null."""
-    out = {f"int{n}": whole(getattr(pa, f"int{n}")()) for n in (8, 16, 32, 64)}
-    out |= {f"uint{n}": whole(getattr(pa, f"uint{n}")()) for n in (8, 16, 32, 64)}
+    out = {f"int{n}": whole(getattr(pa, f"int{n}")()) for n in (8, 16, 32, 64)} | {
+        f"uint{n}": whole(getattr(pa, f"uint{n}")()) for n in (8, 16, 32, 64)
+    }
     with np.errstate(over="ignore"):
         narrow = np.array(REALS, np.float64).astype(np.float32)
     out["float32"] = pa.array([*narrow.tolist(), None], pa.float32())

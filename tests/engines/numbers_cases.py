@@ -52,8 +52,12 @@ SCHEMA = Schema.from_dict(
         },
     }
 ).with_exact(["amount", "weight", "price", "size", "day", "at"])
-UNITS = {"amount": Decimal("0.01"), "weight": Decimal(1), "price": Decimal("0.01")}
-UNITS |= {"size": Decimal(1)}
+UNITS = {
+    "amount": Decimal("0.01"),
+    "weight": Decimal(1),
+    "price": Decimal("0.01"),
+    "size": Decimal(1),
+}
 
 QUESTIONS = [
     "sum(amount)",
@@ -146,8 +150,10 @@ def make(users=60, rows=900, seed=0):
     }
     by_user: dict = {}
     for i in range(rows):
-        row = {name: _amount(name, columns[name][i].as_py()) for name in UNITS}
-        row |= {"country": country[i], "home": home[i]}
+        row = {name: _amount(name, columns[name][i].as_py()) for name in UNITS} | {
+            "country": country[i],
+            "home": home[i],
+        }
         row |= {"day": _seconds(days[i]), "at": _seconds(at[i])}
         row |= {"month": None if days[i] is None else Decimal(days[i].month)}
         row |= {"hour": None if at[i] is None else Decimal(at[i].hour)}

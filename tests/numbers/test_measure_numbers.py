@@ -470,8 +470,16 @@ def test_a_number_is_hopeless_only_if_all_of_the_run_would_not_save_it():
 
 
 def test_figures_have_two_digits_of_their_half_width_and_ends_are_rounded_outwards():
-    row = {"number": "sum(x)", "estimate": 3_729_846.0, "low": 3_162_894.0, "high": 6_607_609.0}
-    row |= {"cap": 5000.0, "capped": 3_092_854.0, "capped_high": 3_200_665.0, "note": ""}
+    row = {
+        "number": "sum(x)",
+        "estimate": 3_729_846.0,
+        "low": 3_162_894.0,
+        "high": 6_607_609.0,
+        "cap": 5000.0,
+        "capped": 3_092_854.0,
+        "capped_high": 3_200_665.0,
+        "note": "",
+    }
     found = number_words.shown(row)
     assert found["estimate"] == "3,700,000" and found["interval"] == "3,100,000 to 6,700,000"
     assert found["capped"] == "3,090,000 ± 110,000 (each user up to 5,000)"

@@ -317,9 +317,11 @@ def test_without_noise_what_is_found_is_what_the_rows_have(users):
         "domain 1": domaincosts.ROUNDS[0],
         "domain 2": domaincosts.ROUNDS[1],
         "domain of calendars": domaincosts.CALENDARS,
+        "domain 3": domaincosts.ROUNDS[2],
+        "domain of clock times": domaincosts.CALENDARS,
+        "domain of values not found": domaincosts.MISSING,
+        "values of city": domaincosts.FIRST,
     }
-    paid |= {"domain 3": domaincosts.ROUNDS[2], "domain of clock times": domaincosts.CALENDARS}
-    paid |= {"domain of values not found": domaincosts.MISSING, "values of city": domaincosts.FIRST}
     paid |= {"domain of rows per user": domaincosts.ROWS} if users else {}
     paid |= {"domain of kinds of text": domaincosts.KINDS}
     sigma = {}
@@ -332,8 +334,7 @@ def test_without_noise_what_is_found_is_what_the_rows_have(users):
     inside = {
         n: (made[n] >= schema.columns[n].edges[0]) & (made[n] < schema.columns[n].edges[-1])
         for n in "kx"
-    }
-    inside |= {"t": made["t"] != 1275, "m": np.ones(size, bool)}
+    } | {"t": made["t"] != 1275, "m": np.ones(size, bool)}
     inside["city"] = np.isin(made["city"].astype(str), schema.columns["city"].values)
     weight = 3 if users else 1
     for name, label in (("city", "domain of values not found"), ("t", "domain of clock times")):

@@ -247,8 +247,11 @@ def test_habits_of_synthetic_users_are_drawn_only_where_they_are_kept():
     assert plain["users"]["habits"] == [] and any(
         "random" in text for _, text in plain["limits"][0]
     )
-    kept = {"agreement": {"company_id": 1, "shift": 1, "fare": 0}}
-    kept |= {"constant": ["company_id"], "repeated": ["shift"]}
+    kept = {
+        "agreement": {"company_id": 1, "shift": 1, "fare": 0},
+        "constant": ["company_id"],
+        "repeated": ["shift"],
+    }
     run = pages.run(privacy=pages.statement(mechanism={"name": "cliquetree", "users": kept}))
     shown = report.collect(None, pages.table(), None, None, run)
     assert {h["name"].split()[-1] for h in shown["users"]["habits"]} == {"company_id", "shift"}

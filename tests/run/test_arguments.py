@@ -124,8 +124,10 @@ def call(private, **options):
         "epsilon": 1.0,
         "delta": 1e-6,
         "rows": 10,
+        "ledger": "budget.db",
+        "dataset": "d",
+        "out": "run",
     }
-    given |= {"ledger": "budget.db", "dataset": "d", "out": "run"}
     given |= {"domain": "private", "user": "u"} if private else {"schema": small_schema()}
     given |= options
     if "seed" in options:

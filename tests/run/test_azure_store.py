@@ -51,8 +51,12 @@ def store(server, tmp_path, monkeypatch):
     """(function that gives addresses, file system, local folder with the same files). An address
     cannot give pyarrow a key for a server without TLS, so the tests open the file system for it."""
     here = f"127.0.0.1:{server}"
-    options = {"blob_storage_authority": here, "dfs_storage_authority": here}
-    options |= {"blob_storage_scheme": "http", "dfs_storage_scheme": "http"}
+    options = {
+        "blob_storage_authority": here,
+        "dfs_storage_authority": here,
+        "blob_storage_scheme": "http",
+        "dfs_storage_scheme": "http",
+    }
 
     def opened(address):
         key = WRONG if "wrong" in address.partition("@")[0] else KEY

@@ -30,8 +30,13 @@ def rows():
 def run_or_refuse(folder, mechanism, epsilon, delta=1e-6, **options):
     """The error of a run, None if it ends well; and the steps that it was charged for."""
     ledger = open_ledger(folder, epsilon=max(2, 2 * epsilon), delta=1e-5)
-    asked = {"schema": fastdp.Schema.from_dict(SCHEMA), "ledger": ledger, "dataset": "d"}
-    asked |= {"ignore_empty_columns": True, "progress": False}
+    asked = {
+        "schema": fastdp.Schema.from_dict(SCHEMA),
+        "ledger": ledger,
+        "dataset": "d",
+        "ignore_empty_columns": True,
+        "progress": False,
+    }
     try:
         fastdp.synthesize(rows(), mechanism, epsilon, delta, **asked, **options)
     except FastdpError as error:

@@ -19,8 +19,14 @@ from tests.builders import killed_at, open_ledger, schema_with_users
 
 SIZES = {"a": 4, "b": 3, "c": 2}
 RECIPE = {"mechanism": "adagrid", "outer": [["a", "b"], ["a", "c"]], "clip": 5, "threshold": 3.0}
-RELEASED = {"synthetic.parquet", "privacy.json", "model.fastdp", "schema.json"}
-RELEASED |= {"measurements.pq", "measurements.json"}
+RELEASED = {
+    "synthetic.parquet",
+    "privacy.json",
+    "model.fastdp",
+    "schema.json",
+    "measurements.pq",
+    "measurements.json",
+}
 
 
 def small_schema():

@@ -420,8 +420,13 @@ def test_users_are_chosen_by_facts_about_them(tmp_path):
             "amount": {"kind": "numeric", "dtype": "float64", "edges": edges},
         },
     }
-    options = {"epsilon": 8.0, "delta": 1e-6, "schema": fastdp.Schema.from_dict(plain)}
-    options |= {"seed": 3, "sample_seed": 3}
+    options = {
+        "epsilon": 8.0,
+        "delta": 1e-6,
+        "schema": fastdp.Schema.from_dict(plain),
+        "seed": 3,
+        "sample_seed": 3,
+    }
     run = fastdp.synthesize(purchases, "auto", **options, threads=2, out=tmp_path / "run")
     fastdp.verify(tmp_path / "run")
     users = run.privacy["mechanism"]["users"]

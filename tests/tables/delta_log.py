@@ -73,16 +73,23 @@ def commit(table, *entries):
 
 
 def protocol(*features, reader=3):
-    facts = {"minReaderVersion": reader, "minWriterVersion": 7}
-    facts |= {"readerFeatures": list(features), "writerFeatures": list(features)}
+    facts = {
+        "minReaderVersion": reader,
+        "minWriterVersion": 7,
+        "readerFeatures": list(features),
+        "writerFeatures": list(features),
+    }
     return {"protocol": facts}
 
 
 def delete_rows(table, rows, in_file=False):
     """Delete rows (by their numbers) of the table's only file, by a deletion vector."""
     (add,) = [entry["add"] for entry in actions(table) if "add" in entry][-1:]
-    removed = {key: add[key] for key in ("path", "size", "partitionValues")}
-    removed |= {"deletionTimestamp": 1, "dataChange": True, "extendedFileMetadata": True}
+    removed = {key: add[key] for key in ("path", "size", "partitionValues")} | {
+        "deletionTimestamp": 1,
+        "dataChange": True,
+        "extendedFileMetadata": True,
+    }
     added = add | {"deletionVector": deletion_vector(rows, table if in_file else None)}
     commit(table, protocol("deletionVectors"), {"remove": removed}, {"add": added})
 
@@ -102,8 +109,13 @@ def mapped_table(folder, table):
         for k, (name, own) in enumerate(names.items())
     ]
     text = json.dumps({"type": "struct", "fields": fields})
-    about = {"id": str(uuid.uuid4()), "format": {"provider": "parquet", "options": {}}}
-    about |= {"schemaString": text, "partitionColumns": [], "createdTime": 1}
+    about = {
+        "id": str(uuid.uuid4()),
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": text,
+        "partitionColumns": [],
+        "createdTime": 1,
+    }
     maximum = {"delta.columnMapping.maxColumnId": str(len(fields))}
     about["configuration"] = {"delta.columnMapping.mode": "name"} | maximum
     size = Path(folder, "part.parquet").stat().st_size

@@ -74,9 +74,15 @@ def with_deletes(table, path, count, content, equality_ids=None):
     with m.write_manifest_list(2, target, number, parent, sequence, "deflate") as writer:
         writer.add_manifests([*snapshot.manifests(table.io), deletes])
     plain = json.loads(Path(local(table.metadata_location)).read_text())
-    newest = {"snapshot-id": number, "parent-snapshot-id": parent, "sequence-number": sequence}
-    newest |= {"timestamp-ms": plain["last-updated-ms"] + 1, "manifest-list": listed}
-    newest |= {"summary": {"operation": "delete"}, "schema-id": plain["current-schema-id"]}
+    newest = {
+        "snapshot-id": number,
+        "parent-snapshot-id": parent,
+        "sequence-number": sequence,
+        "timestamp-ms": plain["last-updated-ms"] + 1,
+        "manifest-list": listed,
+        "summary": {"operation": "delete"},
+        "schema-id": plain["current-schema-id"],
+    }
     plain["snapshots"].append(newest)
     plain |= {"current-snapshot-id": number, "last-sequence-number": sequence}
     plain["refs"]["main"]["snapshot-id"] = number

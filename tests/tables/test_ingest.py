@@ -202,8 +202,9 @@ def test_columns_that_are_parsed_together_against_each_alone():
         "c": [b"6", b"x", b"7"],
         "d": [b"1.5"] * 3,
     }
-    arrays = {name: pa.array([b"0", *values], pa.binary())[1:] for name, values in raw.items()}
-    arrays |= {name.upper(): pa.array(values, pa.binary()) for name, values in raw.items()}
+    arrays = {name: pa.array([b"0", *values], pa.binary())[1:] for name, values in raw.items()} | {
+        name.upper(): pa.array(values, pa.binary()) for name, values in raw.items()
+    }
     types = {name: "float64" if name in "dD" else "int64" for name in arrays}
     made = textvalues.parse_columns(arrays, types)
     assert made == {name: textvalues.parse(array, types[name]) for name, array in arrays.items()}

@@ -104,8 +104,10 @@ class PublicModel:
         mixture = {
             k: getattr(m, k) for k in ("centre", "spread", "weights", "means", "covariances")
         }
-        out = {f"mixture-{k}": array for k, array in mixture.items()}
-        out |= {"labels": self.labels, "user-archetype": self.archetype}
+        out = {f"mixture-{k}": array for k, array in mixture.items()} | {
+            "labels": self.labels,
+            "user-archetype": self.archetype,
+        }
         out |= {f"habits-{k}": getattr(h, k) for k in ("indptr", "cells", "counts")}
         if self.trait is not None:
             out["user-trait"] = self.trait

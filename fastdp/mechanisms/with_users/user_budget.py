@@ -6,8 +6,12 @@ from ...schema import Schema
 from ..base import Config
 from ..plans import Outline
 
-SHARES = {"agreement rates": 0.06, "number of rows": 0.023}
-SHARES |= {"rows without a user id": 0.002, "table of users": 0.03}
+SHARES = {
+    "agreement rates": 0.06,
+    "number of rows": 0.023,
+    "rows without a user id": 0.002,
+    "table of users": 0.03,
+}
 CONSTANTS_LABEL = "users whose rows disagree"
 FACTS_LABEL = "facts about users"
 FACTS_SHARE = 0.06

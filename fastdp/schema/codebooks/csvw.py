@@ -17,8 +17,20 @@ from ...errors import SchemaError
 from ..importers import read_json
 from .public_column import PublicColumn, PublicTable, number
 
-_WHOLE = {"integer", "int", "long", "short", "byte", "nonNegativeInteger", "positiveInteger"}
-_WHOLE |= {"unsignedInt", "unsignedLong", "unsignedShort", "unsignedByte", "gYear"}
+_WHOLE = {
+    "integer",
+    "int",
+    "long",
+    "short",
+    "byte",
+    "nonNegativeInteger",
+    "positiveInteger",
+    "unsignedInt",
+    "unsignedLong",
+    "unsignedShort",
+    "unsignedByte",
+    "gYear",
+}
 _NUMBERS = {"number", "decimal", "double", "float"}
 _ALTERNATIVES = re.compile(r"\^?\(?((?:[^\\.\[\](){}*+?^$|]+\|)+[^\\.\[\](){}*+?^$|]+)\)?\$?")
 """A regular expression that is nothing but a choice between texts."""

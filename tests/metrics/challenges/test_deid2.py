@@ -78,8 +78,10 @@ def test_twin_on_random_small_tables(seed, rows, others):
     rng = np.random.default_rng(seed)
 
     def table(n):
-        out = {name: rng.integers(-1, 120, n) for name in deid2.COLUMNS}
-        out |= {"shift": rng.integers(0, 3, n), "pickup_community_area": rng.integers(1, 4, n)}
+        out = {name: rng.integers(-1, 120, n) for name in deid2.COLUMNS} | {
+            "shift": rng.integers(0, 3, n),
+            "pickup_community_area": rng.integers(1, 4, n),
+        }
         return pd.DataFrame(out | {"taxi_id": rng.integers(1_000_000, 1_000_006, n)})
 
     agree(table(rows), table(others))
