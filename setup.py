@@ -92,12 +92,12 @@ class Build(build_ext):
         def compile_one(obj, source, ext, cc_args, extra, pp_opts):
             path = Path(source)
             kernel = path.parts[0] == "csrc"
-            level = "-O3" if kernel else "-O2" if path.stem in LOOPS else "-O0"
-            if not kernel:
-                extra = [
-                    *extra,
-                    "-w",
-                ]  # looking for faults in generated code takes a quarter of its time
+            if kernel:
+                level = "-O3"
+            else:
+                level = "-O2" if path.stem in LOOPS else "-O0"
+                # Looking for faults in generated code takes a quarter of its time.
+                extra = [*extra, "-w"]
             one(
                 obj,
                 source,

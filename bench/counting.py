@@ -103,8 +103,9 @@ def by_threads(folder: Path, patience: float, repeat: int) -> None:
 
     domain = json.loads((folder / "domain.json").read_text())
     codes = {name: np.load(folder / f"{name}.npy") for name in domain}
-    data = (domain, codes, np.load(folder / "user.npy"), np.load(folder / "weight.npy"))
-    count = {threads: fastdp(*data, threads=threads) for threads in (1, 2)}
+    user = np.load(folder / "user.npy")
+    weight = np.load(folder / "weight.npy")
+    count = {threads: fastdp(domain, codes, user, weight, threads=threads) for threads in (1, 2)}
     jobs = {"all 59": downward_closure(OUTER), "7 outer": OUTER}
     out = {}
     for job, cliques in jobs.items():

@@ -64,8 +64,9 @@ def gauges(folder: Path, rows: int) -> dict[str, Gauge]:
     counting.simulated(rows, folder)
     domain = json.loads((folder / "domain.json").read_text())
     codes = {name: np.load(folder / f"{name}.npy") for name in domain}
-    weights = np.load(folder / "user.npy"), np.load(folder / "weight.npy")
-    count = PEERS["fastdp-1-thread"](domain, codes, *weights)
+    user = np.load(folder / "user.npy")
+    weight = np.load(folder / "weight.npy")
+    count = PEERS["fastdp-1-thread"](domain, codes, user, weight)
     cliques = downward_closure(counting.OUTER)
     problem = make("adagrid", 1.0, "gdp", rows)
     measured = to_fastdp(problem)

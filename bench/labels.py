@@ -7,8 +7,10 @@ from collections.abc import Iterator, Sequence
 Box = tuple[float, float, float, float]
 """(left, top, right, bottom), in the plot's units; y grows downwards."""
 
-CHARACTER, LINE = 6.2, 12.0
-"""Width of a character (the mean of a sans-serif font of size 11) and height of a line."""
+CHARACTER = 6.2
+"""Width of a character: the mean of a sans-serif font of size 11."""
+LINE = 12.0
+"""Height of a line."""
 RADIUS = 4.0
 """Of a point."""
 

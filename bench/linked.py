@@ -62,7 +62,8 @@ TAXIS = {
         },
     },
 }
-MONTHS, REGIONS = 24, 6
+MONTHS = 24
+REGIONS = 6
 INSIDE = {"null": "drop", "overflow": "drop"}
 PANEL = {
     "fastdp": 1,

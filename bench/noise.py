@@ -38,10 +38,9 @@ def opendp_samplers(scale: float) -> dict[str, Callable[[int], object]]:
     except ImportError:
         return {}
     dp.enable_features("contrib")
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-    gaussian = dp.m.make_gaussian(*space, scale=scale)
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
-    laplace = dp.m.make_laplace(*space, scale=scale)
+    vectors = dp.vector_domain(dp.atom_domain(T="i64"))
+    gaussian = dp.m.make_gaussian(vectors, dp.l2_distance(T="f64"), scale=scale)
+    laplace = dp.m.make_laplace(vectors, dp.l1_distance(T="i64"), scale=scale)
     return {"gaussian": lambda n: gaussian([0] * n), "laplace": lambda n: laplace([0] * n)}
 
 

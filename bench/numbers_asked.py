@@ -603,7 +603,11 @@ def bounds_line(kind: str, shape: str, options: argparse.Namespace) -> str:
     if row["cover"] is None:
         return f"{least:.3f} | withheld | "
     met = row["low"] <= below and row["high"] <= above
-    verdict = "met" if met else "impossible" if least > above else "not met"
+    verdict = "not met"
+    if met:
+        verdict = "met"
+    elif least > above:
+        verdict = "impossible"
     measured = f"-{row['low']:.3f} +{row['high']:.3f}, covers {100 * row['cover']:.1f}"
     return f"{least:.3f} | {measured} | {verdict}"
 

@@ -35,9 +35,12 @@ from . import machine
 
 PARTIAL = 100_000
 RARE = 1e-6
-TARGET, AREA = "payment_type", "pickup_community_area"
-TREES, TRAINED = 100, 20_000
-"""Rounds of boosting, and rows that it is trained on."""
+TARGET = "payment_type"
+AREA = "pickup_community_area"
+TREES = 100
+"""Rounds of boosting."""
+TRAINED = 20_000
+"""Rows that it is trained on."""
 
 
 def main() -> None:

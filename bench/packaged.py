@@ -32,8 +32,15 @@ import fastdp
 
 from .tables import DELTA, Columns, Scorer, coded
 
-ROWS, COLUMNS = (1_000, 60_000), (4, 40)
-MOST_NUMBERS, BINS, MOST_TEXTS = 40, 32, 64
+ROWS = (1_000, 60_000)
+"""Tables with fewer or more rows are left out."""
+COLUMNS = (4, 40)
+"""Tables with fewer or more columns are left out."""
+MOST_NUMBERS = 40
+"""Numbers with more values are put into BINS bins."""
+BINS = 32
+MOST_TEXTS = 64
+"""The rarest of more texts count as one."""
 MECHANISMS = ("cliquetree", "mst", "independent")
 MEASURES = ("pairs", "worst pair", "triples")
 STORE = Path(__file__).parent / "results" / "packaged.jsonl"

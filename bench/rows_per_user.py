@@ -37,7 +37,8 @@ MU = {0.1: 0.0325, 1.0: 0.268, 3.0: 0.719, 10.0: 2.02}
 """Of Gaussian differential privacy, for epsilon at delta 1e-5."""
 SHARE = 0.02
 """Of mu^2, of each of the three releases about rows per user."""
-PAIRS, CELLS = 20, 100
+PAIRS = 20
+CELLS = 100
 
 SHAPES = {
     "geometric": lambda rng, n: rng.geometric(1 / 12, n),

@@ -29,7 +29,8 @@ SIZES = (2, 3, 4, 6, 8, 12, 5, 3)
 MONTHS = 6
 BREAK = 5
 """Months before this one are steady; the first of them has no prior."""
-EPSILON, DELTA = 1.0, 1e-6
+EPSILON = 1.0
+DELTA = 1e-6
 
 
 def population(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
-from .errors import SchemaError, did_you_mean, is_whole
+from .errors import SchemaError, UsageError, did_you_mean, is_whole
 
 Clique = tuple[str, ...]
 Cliques = Sequence[Clique]
@@ -20,6 +20,14 @@ Columns = Mapping[str, np.ndarray]
 """An array for each column: its codes, or a number for each of its codes."""
 Tables = Mapping[Clique, np.ndarray]
 """A table for each clique: a marginal, or a mask over its cells."""
+
+
+def code_dtype(size: int) -> np.dtype:
+    """The smallest unsigned type that holds the codes 0..size-1."""
+    for dtype in (np.uint8, np.uint16, np.uint32):
+        if size - 1 <= np.iinfo(dtype).max:
+            return np.dtype(dtype)
+    raise UsageError(f"a column has {size} codes, the limit is 2^32")
 
 
 class Domain(Mapping[str, int]):

@@ -114,11 +114,9 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     near = nearest(name, names)
     if near is not None:
         return f"; did you mean {near!r}?"
-    return (
-        f"; there are {', '.join(map(str, names[:30]))}{', ...' if len(names) > 30 else ''}"
-        if names
-        else ""
-    )
+    if names:
+        return f"; there are {', '.join(map(str, names[:30]))}{', ...' if len(names) > 30 else ''}"
+    return ""
 
 
 def is_whole(value: object, least: float = -math.inf, most: float = math.inf) -> bool:

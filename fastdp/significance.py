@@ -108,12 +108,12 @@ def posterior_means(
 
 def _grid(values: np.ndarray, step: float) -> np.ndarray:
     """Values that may be true: evenly from end to end, and near the noisy ones, `step` apart."""
-    ends = values.min(), values.max()
-    even = np.linspace(*ends, GRID)
+    low, high = values.min(), values.max()
+    even = np.linspace(low, high, GRID)
     while True:
-        near = np.unique(np.round((values - ends[0]) / step))
+        near = np.unique(np.round((values - low) / step))
         if near.size <= MOST_GRID:
-            return np.unique(np.append(even, np.minimum(ends[0] + near * step, ends[1])))
+            return np.unique(np.append(even, np.minimum(low + near * step, high)))
         step *= 2
 
 

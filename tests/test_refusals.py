@@ -14,7 +14,7 @@ from hypothesis import given, strategies as st
 import fastdp
 from fastdp import errors
 from fastdp._util import threads
-from fastdp.domain import Domain
+from fastdp.domain import Domain, code_dtype
 from fastdp.engines import spark, user_histograms as users
 from fastdp.errors import DataError, FastdpError, PrivacyError, UsageError, is_whole
 from fastdp.estimate.fit_options import Options
@@ -34,7 +34,7 @@ from fastdp.release import keyselect, noiseplan, reserve
 from fastdp.release.noiseplan import plan_histogram
 from fastdp.release.selection import score_grid_number, score_weights
 from fastdp.tables import bound
-from fastdp.tables.table import Table, code_dtype
+from fastdp.tables.table import Table
 from fastdp.userkeys import (
     MOST_ROWS,
     Agreement,

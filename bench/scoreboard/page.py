@@ -336,11 +336,9 @@ def counts_section(found: list[Cell], compared: list[Loss]) -> str:
 def with_error(cell: Cell | None) -> str:
     if cell is None:
         return "-"
-    return (
-        number(cell.mean)
-        if math.isnan(cell.error)
-        else f"{number(cell.mean)} ± {number(cell.error)}"
-    )
+    if math.isnan(cell.error):
+        return number(cell.mean)
+    return f"{number(cell.mean)} ± {number(cell.error)}"
 
 
 PEER_MEASURES = ("kmarginal", "pairs", "triples", "ranges", "wasserstein", "auc_boosting")

@@ -26,8 +26,10 @@ COPIES = Path(__file__).resolve().parents[1] / "out" / "tables"
 """Tables that were made are kept here, and used where their source is not."""
 HELD_OUT = 0.2
 """Part of the units that no mechanism sees."""
-BY_ROW, BY_USER = 1e-9, 1e-6
-"""Delta where a unit is a row, and where it is a user with all rows."""
+BY_ROW = 1e-9
+"""Delta where a unit is a row."""
+BY_USER = 1e-6
+"""Delta where a unit is a user with all rows."""
 
 
 @dataclass(frozen=True)
@@ -150,8 +152,16 @@ def load(path: Path) -> Task:
         held_out = {a: arrays[f"o_{a}"].astype(np.int64) for a in about["sizes"]}
         user = arrays["user"] if "user" in arrays else None
     ordered = tuple(about["ordered"])
-    rest = (about["target"], about["group"])
-    return Task(about["name"], about["sizes"], codes, held_out, user, ordered, *rest)
+    return Task(
+        about["name"],
+        about["sizes"],
+        codes,
+        held_out,
+        user,
+        ordered,
+        about["target"],
+        about["group"],
+    )
 
 
 def alone(make: Callable[..., made.Columns], **arguments) -> Callable:

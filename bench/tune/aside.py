@@ -16,8 +16,10 @@ from ..scoreboard.tables import Benchmark
 from ..tables import Columns
 
 SEED = 60
-LEAST_ROWS, MOST_ROWS = 1_000, 50_000
-LEAST_COLUMNS, MOST_COLUMNS = 5, 25
+LEAST_ROWS = 1_000
+MOST_ROWS = 50_000
+LEAST_COLUMNS = 5
+MOST_COLUMNS = 25
 MOST_CODES = 20
 """Numbers with more values are put into bins, texts with more are left out."""
 BINS = 16

@@ -27,7 +27,8 @@ SHOWN = {
 }
 REMAINING = ("tuned", "choice")
 """Kinds of constants that `tuning.toml` lists."""
-REPLACED, TRIED = "before: ", "tried: "
+REPLACED = "before: "
+TRIED = "tried: "
 
 
 def lines(records: Iterable[dict], names: Sequence[str]) -> list[str]:

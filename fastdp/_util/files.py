@@ -50,11 +50,10 @@ def as_path(value: Any, what: str) -> Path:
     if scheme == "file" and isinstance(value, str):
         value = file_of_url(value)
     elif scheme is not None:
-        hint = (
-            "pass the URL as text"
-            if scheme == "file"
-            else "give a local path (fastdp publish uploads)"
-        )
+        if scheme == "file":
+            hint = "pass the URL as text"
+        else:
+            hint = "give a local path (fastdp publish uploads)"
         raise UsageError(
             f"{what}: {shown!r} is a URL, and fastdp reads and writes local files only; {hint}"
         )

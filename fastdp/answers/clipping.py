@@ -327,8 +327,9 @@ def from_histogram(
     texts += [f"the upper end allows for users with over {most:,} rows"] * (unseen > 5e-4 * rows)
     groups = np.array(of_users.get("row_groups", [1]))
     plain = _Factors.of(groups, sizes, users, clip)
-    every = np.append(sizes, tail.sizes), np.append(users, tail.expected)
-    with_tail = _Factors.of(groups, *every, clip)
+    with_tail = _Factors.of(
+        groups, np.append(sizes, tail.sizes), np.append(users, tail.expected), clip
+    )
     return Clipping(
         factor=rows / kept,
         lost=lost,

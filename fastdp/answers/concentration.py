@@ -50,8 +50,9 @@ def top_share(
         found.append([1 - float(others @ value) / whole for value in (middle, upper, lower)])
     likely, lows, highs = np.clip(np.array(found), 0.0, 1.0).T
     tail = (1 - level) / 2
-    ends = float(np.quantile(lows, tail)), float(np.quantile(highs, 1 - tail))
-    return TopShare(float(np.clip(likely[0], *ends)), *ends)
+    low = float(np.quantile(lows, tail))
+    high = float(np.quantile(highs, 1 - tail))
+    return TopShare(float(np.clip(likely[0], low, high)), low, high)
 
 
 def _smallest(users: np.ndarray, count: float) -> np.ndarray:

@@ -38,6 +38,8 @@ OPTION_TYPES: dict[Any, tuple[str, str]] = {
 """By type of an option: how help writes its value, and what an error says was expected."""
 WIDTH = 100
 """Characters of a line of help, at most."""
+NARGS = {(True, True): "+", (True, False): "*", (False, True): None, (False, False): "?"}
+"""argparse's `nargs` of a positional argument, by (it takes several values, it is required)."""
 
 
 def command(*path: str) -> Callable[[Command], Command]:
@@ -85,7 +87,7 @@ def parser_of(path: tuple[str, ...]) -> _Parser:
         given["default"] = defaults.get(name)
         required = name not in defaults
         if name in said.get("arguments", ()):
-            given["nargs"] = ("+" if required else "*") if many else None if required else "?"
+            given["nargs"] = NARGS[many, required]
             shown = (name.upper() if required else f"[{name.upper()}]") + "..." * many
             parser.add_argument(name, metavar=name.upper(), **given)
             parser.places[shown] = " ".join(words)
@@ -96,7 +98,10 @@ def parser_of(path: tuple[str, ...]) -> _Parser:
             called.append(f"--{name.replace('_', '-')}")
         text += " [required]" if required else ""
         text += f" [default: {given['default']}]" if given["default"] not in (None, False) else ""
-        given["action"] = "store_true" if kind is bool else "append" if many else "store"
+        if kind is bool:
+            given["action"] = "store_true"
+        elif many:
+            given["action"] = "append"
         parser.add_argument(*called, dest=name, required=required, **given)
         if name not in said.get("hidden", ()):
             parser.options[*called] = text.strip(), "" if kind is bool else OPTION_TYPES[kind][0]

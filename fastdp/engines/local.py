@@ -14,7 +14,7 @@ from .._core import count
 from .._core.team import Team
 from .._util import threads as _threads
 from .._util.bit_rows import BitRows
-from ..domain import Clique
+from ..domain import Clique, code_dtype
 from ..errors import DataError, UsageError
 from ..measurement import SCALE
 from ..numbers.sums_plan import SumsPlan
@@ -22,7 +22,7 @@ from ..schema import Schema
 from ..tables import bound
 from ..tables.ingest import read
 from ..tables.sources.source import Source
-from ..tables.table import Table, code_dtype
+from ..tables.table import Table
 from ..userkeys import UserKey, View
 from . import asked_numbers, counting_plan as planning, user_histograms as users
 from .engine import ENGINES, Engine, EngineOptions, OpenCounter, reading

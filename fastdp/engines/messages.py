@@ -98,8 +98,6 @@ def to_error(name: str, text: str) -> Exception:
     if name == "MemoryError":
         return MemoryError("not enough memory for a partition; set more partitions")
     kind = getattr(errors, name, DataError)
-    return (
-        kind(text)
-        if isinstance(kind, type) and issubclass(kind, errors.FastdpError)
-        else DataError(text)
-    )
+    if isinstance(kind, type) and issubclass(kind, errors.FastdpError):
+        return kind(text)
+    return DataError(text)

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from .._core import bound
+from ..domain import code_dtype
 from ..errors import DataError
 from ..schema import Schema
 from ..tables import ingest
 from ..tables.ingest import Encoded, Gathering
 from ..tables.parts import BATCH_ROWS
-from ..tables.table import Table, code_dtype
+from ..tables.table import Table
 from ..tables.userids import Prepared, UserIndex
 from . import messages
 

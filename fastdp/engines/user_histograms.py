@@ -6,9 +6,9 @@ import numpy as np
 
 from .. import userkeys
 from .._core import bound, count
-from ..domain import Domain
+from ..domain import Domain, code_dtype
 from ..errors import DataError, UsageError, is_whole
-from ..tables.table import Table, as_schema, code_dtype
+from ..tables.table import Table, as_schema
 from ..users.user_facts import facts_of
 
 DENSE_HISTOGRAM = 1 << 31

@@ -16,10 +16,11 @@ import numpy as np
 
 from .._util.arrow import take_rows, takeable
 from .._util.lazy import pa, pc
+from ..domain import code_dtype
 from ..errors import DataError, UsageError, did_you_mean
 from ..schema import Schema
 from ..tables.ingest import read
-from ..tables.table import Table, code_dtype
+from ..tables.table import Table
 from ..tables.whole_table import read_whole
 
 MANY_VALUES = (

@@ -402,17 +402,28 @@ def _in_values(comparison: Comparison) -> bool:
 def found_in(comparison: Comparison) -> dict[str, Any] | None:
     if not comparison.in_values:
         return None
-    both = (comparison.truth, comparison.synthetic)
-    seed, threads = comparison.seed, comparison.threads
-    return comparison.once("original", lambda: score(*both, _user(comparison), seed, threads))
+
+    def scores() -> dict[str, Any] | None:
+        return score(
+            comparison.truth,
+            comparison.synthetic,
+            _user(comparison),
+            comparison.seed,
+            comparison.threads,
+        )
+
+    return comparison.once("original", scores)
 
 
 def values_of(comparison: Comparison) -> Pair | None:
     """Both tables in codes of their original values; None if one of them has codes only."""
     if not comparison.in_values or not all(comparison.rows.values()):
         return None
-    both = (comparison.truth, comparison.synthetic)
-    return comparison.once("original values", lambda: in_cells(*both, _user(comparison))[1])
+
+    def pair() -> Pair:
+        return in_cells(comparison.truth, comparison.synthetic, _user(comparison))[1]
+
+    return comparison.once("original values", pair)
 
 
 def _user(comparison: Comparison) -> str | None:

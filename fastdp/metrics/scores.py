@@ -38,11 +38,10 @@ def score(
     for metric in wanted:
         name = metric if isinstance(metric, str) else metric.__name__
         start = time.perf_counter()
-        value = (
-            METRICS.get(metric).score(comparison)
-            if isinstance(metric, str)
-            else metric(comparison.pair)
-        )
+        if isinstance(metric, str):
+            value = METRICS.get(metric).score(comparison)
+        else:
+            value = metric(comparison.pair)
         seconds[name] = time.perf_counter() - start
         if value is not None:
             values[name] = value

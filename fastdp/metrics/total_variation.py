@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..domain import Clique, Cliques
+from ..domain import Clique, Cliques, code_dtype
 from ..engines.truth import marginals
-from ..tables.table import Table, as_schema, code_dtype
+from ..tables.table import Table, as_schema
 from .inputs import Pair
 
 DENSE_CELLS = (

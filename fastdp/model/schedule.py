@@ -88,7 +88,9 @@ def make_schedule(stages: Sequence[Sequence[Node]], copied: Mapping[int, int]) -
             for i, size in own:
                 lists["gathers"] += _pieces(number, i, size, 4)
             for (at, size, first_fold, folds, late, along), link in zip(node.hosted, node.links):
-                finer = (4 if late else 1) if large and size > 2 * PIECE else 0
+                finer = 0
+                if large and size > 2 * PIECE:
+                    finer = 4 if late else 1
                 cut = _pieces(len(hosted), 0, size, finer)
                 parts = max(
                     k for k in range(1, along + 1) if along % k == 0 and (k - 1) * PIECE < size

@@ -151,7 +151,7 @@ def mean_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Lin
     lines: list[Line] = []
     for g in range(size):
         known = (float(capped[g]), sigma)
-        further = hidden_users.capped(seen.cap, *known)
+        further = hidden_users.capped(seen.cap, float(capped[g]), sigma)
         exact = groups.exact(seen, g, further) if facts.maximum is not None else None
         modelled = groups.total(seen, g, ask.rng, known, further) if seen.given[g] else None
         d = _chosen(exact, modelled, ask.rng, groups.DRAWS) if seen_rows.given[g] else None

@@ -73,16 +73,12 @@ def _measured(
     if kind == "quantile":
         return [asked_quantile.quantile(ask, number, facts)]
     if kind in ("mean", "share"):
-        return (
-            asked_means.mean_by_group(ask, number, facts)
-            if number.by
-            else [asked_means.mean(ask, facts)]
-        )
-    return (
-        asked_sums.sum_by_group(ask, number, facts)
-        if number.by
-        else [asked_sums.sum_of(ask, facts)]
-    )
+        if number.by:
+            return asked_means.mean_by_group(ask, number, facts)
+        return [asked_means.mean(ask, facts)]
+    if number.by:
+        return asked_sums.sum_by_group(ask, number, facts)
+    return [asked_sums.sum_of(ask, facts)]
 
 
 def _result(index: int, number: TypedNumber, mu: float, line: Line) -> NumberResult:

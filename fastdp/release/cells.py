@@ -201,14 +201,10 @@ class Line(Struct, frozen=True):
             if parts >= 2:
                 cuts |= set(self.split(low, high, parts))
         more = self._overlooked(edges, counts, sigma, span) if span else set()
-        return np.array(sorted(cuts | more)), (
-            None
-            if more
-            else (
-                float(edges[first]),
-                float(edges[last + 1]),
-            )
-        )
+        refined = np.array(sorted(cuts | more))
+        if more:
+            return refined, None
+        return refined, (float(edges[first]), float(edges[last + 1]))
 
     def _overlooked(self, edges: Array, counts: Array, sigma: float, span: Span) -> set[float]:
         """Public edges of years on a side of the span that holds many rows after all. Those years

@@ -116,11 +116,10 @@ class DomainCosts:
         sums = _most_sums(schema)
         atoms = _atoms_share(schema)
         keyed = any(c.keyed for c in schema.pending.values())
-        share = (
-            MOST_SHARE
-            if keyed
-            else min(MOST_SHARE, sums + atoms + PER_COLUMN * columns_paid(schema))
-        )
+        if keyed:
+            share = MOST_SHARE
+        else:
+            share = min(MOST_SHARE, sums + atoms + PER_COLUMN * columns_paid(schema))
         return cls(share, KEYS_SHARE * delta if keyed or atoms else 0.0, sums, atoms)
 
 
@@ -140,21 +139,20 @@ def check_askable(schema: Schema, *, pure: bool, unit: str) -> None:
 
 
 def columns_paid(schema: Schema) -> float:
-    """The cost of all domain steps, in units of a column's share of mu^2: VALUES; or 1 for three
-    partitions, EXTRA for a fourth and PLACES for the digits of floats where needed; KINDS where the
-    texts' kind is to be found. And ROWS for rows per user."""
-    columns = KINDS * sum(c.wanted == ANY for c in schema.pending.values()) + sum(
-        (
-            VALUES
-            if c.keyed
-            else 1
-            + EXTRA
-            + CALENDARS * (c.countable or c.may_have_step)
-            + PLACES * counts_places(c)
-        )
-        for c in schema.pending.values()
-    )
+    """The cost of all domain steps, in units of a column's share of mu^2. Besides what each column
+    costs, KINDS where the kind of its texts is to be found; and ROWS for rows per user."""
+    pending = schema.pending.values()
+    columns = KINDS * sum(c.wanted == ANY for c in pending) + sum(_column_cost(c) for c in pending)
     return columns + (ROWS if schema.user is not None else 0.0)
+
+
+def _column_cost(column: Pending) -> float:
+    """VALUES where its values are listed. Else 1 for three partitions, EXTRA for a fourth, and
+    where needed CALENDARS for its steps and PLACES for the digits of floats."""
+    if column.keyed:
+        return VALUES
+    steps = CALENDARS * (column.countable or column.may_have_step)
+    return 1 + EXTRA + steps + PLACES * counts_places(column)
 
 
 def sums_share(columns: int) -> float:

@@ -108,11 +108,10 @@ def plan_selection(
     event = BoundedRange(positive(epsilon, "epsilon"))
     whole = score_weights(weights, len(cliques), label)
     grids, hashes = kept.prepare(domain, cliques, estimates, label)
-    off = (
-        [0] * len(cliques)
-        if penalties is None
-        else [score_grid_number(p, label) for p in penalties]
-    )
+    if penalties is None:
+        off = [0] * len(cliques)
+    else:
+        off = [score_grid_number(p, label) for p in penalties]
     if len(off) != len(cliques):
         raise UsageError(
             f"{label!r}: expected {len(cliques)} penalties, one per clique, got {len(off)}"

@@ -89,6 +89,13 @@ def _rows(
     return f'<div class="rows" role="img" aria-label="{label}">{out}</div>'
 
 
+def _tone(depth: float) -> str:
+    """The class of a text's colour on a cell of this depth (0 to 1), which the theme chooses."""
+    if depth > 0.92:
+        return " hi"
+    return " mid" if depth > 0.57 else ""
+
+
 def heat(names: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
     """Lower triangle of a matrix with one share of rows per pair of columns, as a heat map."""
     n = len(names)
@@ -106,9 +113,7 @@ def heat(names: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
                 f'height="{h}" fill-opacity="{num(0.04 + 0.92 * depth)}" data-tip="{tip}"/>'
             )
             if n <= 12:
-                tone = (
-                    " hi" if depth > 0.92 else " mid" if depth > 0.57 else ""
-                )  # text colour, by theme
+                tone = _tone(depth)
                 said = f"{100 * value:.{0 if value >= 0.1 else 1}f}"
                 at = f'x="{num(wide * (j + 0.5))}%" y="{(i - 0.5) * h + 4}"'
                 cells += f'<text class="in{tone}" {at}>{said}</text>'

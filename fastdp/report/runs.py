@@ -109,11 +109,10 @@ def _public_use(mechanism: Any) -> str:
     ):
         if cliques := used.get(key):
             shown = ", ".join(" x ".join(map(str, c)) for c in cliques[:NAMED_MARGINALS])
-            more = (
-                f" and {len(cliques) - NAMED_MARGINALS} more"
-                if len(cliques) > NAMED_MARGINALS
-                else ""
-            )
+            if len(cliques) > NAMED_MARGINALS:
+                more = f" and {len(cliques) - NAMED_MARGINALS} more"
+            else:
+                more = ""
             parts.append(f"{len(cliques)} marginals rest {what}: {shown}{more}")
     return ". ".join(parts)
 

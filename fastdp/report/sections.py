@@ -42,11 +42,11 @@ def _trust(data: dict, i: int) -> str:
     more = f"<p>After that:</p>{listed(one['what'] + '.' for one in others)}" if others else ""
     true = data["truth"]["rows"]
     made = data["tables"][i]["rows"]
+    rows = ""
     if true:
-        rows = f"{big(made)} rows for {big(true)} true ones: {percent(abs(made / true - 1))} too "
-    else:
-        rows = ""
-    rows += ("few." if made < true else "many.") if rows else ""
+        off = percent(abs(made / true - 1))
+        which = "few" if made < true else "many"
+        rows = f"{big(made)} rows for {big(true)} true ones: {off} too {which}."
     return f'<p class="verdict">{text(headline)}</p><p>{text(why)}</p><p>{text(rows)}</p>{more}'
 
 

@@ -119,11 +119,10 @@ def quoting(outcome: Outcome, options: NumberOptions, numbers: Sequence[TypedNum
         group = seen.get(number.text, 0)
         seen[number.text] = group + 1
         if line["estimate"] is not None:
-            figures = (line["estimate"], line["low"], line["high"])
             most = None
             if declared.maximum is not None:
                 most = declared.maximum * float(number.unit)
-            quotes.append(Quote(number, group, *figures, most))
+            quotes.append(Quote(number, group, line["estimate"], line["low"], line["high"], most))
     choice = replace(dealer.choice, quotes=usable(quotes), rows=float(outcome.rows.total))
     return replace(outcome, dealer=replace(dealer, choice=choice))
 

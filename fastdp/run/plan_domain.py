@@ -29,11 +29,10 @@ def domain_lines(
             lines.append(DomainLine(name, how, sigma, bar, listed=True))
             continue
         sigma = clip / (own * math.sqrt(domaincosts.ROUNDS[-1]))
-        how = (
-            "span of time"
-            if column.wanted == "timestamp"
-            else f"bounds and at most {column.bins} bins"
-        )
+        if column.wanted == "timestamp":
+            how = "span of time"
+        else:
+            how = f"bounds and at most {column.bins} bins"
         if column.low is not None and column.high is not None:
             how = f"at most {column.bins} bins between public bounds"
         lines.append(DomainLine(name, how, sigma, sigma * SURE))

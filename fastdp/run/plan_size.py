@@ -2,6 +2,7 @@
 
 import math
 
+from ..domain import code_dtype
 from ..errors import ModelTooLargeError
 from ..mechanisms.base import Config
 from ..mechanisms.limits.model_size import LargestModel, check_size, tree_size
@@ -41,7 +42,7 @@ def needs(
     synthetic rows with ids, and the shards that are being drawn. Few rows are drawn up to
     2^MOST_LEVELS times over.
     """
-    width = sum(1 if n <= 256 else 2 if n <= 65536 else 4 for n in schema.domain.values())
+    width = sum(code_dtype(n).itemsize for n in schema.domain.values())
     data = rows * (width + 4)
     block = min(rows, 1 << 24) * (width + 16)
     shards = min(rows << MOST_LEVELS, workers << 20) * 12 * len(schema.domain)

@@ -77,11 +77,10 @@ def _latest(source: Source, column: str, schema: Schema) -> int:
                 values = batch.column(0)
                 if part.is_text(column):
                     values = textvalues.parse(values, "int64")
-                values = (
-                    pc.cast(values, pa.int64(), safe=False)
-                    if values.null_count < len(values)
-                    else None
-                )
+                if values.null_count < len(values):
+                    values = pc.cast(values, pa.int64(), safe=False)
+                else:
+                    values = None
                 if values is not None:
                     latest.append(int(pc.max(values).as_py()))
     if not latest:

@@ -186,11 +186,9 @@ def _part_problems(joint: dict, part: Path) -> list[str]:
         for k in ("epsilon", "delta", "mu", "private", "unit", "parts")
         if own.get(k) != joint.get(k)
     ]
-    return (
-        [f"{part.name}: its statement differs from the joint one in {', '.join(names)}"]
-        if names
-        else []
-    )
+    if names:
+        return [f"{part.name}: its statement differs from the joint one in {', '.join(names)}"]
+    return []
 
 
 def _own_part(statement: Mapping) -> tuple[int, Mapping] | None:

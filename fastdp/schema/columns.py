@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ..domain import code_dtype
 from ..errors import SchemaError
 from . import dtypes
 from .amounts import Amount, amount_of_times
@@ -225,9 +226,7 @@ class Column(SourceColumn):
     @property
     def code_dtype(self) -> np.dtype:
         """The smallest unsigned type that holds the codes."""
-        return np.dtype(
-            np.uint8 if self.size <= 256 else np.uint16 if self.size <= 65536 else np.uint32
-        )
+        return code_dtype(self.size)
 
     def base_labels(self) -> list[str]:
         raise NotImplementedError

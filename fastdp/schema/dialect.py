@@ -89,8 +89,12 @@ class Dialect:
         """The dialect with all options set, for a file of this name (without the suffix of a
         compression)."""
         tabs = name.lower().endswith(".tsv")
-        delimiter = ("\t" if tabs else ",") if self.delimiter is None else self.delimiter
-        quote = ("" if tabs or delimiter == '"' else '"') if self.quote is None else self.quote
+        delimiter = self.delimiter
+        if delimiter is None:
+            delimiter = "\t" if tabs else ","
+        quote = self.quote
+        if quote is None:
+            quote = "" if tabs or delimiter == '"' else '"'
         rest = {
             f.name: getattr(self, f.name)
             for f in fields(self)

@@ -27,6 +27,7 @@ from .._util.arrow import flags
 from .._util.lazy import pa
 from ..codec import encode
 from ..codec.exact_numbers import exact_numbers
+from ..domain import code_dtype
 from ..errors import DataError, nearest, redact_errors
 from ..schema import Schema, dtypes
 from ..schema.dialect import Dialect
@@ -34,7 +35,7 @@ from . import idvalues, reading, textvalues
 from .parts import Part, Unit
 from .row_periods import check_type, row_periods, taking_part
 from .sources.source import open_parts
-from .table import Table, as_schema, code_dtype
+from .table import Table, as_schema
 from .userids import POSITION, Found, Prepared, UserIndex
 
 Made = TypeVar("Made")

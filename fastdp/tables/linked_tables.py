@@ -30,7 +30,7 @@ from .._core import bound
 from .._util import threads as _threads
 from .._util.lazy import pa
 from ..codec import encode
-from ..domain import Columns
+from ..domain import Columns, code_dtype
 from ..errors import DataError, SchemaError
 from ..privacy.clip import choice_bound
 from ..schema import Schema, dtypes
@@ -39,7 +39,7 @@ from ..schema.linked_schema import LinkedSchema
 from ..users.people import size_bins
 from .ingest import guarded, read_parts, source_types
 from .sources.source import open_parts
-from .table import Table, code_dtype
+from .table import Table
 from .userids import UserIndex
 
 LEVELS = 12

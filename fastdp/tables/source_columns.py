@@ -30,11 +30,10 @@ def schema_of_source(source: Any, user: str | None, dialect: Dialect | None = No
         if entry is not None and field.name:
             columns[field.name] = entry
             continue
-        why = (
-            f"columns of type {field.type} are not supported"
-            if field.name
-            else "row numbers have no name"
-        )
+        if field.name:
+            why = f"columns of type {field.type} are not supported"
+        else:
+            why = "row numbers have no name"
         LOG.warning("fastdp: warning: column %r is left out: %s", field.name, why)
     if first.any_name:
         raise UsageError(

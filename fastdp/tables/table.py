@@ -15,22 +15,14 @@ from typing import Any
 import numpy as np
 
 from .._core import bound
-from ..domain import Domain
-from ..errors import DataError, UsageError
+from ..domain import Domain, code_dtype
+from ..errors import DataError
 from ..schema import Schema
 from .userids import numbered
 
 MAX_ROWS = (1 << 42) - 1
 """With at most this many rows, an int64 sum of weights in units of 2^-20 rows cannot overflow. Nor
 can the difference of such a sum from an estimate."""
-
-
-def code_dtype(size: int) -> np.dtype:
-    """The smallest unsigned type that holds the codes 0..size-1."""
-    for dtype in (np.uint8, np.uint16, np.uint32):
-        if size - 1 <= np.iinfo(dtype).max:
-            return np.dtype(dtype)
-    raise UsageError(f"a column has {size} codes, the limit is 2^32")
 
 
 class Table:
@@ -197,8 +189,6 @@ def as_schema(
     """A Schema unchanged, or one loaded by path or built-in name. For a domain (name -> number of
     codes), it is the schema of columns that are already coded."""
 
-    return (
-        Schema.of(schema)
-        if not isinstance(schema, Mapping)
-        else Schema.from_domain(schema, user=user)
-    )
+    if not isinstance(schema, Mapping):
+        return Schema.of(schema)
+    return Schema.from_domain(schema, user=user)

@@ -120,11 +120,10 @@ class UserIndex:
             )  # a cast waits for Python's lock
             return self._words("integer", _values(ids, np.uint64), valid)
         if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
-            view = (
-                ids.view(pa.int32()).cast(pa.int64())
-                if kind.bit_width == 32
-                else ids.view(pa.int64())
-            )
+            if kind.bit_width == 32:
+                view = ids.view(pa.int32()).cast(pa.int64())
+            else:
+                view = ids.view(pa.int64())
             return self._words(f"{kind}", _values(view, np.uint64), valid)
         if pa.types.is_decimal(kind):
             # 7.0 and 7.00 are the same number but different texts, so decimals of each scale are a

@@ -52,11 +52,10 @@ def balanced(
     for _ in range(SWEEPS):
         weight = weight * (of_group / np.maximum(np.bincount(group, weight, count), 1e-9))[group]
         for c, n in size.items():
-            to = (
-                (capped, goal[c])
-                if c in measured
-                else (capped.sum(1)[:, None], goal[c].sum(0)[None])
-            )
+            if c in measured:
+                to = (capped, goal[c])
+            else:
+                to = (capped.sum(1)[:, None], goal[c].sum(0)[None])
             weight = (
                 weight * _tilted(_tally(group, table[c], weight, count, n), *to)[group, table[c]]
             )

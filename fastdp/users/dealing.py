@@ -201,9 +201,22 @@ class Dealer(Struct, frozen=True, eq=False):
         group = np.maximum(np.searchsorted(GROUPS, at.wanted, "right") - 1, 0).astype(np.uint32)
         alpha = np.full((len(GROUPS), len(values)), FREE)
         alpha[:, : self.alpha.shape[1]] = self.alpha
-        urns = (values, size, at.wanted.astype(np.uint32), group, alpha, CANDIDATES)
-        of_users = self._levels(len(at.wanted), seed)
-        return core.deal(at.row_start, at.user_start, *urns, *of_users, seed, threads)
+        level, between, cuts = self._levels(len(at.wanted), seed)
+        return core.deal(
+            row_start=at.row_start,
+            user_start=at.user_start,
+            codes=values,
+            size=size,
+            wanted=at.wanted.astype(np.uint32),
+            group=group,
+            alpha=alpha,
+            candidates=CANDIDATES,
+            level=level,
+            between=between,
+            cuts=cuts,
+            seed=seed,
+            threads=threads,
+        )
 
     def _in_order(
         self, codes: Codes, at: Places, owner: np.ndarray, seed: int, threads: int, tries: int

@@ -3,7 +3,8 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from fastdp.tables.table import Table, code_dtype
+from fastdp.domain import code_dtype
+from fastdp.tables.table import Table
 
 SIZES = [1, 2, 3, 7, 255, 256, 257, 70_000]
 

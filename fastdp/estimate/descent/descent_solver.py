@@ -33,10 +33,9 @@ class DescentSolver:
         return True
 
     def plan(self, task: Task, options: Options) -> tuple[Task, Options]:
-        return task, replace(options, stop="noise") if options.stop in (
-            "risk",
-            "refined",
-        ) else options
+        if options.stop in ("risk", "refined"):
+            options = replace(options, stop="noise")
+        return task, options
 
     def run(self, plan: tuple[Task, Options], clock: Clock) -> Solution:
         """Where the noise ends the fit, all orders but the highest are first fitted to their noise

@@ -327,11 +327,10 @@ class _Groups:
         self._order = np.argsort(codes, kind="stable")
         self._counts = np.bincount(codes, minlength=size)
         self._starts = np.cumsum(self._counts) - self._counts
-        weight = (
-            np.ones(codes.size)
-            if frequencies is None
-            else np.asarray(frequencies, float).reshape(-1)
-        )
+        if frequencies is None:
+            weight = np.ones(codes.size)
+        else:
+            weight = np.asarray(frequencies, float).reshape(-1)
         if weight.size != codes.size or not np.isfinite(weight).all() or (weight < 0).any():
             raise UsageError(
                 f"frequencies of {name!r}: expected {codes.size} numbers >= 0, one per code"

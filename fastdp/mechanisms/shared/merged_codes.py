@@ -269,14 +269,12 @@ def merge(
     `shrunk_to_uniform`. `dependent`: columns that the model leaves out: all their values are
     merged. `schema`: nulls and values outside the domain are not merged with its numbers."""
     impossible = impossible or {}
-    classes = {
-        a: (
-            equivalent_codes(impossible, a)
-            if a in dependent
-            else merge_classes(schema, impossible, a)
-        )
-        for a in domain
-    }
+    classes = {}
+    for a in domain:
+        if a in dependent:
+            classes[a] = equivalent_codes(impossible, a)
+        else:
+            classes[a] = merge_classes(schema, impossible, a)
     total = estimate_total(ones)
     released = tuple(ones)
     keep = {m.clique[0]: m.values >= rare * np.sqrt(m.variances) for m in ones}

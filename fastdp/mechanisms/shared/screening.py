@@ -151,11 +151,10 @@ def least_cells(estimate: np.ndarray, sigma: float) -> float:
     """Effective cells that any table with the estimate's sums over each axis has, at least 1. Where
     a column follows from another, the pair has as many as the larger of them."""
     axes = range(estimate.ndim)
-    sums = (
-        [estimate.sum(axis=tuple(j for j in axes if j != i)) for i in axes]
-        if estimate.ndim > 1
-        else []
-    )
+    if estimate.ndim > 1:
+        sums = [estimate.sum(axis=tuple(j for j in axes if j != i)) for i in axes]
+    else:
+        sums = []
     return max([1.0, *(effective_cells(one, sigma) for one in sums)])
 
 

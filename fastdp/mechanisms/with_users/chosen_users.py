@@ -80,8 +80,9 @@ def _rows_of_users(
     sizes = asked.people.sizes
     some = model.plain().some(SAMPLE_ROWS, asked.job.seed)
     measured = {c for m in outcome.measurements if groups[0] in m.clique for c in m.clique}
-    about = (asked.session.clip, groups, asked.table_error, measured)
-    asked.people, keep = balanced(asked.people, some, *about)
+    asked.people, keep = balanced(
+        asked.people, some, asked.session.clip, groups, asked.table_error, measured
+    )
     if keep or asked.groups is not None:
         rows = GroupedRows(model, groups[0], sizes.rows_by((1,), groups[1])[0], keep)
     if asked.job.rows is None and sizes.error < MOST_ERROR * sizes.rows:
@@ -94,8 +95,17 @@ def _pool(asked: UserQuestions, rows: ModelRows) -> Dealer:
     assert asked.people is not None and asked.decided is not None
     job = asked.job
     some = rows.plain().some(min(rows.total * _times(rows.total), SAMPLE_ROWS), job.seed)
-    own = (some, job.seed, resolve(job.threads), _groups(asked), asked.order)
-    return dealer(asked.people, asked.rates, asked.decided, *own, asked.numbers())
+    return dealer(
+        people=asked.people,
+        rates=asked.rates,
+        roles=asked.decided,
+        codes=some,
+        seed=job.seed,
+        threads=resolve(job.threads),
+        groups=_groups(asked),
+        order=asked.order,
+        numbers=asked.numbers(),
+    )
 
 
 def _pool_described(asked: UserQuestions, made: Dealer) -> dict:

@@ -90,8 +90,15 @@ class TableAboutUsers:
         domain = self.asked.session.domain
         rows = (self.view.name, self.view.edges)
         bound = choice_bound(schema)
-        about = (amounts_of(self.asked), self.codes, self.asked.features())
-        return described_facts(self.view.facts, rows, dict(domain), bound, *about)
+        return described_facts(
+            self.view.facts,
+            rows,
+            dict(domain),
+            bound,
+            amounts_of(self.asked),
+            self.codes,
+            self.asked.features(),
+        )
 
 
 def amounts_of(asked: UserQuestions) -> dict[str, np.ndarray]:

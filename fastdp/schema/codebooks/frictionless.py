@@ -79,16 +79,18 @@ def _column(field: Any) -> PublicColumn | None:
     )
 
 
+def _value_and_label(item: Any) -> tuple[Any, str]:
+    """An entry of `categories`: a value, or an object that has a value and perhaps a label."""
+    if isinstance(item, Mapping) and "value" in item:
+        return item["value"], str(item.get("label", item["value"]))
+    return item, str(item)
+
+
 def _list(field: Mapping[str, Any], rules: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict]:
     """The listed values and their labels: `categories`, else the constraint `enum`."""
     categories = field.get("categories")
     if isinstance(categories, list) and categories:
-        pairs = [
-            (item["value"], str(item.get("label", item["value"])))
-            if isinstance(item, Mapping) and "value" in item
-            else (item, str(item))
-            for item in categories
-        ]
+        pairs = [_value_and_label(item) for item in categories]
         return tuple(value for value, _ in pairs), dict(pairs)
     listed = rules.get("enum")
     if isinstance(listed, list) and listed:

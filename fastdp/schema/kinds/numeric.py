@@ -167,8 +167,7 @@ class Numeric(Column):
     def _own_plain(self) -> dict[str, Any]:
         plain = {"edges": [self._plain(e) for e in self.edges]}
         ends = [
-            None if e is None else self._plain(e) if self.timely else e
-            for e in (self.min, self.max)
+            self._plain(e) if self.timely and e is not None else e for e in (self.min, self.max)
         ]
         tails = [None if tail is None else tail.to_plain() for tail in (self.tail, self.lower_tail)]
         plain |= without_none(min=ends[0], max=ends[1], tail=tails[0], lower_tail=tails[1])
