@@ -283,7 +283,8 @@ def one_run(tallies, sizes, columns, user, epsilon, delta, seed) -> None:
         truth = counts(columns, sizes, (by, of)).reshape(sizes[by], sizes[of])[:, half].sum(1)
         found = run.answer("count", by, {of: half})
         add("group total", truth, found)
-    (real, _), (made, error) = logistic(columns, sizes), logistic(drawn, sizes)
+    real, _ = logistic(columns, sizes)
+    made, error = logistic(drawn, sizes)
     tallies["naive", "coefficient"].add(real, made - 1.96 * error, made + 1.96 * error)
     for i in rng.permutation(len(measured))[:MEANS]:
         by, of = sorted(measured[i], key=lambda a: sizes[a])

@@ -89,7 +89,8 @@ def one(task: tuple[int, int, float, bool]) -> list[tuple[str, bool, float]]:
         sample_seed=seed,
         threads=1,
     )
-    users, made = users_of(table), users_of(run.data)
+    users = users_of(table)
+    made = users_of(run.data)
     out: list[tuple[str, bool, float]] = []
 
     def add(question: str, value, low, high) -> None:
@@ -117,7 +118,8 @@ def one(task: tuple[int, int, float, bool]) -> list[tuple[str, bool, float]]:
     top = largest.head(round(0.1 * len(largest))).sum() / largest.sum()
     found = run.top_share("amount")
     add("top_share(amount)", top, found.low, found.high)
-    truth, synthetic = asked(users), asked(made)
+    truth = asked(users)
+    synthetic = asked(made)
     for line, true, own in zip(run.numbers.to_pylist(), truth, synthetic):
         add(f"number {line['number']}", true, line["low"], line["high"])
         add(f"synthetic {line['number']}", own, line["low"], line["high"])

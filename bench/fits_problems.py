@@ -77,7 +77,8 @@ class Problem:
     def _distance(self, model, cliques) -> float:
         gaps = []
         for clique in cliques:
-            p, q = self.table.marginal(clique), np.asarray(model.marginal(clique)).reshape(-1)
+            p = self.table.marginal(clique)
+            q = np.asarray(model.marginal(clique)).reshape(-1)
             gaps.append(0.5 * np.abs(p / p.sum() - q / q.sum()).sum())
         return float(np.mean(gaps)) if gaps else math.nan
 

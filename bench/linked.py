@@ -124,7 +124,8 @@ def panel(persons: int, seed: int = 1) -> dict[str, pa.Table]:
     """Persons who joined in a month and their visits from then on; those who spend more come more
     often, and regions differ in how many visits a person has."""
     rng = np.random.default_rng(seed)
-    region, sex = rng.integers(0, REGIONS, persons), rng.integers(0, 2, persons)
+    region = rng.integers(0, REGIONS, persons)
+    sex = rng.integers(0, 2, persons)
     joined = rng.choice(MONTHS, persons, p=np.arange(MONTHS, 0, -1) / (MONTHS * (MONTHS + 1) / 2))
     wealth = rng.normal(0, 0.8, persons) + 0.1 * region
     visits = 1 + rng.poisson(np.clip((8 + 2.4 * region) * np.exp(0.2 * wealth), 1, 60))

@@ -315,7 +315,10 @@ def run_line(line: Line) -> list[dict]:
     rng = np.random.default_rng([line.seed, line.users, zlib.crc32(name.encode())])
     fixed = from_file(line.shape) if line.shape in FILES else None
     session = None
-    found, capped, kept, truths = [], [], [], []
+    found = []
+    capped = []
+    kept = []
+    truths = []
     within: list[bool] = []
     for run in range(line.runs):
         people = with_maximum(fixed or drawn(line.shape, line.users, rng), facts.maximum)
@@ -365,7 +368,9 @@ def _summary(line: Line, suffix: str, found: list, seconds: float) -> dict:
     for result, truth in found:
         estimate, low, high = result.estimate, result.low, result.high
         if suffix:
-            estimate, low, high = result.capped, result.capped_low, result.capped_high
+            estimate = result.capped
+            low = result.capped_low
+            high = result.capped_high
         if estimate is None:
             withheld += 1
             continue

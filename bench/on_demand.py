@@ -67,7 +67,8 @@ def main() -> None:
 
 
 def timed(name: str, run: fastdp.Run, frame: Any) -> dict[str, float]:
-    start, processor = time.perf_counter(), machine.processor_seconds()
+    start = time.perf_counter()
+    processor = machine.processor_seconds()
     run.complete(frame, seed=1)
     found = {
         "seconds": round(time.perf_counter() - start, 2),
@@ -108,7 +109,8 @@ def _scaled(model: Any, code: int, part: float) -> Model:
             np.moveaxis(cube, node.axes.index(AREA), 0)[own] *= part
         nodes.append(Node(node.sep, node.res, table))
     scaled = Model(model.domain, nodes, total=model.total)
-    scaled.merged, scaled.facts = model.merged, model.facts
+    scaled.merged = model.merged
+    scaled.facts = model.facts
     return scaled
 
 
@@ -212,7 +214,8 @@ def picture(run: fastdp.Run, value: int) -> str:
         fares = rows["fare"].to_numpy().astype(float)
         edges = [*column.edges[:-1], np.inf]
         shares = np.histogram(fares, edges)[0] / len(fares)
-        color, bottom = ("#8aa4c8", "#d9822b")[k], 145 + 150 * k
+        color = ("#8aa4c8", "#d9822b")[k]
+        bottom = 145 + 150 * k
         out.append(f'<text x="20" y="{bottom - 118}" font-size="14">{name}</text>')
         for i, share in enumerate(shares):
             high = 95 * share / max(shares.max(), 1e-9)

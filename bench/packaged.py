@@ -158,7 +158,9 @@ def show(runs: list[dict]) -> None:
 
 def compared(by: dict, places: list, other: str, measure: str) -> str:
     """How often the default is better than another, and worse beyond two standard errors."""
-    better, worse, total = 0, [], 0
+    better = 0
+    worse = []
+    total = 0
     for epsilon, table in places:
         ours, theirs = (
             {r["seed"]: r[measure] for r in by.get((epsilon, table, m), [])}

@@ -47,7 +47,8 @@ def _between(user: np.ndarray, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The share of the variance of x between users (analysis of variance, users of two rows or
     more)."""
     many = rows[user] > 1
-    user, x = user[many], x[many]
+    user = user[many]
+    x = x[many]
     if not len(x):
         return np.zeros(1)
     count = np.bincount(user)

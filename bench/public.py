@@ -214,7 +214,8 @@ def measure(options) -> list[dict]:
 
 
 def show(line) -> None:
-    (two, wide), (three, wide3) = line["ratio_two"], line["ratio_three"]
+    two, wide = line["ratio_two"]
+    three, wide3 = line["ratio_three"]
     print(
         f"{line['table']:10s} {line['mechanism']:10s} epsilon {line['epsilon']:<4g}"
         f" {line['public']:14s} {line['two']:.4f} / {line['three']:.4f}   {two:.3f} +- {wide:.3f} /"

@@ -220,14 +220,18 @@ class Fast:
         parts = check(problem.domain, to_fastdp(problem))
         tree = junction_tree(problem.domain, [m.clique for m in problem.measured], None)
         self.plan = make_plan(problem.domain, tree, usage(parts))
-        self.quadratic, self.total, self.threads = lower(self.plan, parts), total, resolve(threads)
+        self.quadratic = lower(self.plan, parts)
+        self.total = total
+        self.threads = resolve(threads)
         self.noise = max(_unit_noise(problem, m) for m in problem.measured)
         theta = np.zeros(max(self.plan.size, 1))
         for clique, table in (start or {}).items():
             place = self.plan.places[frozenset(clique)]
             theta[place.at : place.at + place.size] += table
-        self._engine, self.calls = Engine(self.plan, self.threads), 0
-        self.tables, self._m = np.empty(self.plan.cells), np.empty(theta.size)
+        self._engine = Engine(self.plan, self.threads)
+        self.calls = 0
+        self.tables = np.empty(self.plan.cells)
+        self._m = np.empty(theta.size)
         self.theta = theta
         self._theta_next = theta.copy()
         self._delta = np.empty(self.quadratic.active.size)

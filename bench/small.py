@@ -44,7 +44,8 @@ def error(columns, pair_of) -> float:
     with."""
     gaps = []
     for a, b in combinations(columns, 2):
-        (n, x), (m, y) = columns[a], columns[b]
+        n, x = columns[a]
+        m, y = columns[b]
         truth = np.bincount(x * m + y, minlength=n * m) / len(x)
         gaps.append(np.abs(truth - np.asarray(pair_of(a, b)).reshape(-1)).sum() / 2)
     return float(np.mean(gaps))

@@ -465,7 +465,8 @@ def one(name: str, path: str | None, epsilon: float, seed: int, source: str, con
     """All figures of one run; `constants`: "users.dealing.LEAST_EXCESS=0.1" in place of
     fastdp's."""
     for text in constants:
-        (module, constant), value = text.split("=")[0].rsplit(".", 1), text.split("=")[1]
+        module, constant = text.split("=")[0].rsplit(".", 1)
+        value = text.split("=")[1]
         owner = import_module(f"fastdp.{module}")
         number = float(value)
         setattr(owner, constant, int(number) if number.is_integer() else number)

@@ -95,7 +95,8 @@ def main() -> None:
         for rule in list(rules)[1:]:
             count = 0
             for case in cases:
-                default, without = made["", case], made[rule, case]
+                default = made["", case]
+                without = made[rule, case]
                 changed = beyond(without, default)
                 count += int(changed[:-1].sum())
                 for i in np.flatnonzero(changed | options.all):

@@ -60,7 +60,8 @@ def run_cell(source: str, names: dict[str, Any], number: int) -> list[dict]:
     """Outputs of one cell: what it prints, its pictures, and its last expression."""
     tree = ast.parse(source)
     last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-    printed, value = io.StringIO(), None
+    printed = io.StringIO()
+    value = None
     with contextlib.redirect_stdout(printed):
         exec(compile(tree, f"cell {number}", "exec"), names)
         if isinstance(last, ast.Expr):

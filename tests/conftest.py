@@ -32,7 +32,9 @@ class Bits:
     parent) and on how many were drawn."""
 
     def __init__(self, name: str) -> None:
-        self._name, self._count, self._lock = name, 0, threading.Lock()
+        self._name = name
+        self._count = 0
+        self._lock = threading.Lock()
         self._process = os.getpid()
 
     def __call__(self, size: int | None = None) -> bytes:
@@ -79,7 +81,9 @@ def pytest_sessionfinish() -> None:
 
 def pytest_configure() -> None:
     if not FUZZ:
-        noise._key, secrets.randbits, secrets.token_bytes = _key, _randbits, _token_bytes
+        noise._key = _key
+        secrets.randbits = _randbits
+        secrets.token_bytes = _token_bytes
 
 
 @pytest.hookimpl(wrapper=True)

@@ -41,7 +41,8 @@ NUMBERS = st.integers(0, 11)
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), max_size=40))
 def test_disjoint_sets_are_those_of_scipy(pairs):
-    sets, reference = DisjointSets(range(12)), DisjointSet(range(12))
+    sets = DisjointSets(range(12))
+    reference = DisjointSet(range(12))
     for a, b in pairs:
         assert sets.merge(a, b) == reference.merge(a, b)
         assert sets.count == reference.n_subsets

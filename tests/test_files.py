@@ -45,7 +45,8 @@ def test_everything_is_on_the_disk_before_the_name_changes(tmp_path, monkeypatch
     """fsync of the file, then the rename, then fsync of the folder: another order could lose both
     contents."""
     done = []
-    fsync, rename = os.fsync, os.replace
+    fsync = os.fsync
+    rename = os.replace
 
     def spy(handle):
         done.append(os.path.basename(os.readlink(f"/proc/self/fd/{handle}")).split(".tmp-")[0])

@@ -79,7 +79,8 @@ def parsed(path):
 @cache
 def imports(path, types=True):
     """Every module of the package that a source imports, as tuples of names below `fastdp`."""
-    here, out = ("fastdp", *name_of(path)), []
+    here = ("fastdp", *name_of(path))
+    out = []
     package = here if path.name == "__init__.py" else here[:-1]
     for node in statements(parsed(path), types):
         if isinstance(node, ast.Import):

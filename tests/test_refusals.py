@@ -72,10 +72,8 @@ def counts(**fields):
 
 def keys(**facts):
     plain = {"columns": {"a": {"kind": "string", "values": ["x"]}}, "user": {"column": "who"}}
-    rows, given = (
-        pa.table({"a": ["x"], "who": [1]}),
-        {"epsilon": 1.0, "delta": 1e-6, "seed": 1} | facts,
-    )
+    rows = pa.table({"a": ["x"], "who": [1]})
+    given = {"epsilon": 1.0, "delta": 1e-6, "seed": 1} | facts
     return keyselect.select_keys(rows, fastdp.Schema.from_dict(plain), "a", **given)
 
 
@@ -85,7 +83,9 @@ def linked_plan(rows, **options):
 
 EACH = {"households": 9, "persons": 9}
 TO_ITSELF = Step(target="a", given=("b",))
-LEAST, LARGEST, NAN = 5e-324, sys.float_info.max, math.nan
+LEAST = 5e-324
+LARGEST = sys.float_info.max
+NAN = math.nan
 NOT_POSITIVE = (0.0, math.inf, NAN)
 RANGES = {  # a call, numbers at the ends of its range, numbers just beyond
     "partitions of Spark": (spark.check_partitions, (1, 2**15), (0, 2**15 + 1)),

@@ -115,8 +115,11 @@ SHAPES = {
 def test_the_number_of_rows_is_found_with_its_tail(shape):
     """Noise of epsilon 1. The planted bug: without the tail, the rows of the Pareto table are a
     fifth too few in most draws; the tail adds next to nothing to a panel."""
-    rng, edges = np.random.default_rng(7), size_edges(1 << 14)
-    off, without, inside = [], [], 0
+    rng = np.random.default_rng(7)
+    edges = size_edges(1 << 14)
+    off = []
+    without = []
+    inside = 0
     for _ in range(40):
         rows = SHAPES[shape](rng).astype(np.int64)
         counts = np.bincount(np.searchsorted(edges, rows, "right") - 1, minlength=len(edges))

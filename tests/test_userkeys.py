@@ -36,9 +36,12 @@ def test_columns_what_is_bound_and_the_largest_grids():
 
 
 def test_keys_cannot_be_changed_through_what_they_were_made_of():
-    labels, cells = np.array([0, 1, 2]), np.array([0, 3])
-    by_label, groups = MostCommon(("a",), labels), Groups(("a",), 2, cells)
-    labels[0], cells[0] = 2, 1
+    labels = np.array([0, 1, 2])
+    cells = np.array([0, 3])
+    by_label = MostCommon(("a",), labels)
+    groups = Groups(("a",), 2, cells)
+    labels[0] = 2
+    cells[0] = 1
     assert by_label.labels.tolist() == [0, 1, 2] and groups.cells.tolist() == [0, 3]
     for array in (by_label.labels, groups.cells):
         with pytest.raises(ValueError, match="read-only"):

@@ -132,7 +132,8 @@ def elsewhere(records: Iterable[dict]) -> list[dict]:
 def half_width(ours: Cell, rival: Cell) -> float:
     """Half-width of the 95 % interval of the difference of two means (Welch). With one seed on one
     side, that of a single further value beside the other side's seeds; nan with one on both."""
-    n, m = len(ours.values), len(rival.values)
+    n = len(ours.values)
+    m = len(rival.values)
     tail = (1 + CONFIDENCE) / 2
     if n < 2 and m < 2:
         return math.nan

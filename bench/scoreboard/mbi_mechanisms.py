@@ -23,7 +23,8 @@ def rho_of(epsilon, delta):
     conversion."""
 
     def delta_of(rho):
-        low, high = 1.01, (epsilon + 1) / (2 * rho) + 2
+        low = 1.01
+        high = (epsilon + 1) / (2 * rho) + 2
         for _ in range(200):
             alpha = (low + high) / 2
             slope = (2 * alpha - 1) * rho - epsilon + math.log1p(-1 / alpha)
@@ -32,7 +33,8 @@ def rho_of(epsilon, delta):
             alpha - 1
         )
 
-    low, high = 0.0, epsilon + 1
+    low = 0.0
+    high = epsilon + 1
     for _ in range(100):
         rho = (low + high) / 2
         low, high = (rho, high) if delta_of(rho) <= delta else (low, rho)
@@ -170,6 +172,7 @@ def aim(frame, sizes, epsilon, delta, seed):
         model = table.fit(100 if used < (1 - 1e-9) * rho else 1000, model)
         moved = np.abs(np.asarray(model.project(best).datavector()) - before).sum()
         if moved <= sigma * math.sqrt(2 / math.pi) * before.size:
-            sigma, step = sigma / 2, step * 2
+            sigma = sigma / 2
+            step = step * 2
     rows = model.synthetic_data(len(frame)).to_dict()
     return {name: np.asarray(rows[name]) for name in sizes}

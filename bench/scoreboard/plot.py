@@ -70,7 +70,8 @@ def _panel(panel: Panel, left: float, top: float) -> list[str]:
         errors.append(math.log10(panel.ceiling))
     x_low, x_high = min(seconds) - 0.2, max(seconds) + 0.8
     room = 0.1 + 0.09 * len(panel.notes)
-    y_low, y_high = min(errors) - 0.15, max(errors) + room * (1 + max(errors) - min(errors))
+    y_low = min(errors) - 0.15
+    y_high = max(errors) + room * (1 + max(errors) - min(errors))
 
     def x_of(value: float) -> float:
         return left + (value - x_low) / (x_high - x_low) * WIDE

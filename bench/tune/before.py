@@ -50,7 +50,8 @@ def posterior_means(
     values: np.ndarray, sigma: np.ndarray, least: float = -math.inf, most: float = math.inf
 ) -> np.ndarray:
     """True values on 64 points from the smallest to the largest number."""
-    values, sigma = np.asarray(values, np.float64), np.asarray(sigma, np.float64)
+    values = np.asarray(values, np.float64)
+    sigma = np.asarray(sigma, np.float64)
     if values.size < 2 or not (sigma > 0).all():
         return values.copy()
     ends = np.clip([values.min(), values.max()], least, most)

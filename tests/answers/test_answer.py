@@ -84,10 +84,8 @@ def test_values_stand_beside_their_own_counts(run, by):
     """Also those of merged values: a wrong label would give a rare city the rows of a common
     one."""
     counted = shops().group_by(list(by)).aggregate([([], "count_all")]).to_pylist()
-    found, truth = (
-        run.answer("count", by),
-        {tuple(r[b] for b in by): r["count_all"] for r in counted},
-    )
+    found = run.answer("count", by)
+    truth = {tuple(r[b] for b in by): r["count_all"] for r in counted}
     lines, wrong = misses(found, truth, by)
     assert lines == np.prod([run.schema.domain[b] for b in by]) and wrong <= most_misses(lines)
     assert run._facts.codes["city"].max() < 29, (
@@ -173,10 +171,12 @@ def test_groups_of_bins_stand_beside_their_own_counts(tmp_path):
         name: {**column, "overflow": "drop", "null": "drop"} for name, column in columns.items()
     }
     schema = fastdp.Schema.from_dict({"fastdp": 1, "name": "bins", "columns": columns})
-    out, one = tmp_path / "run", {"seed": 3, "sample_seed": 3, "progress": False}
+    out = tmp_path / "run"
+    one = {"seed": 3, "sample_seed": 3, "progress": False}
     made = fastdp.synthesize(data, "cliquetree", 0.3, 1e-6, schema=schema, out=out, **one)
     assert made.privacy["mechanism"]["over_groups"] and fastdp.verify(out).ok
-    codes, sizes = made.model.merged, made.model.domain
+    codes = made.model.merged
+    sizes = made.model.domain
     assert set(codes) == {"a", "b"} and max(sizes["a"], sizes["b"]) < 32
     runs = [
         np.ptp(np.flatnonzero(codes["a"] == k)) + 1 == (codes["a"] == k).sum()
@@ -228,7 +228,8 @@ def test_a_ratio_uses_the_covariance_of_its_parts(run):
 
 def test_population_intervals_add_what_a_sample_of_rows_varies_by(run):
     """Without users: N p (1 - p) for a count, p (1 - p) / N for a share, s^2 / n for a mean."""
-    n, p = 40_000, 0.25
+    n = 40_000
+    p = 0.25
     asked = ("count", {"size": 1}), ("share", {"size": 1}), ("mean(size)", None)
     count, share, mean = (run.answer(a, (), b, population=True).to_pylist()[0] for a, b in asked)
     assert count["sampling"] == pytest.approx(np.sqrt(n * p * (1 - p)), rel=0.03)
@@ -243,9 +244,11 @@ def test_population_intervals_add_what_a_sample_of_rows_varies_by(run):
 def test_population_intervals_of_users_cover_a_population_of_users():
     """Users of 5 rows that all have the user's value: the variance of a count is 5 times that of
     rows. Tables are drawn 400 times; intervals without sampling miss most of the time."""
-    statement, schema = {"unit": {"kind": "user"}, "parts": [{"clip": 8}]}, users_schema(8)
+    statement = {"unit": {"kind": "user"}, "parts": [{"clip": 8}]}
+    schema = users_schema(8)
     users = 500.0 * (np.array(size_edges(8)) == 5)
-    rng, inside = np.random.default_rng(4), {True: 0, False: 0}
+    rng = np.random.default_rng(4)
+    inside = {True: 0, False: 0}
     for _ in range(400):
         counts = 5 * rng.multinomial(500, [0.5, 0.3, 0.2])
         noisy = [Measurement(("a",), counts + rng.normal(size=3), 1.0)]
@@ -383,7 +386,10 @@ def test_clipping_scales_to_all_rows_and_allows_for_what_was_lost():
 def test_the_upper_end_allows_for_a_tail_that_noise_hides_and_only_then(heavy):
     """A fifth of the rows are beyond the 60th of a user and hidden by noise; or nobody has more
     than 60."""
-    edges, rng, inside, wide = np.array(size_edges(1024)), np.random.default_rng(3), 0, []
+    edges = np.array(size_edges(1024))
+    rng = np.random.default_rng(3)
+    inside = 0
+    wide = []
     for _ in range(20):
         rows = (
             np.minimum(np.ceil(3 * rng.pareto(1.3, 9000)), 900)
@@ -392,7 +398,8 @@ def test_the_upper_end_allows_for_a_tail_that_noise_hides_and_only_then(heavy):
         )
         at = np.searchsorted(edges, rows, "right") - 1
         users = np.bincount(at, minlength=len(edges)) + rng.normal(0, 28, len(edges))
-        few, kept = float(np.minimum(rows, 60).sum()), float(np.minimum(rows, 12).sum())
+        few = float(np.minimum(rows, 60).sum())
+        kept = float(np.minimum(rows, 12).sum())
         stated = {"rows": few, "rows_interval": [0.97 * few, 9 * few]}
         stated["rows_up_to"] = {"most": 60, "interval": [0.97 * few, 1.03 * few]}
         clipping = from_histogram(12, users.tolist(), 1024, 28.0, stated, (kept, 0.01 * kept))
@@ -419,7 +426,8 @@ def test_the_upper_end_allows_for_a_tail_that_noise_hides_and_only_then(heavy):
 def test_a_distance_of_groups_of_users_is_the_mean_error_of_counts():
     """Rows moved between groups of users, whose rows count by other factors, with all margins
     kept."""
-    p, moved = np.array([0.5, 0.3, 0.2]), np.array([[30.0, -30], [-10, 10], [-20, 20]])
+    p = np.array([0.5, 0.3, 0.2])
+    moved = np.array([[30.0, -30], [-10, 10], [-20, 20]])
     clipping = Clipping(1.8, 0.4, factors=(1.0, 3.0), inside=0.0)
     tilt = clipping.tilt_of(1000 * np.outer(p, [0.6, 0.4]), np.abs(moved).sum())
     off = np.abs(moved @ [1.0, 3.0]).sum() / 1800
@@ -430,8 +438,13 @@ def test_counts_of_values_that_busy_users_have_are_covered():
     """Most users have one row and value 0, some have many rows and value 1 or 2: scaled like all
     others, their true counts are above what a share of the rows left out allows. Groups of users
     show it."""
-    n, rows, clip, bound = np.array([3000.0, 300, 100]), np.array([1, 20, 18]), 8, 64
-    true, counted, edges = n * rows, n * np.minimum(rows, clip), size_edges(bound)
+    n = np.array([3000.0, 300, 100])
+    rows = np.array([1, 20, 18])
+    clip = 8
+    bound = 64
+    true = n * rows
+    counted = n * np.minimum(rows, clip)
+    edges = size_edges(bound)
     users = np.bincount(np.searchsorted(edges, rows, "right") - 1, n, len(edges))
     choice = {"users": users.tolist(), "bound": bound, "sigma": 0.5}
     statement = {"unit": {"kind": "user"}, "parts": [{"clip": clip, "clip_choice": choice}]}
@@ -526,17 +539,19 @@ def test_columns_that_users_do_not_repeat_are_allowed_less_for_rows_left_out():
         "leaning": rng.random(len(user)) < np.where(large, 0.6, 0.1),
         "free": rng.random(len(user)) < 0.5,
     }
-    agree, chance = {}, {}
+    agree = {}
+    chance = {}
     for name, chosen in codes.items():
-        ones, many = np.bincount(user, chosen), rows > 1
+        ones = np.bincount(user, chosen)
+        many = rows > 1
         equal = (ones * (ones - 1) + (rows - ones) * (rows - ones - 1))[many] / (rows * (rows - 1))[
             many
         ]
-        agree[name], chance[name] = (
-            equal.mean(),
-            np.square([chosen.mean(), 1 - chosen.mean()]).sum(),
-        )
-    agree["visit"], chance["visit"] = 0.0, 0.2  # the first, second, ... row of a user
+        agree[name] = equal.mean()
+        chance[name] = np.square([chosen.mean(), 1 - chosen.mean()]).sum()
+    # the first, second, ... row of a user
+    agree["visit"] = 0.0
+    chance["visit"] = 0.2
     parts = _parts({"agreement": agree, "by_chance": chance, "standard_error": 0.0})
     assert parts["visit"] == 1, "no row is another's visit"
     clipping = Clipping(2.0, 0.5, tilt=0.2, parts=parts)

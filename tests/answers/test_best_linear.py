@@ -37,7 +37,9 @@ def least_squares(marginals, wanted, target):
     """The slow twin: one dense row per answer about sums of wanted cells, normal equations,
     inverse."""
     shape = [int(t.max()) + 1 for t in target]
-    rows, answers, variances = [], [], []
+    rows = []
+    answers = []
+    variances = []
     grid = np.indices([SIZES[a] for a in wanted]).reshape(len(wanted), -1)
     cell = np.ravel_multi_index([target[i][grid[i]] for i in range(len(wanted))], shape)
     for m in marginals:
@@ -58,7 +60,9 @@ def least_squares(marginals, wanted, target):
             rows.append(row)
             answers.append(s.values.reshape(-1)[rs].sum())
             variances.append(s.variances.reshape(-1)[rs].sum())
-    a, y, r = np.array(rows), np.array(answers), np.array(variances)
+    a = np.array(rows)
+    y = np.array(answers)
+    r = np.array(variances)
     information = a.T @ (a / r[:, None])
     covariance = np.linalg.inv(information)
     return covariance @ a.T @ (y / r), covariance
@@ -77,7 +81,8 @@ def test_it_is_the_least_squares_estimate_with_its_covariance(seed):
     table = estimate(found, wanted)
     x, covariance = least_squares(found, wanted, table.maps)
     np.testing.assert_allclose(table.x, x, rtol=1e-8, atol=1e-8)
-    weights, less = sparse.csr_array(rng.normal(size=(5, x.size))), rng.normal(size=5)
+    weights = sparse.csr_array(rng.normal(size=(5, x.size)))
+    less = rng.normal(size=5)
     dense = weights.toarray() - less[:, None]
     for w, got in (
         (weights.toarray(), table.variances(weights)),
@@ -100,7 +105,8 @@ def test_the_total_follows_from_everything():
 def test_measurements_are_read_by_their_partition():
     """Merged codes are known by the number of cells, bins and AdaGrid's single cells by the
     query."""
-    domain, codes = Domain({"a": 4, "b": 3}), {"a": np.array([0, 1, 1, 1])}
+    domain = Domain({"a": 4, "b": 3})
+    codes = {"a": np.array([0, 1, 1, 1])}
     values = np.arange(6.0)
     merged = Measurement(("a", "b"), values, 1.0)
     whole = Measurement(("a",), np.arange(4.0), 1.0)
@@ -121,7 +127,9 @@ def test_measurements_are_read_by_their_partition():
 def test_merging_by_noise_does_not_move_sums(told):
     """Of 40 codes at the limit noise decides which share a code with 40 empty ones. If all sums of
     merged codes counted, rows of the first 40 would go to the others."""
-    rng, truth, z = np.random.default_rng(6), np.repeat([90.0, 0.0], 40), []
+    rng = np.random.default_rng(6)
+    truth = np.repeat([90.0, 0.0], 40)
+    z = []
     first = sparse.csr_array((truth > 0).astype(float)[None, :])
     for _ in range(100):
         ones = Measurement(("a",), truth + rng.normal(0, 30, 80), 30.0)
@@ -144,11 +152,13 @@ def covered(scale):
     true."""
     rng = np.random.default_rng(5)
     truth = rng.integers(0, 50, tuple(SIZES.values()))
-    pair, hits = truth.sum(2).reshape(-1), 0
+    pair = truth.sum(2).reshape(-1)
+    hits = 0
     for i in range(REPLICATES):
         found = [noisy(rng, truth, s, sigma=2.0) for s in (("a", "b"), ("a",), ("b", "c"))]
         found = [Marginal(m.axes, m.maps, m.values, m.variances * scale**2) for m in found]
-        table, cell = estimate(found, ("a", "b")), i % pair.size
+        table = estimate(found, ("a", "b"))
+        cell = i % pair.size
         weights = sparse.csr_array(np.eye(pair.size)[[cell]])
         hits += abs(table.x[cell] - pair[cell]) <= 1.96 * np.sqrt(table.variances(weights)[0])
     return hits / REPLICATES

@@ -88,7 +88,9 @@ def test_a_negative_count_in_the_tail_leaves_an_interval():
 def test_the_noise_of_a_heavy_tail_does_not_decide_a_number(of):
     """Five such means were .46, 1.36, .74, 1.41 and .07 of the truth: one row of noise in the bin
     of the largest numbers weighs more than a thousand rows."""
-    rng, found, inside = np.random.default_rng(5), [], 0
+    rng = np.random.default_rng(5)
+    found = []
+    inside = 0
     for _ in range(60):
         x = np.minimum(rng.lognormal(1.0, 1.7, 9_000), 2.0**19)
         truth = x.sum() if of == "sum(x)" else x.mean()
@@ -161,7 +163,10 @@ def test_nulls_inside_a_group_of_numbers_widen_a_sum():
 def test_the_number_of_rows_tells_what_was_seen_from_what_was_not():
     """A tenth of the rows are of users too few to be seen: the count of rows up to so many per user
     holds its truth, and the tail stands beside it. Other questions keep their columns."""
-    rng, edges, inside, beyond = np.random.default_rng(8), size_edges(1024), 0, []
+    rng = np.random.default_rng(8)
+    edges = size_edges(1024)
+    inside = 0
+    beyond = []
     for _ in range(20):
         rows = np.minimum(np.ceil(3 * rng.pareto(1.4, 6000)) + 1, 1024).astype(np.int64)
         users = np.bincount(np.searchsorted(edges, rows, "right") - 1, minlength=len(edges))

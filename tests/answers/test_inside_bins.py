@@ -62,7 +62,9 @@ def test_means_and_sums_by_group_are_covered(shape, released):
     """Six groups whose numbers differ smoothly, or are heaped at multiples of 5 (the lower edge of
     most bins, which a mean of all rows tells and the middle of a bin does not). The groups of a run
     share their bins, so the tolerance counts runs: 8 of them, at most a third may miss a line."""
-    missed, widths, bounds = [], [], []
+    missed = []
+    widths = []
+    bounds = []
     for seed in range(8):
         g, x, noisy = drawn(shape, seed)
         facts = facts_of(noisy, x, released)
@@ -113,7 +115,8 @@ def test_a_slope_that_goes_on_moves_means_like_an_exponential_density():
     rate = np.log(2) / 10
     edges = np.arange(0, 101, 10.0)
     rows = 1e6 * np.diff(-np.exp(-rate * edges))[None]
-    low, high = edges[:-1], edges[1:]
+    low = edges[:-1]
+    high = edges[1:]
     bins = Bins(low, (low + high) / 2, high, np.zeros(10, bool), np.full(10, 1e9))
     exact = 1 / rate - 10 / (np.exp(rate * 10) - 1)  # mean inside a bin, from its lower edge
     shift = rows.sum() * (5 - exact)
@@ -140,7 +143,8 @@ def test_neighbours_show_where_rows_lie_in_wide_bins(shape, sign):
     x = np.clip(AMOUNTS[shape](np.random.default_rng(5)), 0.01, 4999)
     counts = np.histogram(x, WIDE)[0].astype(float)
     sums = np.histogram(x, WIDE, weights=x)[0]
-    low, high = WIDE[:-1], WIDE[1:]
+    low = WIDE[:-1]
+    high = WIDE[1:]
     if sign == 1:
         guess = bin_means(low, high, counts, 1.0)
         mixed = np.random.default_rng(1).permutation(len(low))
@@ -161,7 +165,8 @@ def test_bins_of_a_power_law_have_its_means():
     """Exact counts of Pareto 2 above its least amount: the guess is the mean itself."""
     edges = 2.0 ** np.arange(0, 13)
     counts = 1e9 * -np.diff(edges**-2.0)
-    low, high = edges[:-1], edges[1:]
+    low = edges[:-1]
+    high = edges[1:]
     exact = 2 * (1 / low - 1 / high) / (low**-2.0 - high**-2.0)
     guess = bin_means(low, high, counts, 1.0)
     assert guess[1:] == pytest.approx(exact[1:], rel=0.02)
@@ -179,7 +184,9 @@ def test_intervals_in_wide_bins_cover_and_are_narrow():
     before, noise alone made intervals as wide as the mean."""
     schema = {"x": {"kind": "numeric", "dtype": "float64", "edges": WIDE.tolist()} | DROP}
     schema = fastdp.Schema.from_dict(SCHEMA | {"columns": SCHEMA["columns"] | schema})
-    missed, widths, bounds = 0, [], []
+    missed = 0
+    widths = []
+    bounds = []
     for seed in range(10):
         rng = np.random.default_rng(seed)
         g = rng.choice(GROUPS, 30_000, p=np.arange(1, GROUPS + 1) / 21)

@@ -27,7 +27,8 @@ def matching(field, condition):
     first, last = field.span
     hours = (np.arange(first, last + 1)[:, None] * DAY + np.arange(24) * 3600).reshape(-1)
     codes, _ = field.split(hours)
-    part, sure = np.ones(len(hours)), np.ones(len(hours), bool)
+    part = np.ones(len(hours))
+    sure = np.ones(len(hours), bool)
     found = part_selections(field, condition)
     for column, code in zip(field.parts, codes):
         if column.name in found:

@@ -77,7 +77,8 @@ def judged(statement, schema, measurements):
 
 def test_a_plan_says_what_its_budget_can_show():
     schema = fastdp.Schema.from_domain({"a": 2, "b": 500}, user="id")
-    ask, facts = ("cliquetree", 1.0, 1e-6), {"rows": 10_000, "public": None}
+    ask = ("cliquetree", 1.0, 1e-6)
+    facts = {"rows": 10_000, "public": None}
     plans = [fastdp.plan(schema, *ask, users=u, **facts).verdict for u in (None, 100, 10_000)]
     alone = fastdp.plan(fastdp.Schema.from_domain({"a": 2}), *ask, users=9, **facts)
     assert "the schema has no user column" in alone.notes[-1], "rows would be protected, not people"

@@ -151,7 +151,8 @@ def residuals(runs=40, seed=None, alarm=1e-6):
     that are too small.
     """
     engine = Swap(table(random_codes(np.random.default_rng(3), 500), np.arange(500) % 9))
-    cells, totals = [], []
+    cells = []
+    totals = []
     with world.quick_accountant():
         with no_noise():
             exact = ask_everything(open_session(engine))

@@ -37,7 +37,8 @@ class Killer:
     """Counts the points of a run, and dies at one of them."""
 
     def __init__(self, at=None):
-        self.at, self.points = at, []
+        self.at = at
+        self.points = []
 
     def __call__(self, point):
         self.points.append(point)
@@ -83,7 +84,8 @@ def in_child(work):
 def kill(folder):
     """Kill at the first point, at the crosscheck, ...; then resume, and tell what the ledger and
     the world saw."""
-    out, at = [], 0
+    out = []
+    at = 0
     while True:
         place = folder / f"at-{at}"
         place.mkdir()
@@ -150,7 +152,8 @@ def race(folder, processes=16):
 
 
 if __name__ == "__main__":
-    what, place = sys.argv[1], Path(sys.argv[2])
+    what = sys.argv[1]
+    place = Path(sys.argv[2])
     with tempfile.TemporaryDirectory(
         dir=place
     ) as first:  # what every child would import, hash and tabulate

@@ -110,7 +110,8 @@ def test_no_line_of_a_file_changes_what_another_becomes(
             return rows_in(textlines.kind_of(str(path))(str(path), style), ["b", "a"])
 
         alone = [rows([each]) for each in (*lines, line)]
-        others, own = alone[:-1], alone[-1]
+        others = alone[:-1]
+        own = alone[-1]
         assert rows(lines) == joined(others)
         assert rows([*lines[:at], line, *lines[at:]]) == joined([*others[:at], own, *others[at:]])
         assert rows([*lines[:at], line, *lines[at + 1 :]]) == joined(
@@ -198,7 +199,9 @@ def test_no_row_of_parquet_or_arrow_changes_what_another_becomes(own, others, fo
             return fastdp.read(path, rules)
 
     theirs = joined(others)
-    alone, apart, together = read_rows(own), read_rows(theirs), read_rows([*theirs, *own])
+    alone = read_rows(own)
+    apart = read_rows(theirs)
+    together = read_rows([*theirs, *own])
     assert together.rows == alone.rows + apart.rows
     for name in rules.domain:
         both = [*apart.codes[name].tolist(), *alone.codes[name].tolist()]

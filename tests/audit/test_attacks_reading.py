@@ -190,7 +190,8 @@ def test_how_a_row_is_read_never_depends_on_another_users(own, others):
                 csv.writer(file).writerows([("who", *MIXED), *rows])
             return fastdp.read(str(path), rules)
 
-    alone, together = read(own), read([*theirs, *own])
+    alone = read(own)
+    together = read([*theirs, *own])
     count = alone.rows
     for name in rules.domain:
         assert together.codes[name][together.rows - count :].tolist() == alone.codes[name].tolist()

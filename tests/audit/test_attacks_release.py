@@ -274,7 +274,8 @@ def test_no_way_leads_from_a_finished_run_back_to_the_rows(recipe):
 
     run = fastdp.synthesize(fastdp.read(frame(), KNOWN), recipe, 1.0, 1e-6)
     assert run.data.num_rows >= 0
-    seen, stack = {}, [run]
+    seen = {}
+    stack = [run]
     while stack:
         thing = stack.pop()
         if id(thing) in seen or isinstance(thing, type | types.ModuleType):
@@ -297,10 +298,8 @@ def test_a_full_disk_stops_a_run_before_it_counts_and_leaves_the_ledger_whole(tm
     (session,) = reserved.sessions(Swap(content()))
     before = ledger.verify()
     counted = []
-    limit, handler = (
-        resource.getrlimit(resource.RLIMIT_FSIZE),
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN),
-    )
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (512, limit[1]))
     try:
         with pytest.MonkeyPatch.context() as patch:

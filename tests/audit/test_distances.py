@@ -165,7 +165,8 @@ def test_signs_larger_than_one():
 
 def test_contrasts_are_those_of_the_twin():
     """Rows of equal signs less rows of opposite ones, by hand from the marginals."""
-    engine, domain = Swap(small(300)), SCHEMA.modelled
+    engine = Swap(small(300))
+    domain = SCHEMA.modelled
     codes = distances.signed_codes(domain, SIGNS, "contrasts")
     made = counts.contrasts(engine, UNORDERED, domain.recoded(codes), CLIP, codes)
     want = []

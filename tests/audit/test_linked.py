@@ -39,7 +39,9 @@ def world(rng, keys=6):
     def codes(n):
         return pa.array(rng.integers(0, 3, n), mask=rng.random(n) < 0.1)
 
-    n, m, k = rng.integers(1, 9), rng.integers(0, 25), rng.integers(0, 12)
+    n = rng.integers(1, 9)
+    m = rng.integers(0, 25)
+    k = rng.integers(0, 12)
     return {
         "p": pa.table({"id": ids(n, keys), "a": codes(n), "b": codes(n)}),
         "c": pa.table({"of": ids(m, keys + 3), "x": codes(m), "y": codes(m)}),
@@ -125,7 +127,8 @@ def all_duplicates(read, links, hashes, made=linking.link):
     codes = {n: c for n, c in raw.codes.items()} | {
         n: np.zeros(raw.rows, np.uint8) for n in (*links.counts.values(), *links.levels["d"])
     }
-    user, hashed = np.arange(raw.rows, dtype=np.uint32), hashes[raw.user]
+    user = np.arange(raw.rows, dtype=np.uint32)
+    hashed = hashes[raw.user]
     return [
         Table(parents.schema, codes, rows=raw.rows, user=user, users=raw.rows, user_hash=hashed),
         *children,

@@ -64,7 +64,8 @@ def test_a_session_that_forgets_its_noise_is_noticed():
 def test_bounds_enclose_what_is_true(pure):
     """Of errors at the least rate that theory allows, both bounds lie around the parameter; no
     errors show something finite."""
-    parameter, runs = 1.5, 100_000
+    parameter = 1.5
+    runs = 100_000
     rate = 1 / (1 + math.exp(parameter)) if pure else 0.5 * math.erfc(parameter / 2 / math.sqrt(2))
     shown = attack.verdict("", round(2 * runs * rate), runs, parameter, pure)
     assert 0.97 * parameter < shown.lower < parameter < shown.upper < 1.03 * parameter

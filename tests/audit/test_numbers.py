@@ -53,7 +53,8 @@ ASKED = [
 class Held:
     """An engine onto values of users."""
 
-    schema, has_users = SCHEMA, True
+    schema = SCHEMA
+    has_users = True
 
     def __init__(self, values=None):
         self.values = values

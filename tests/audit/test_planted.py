@@ -251,7 +251,8 @@ ASKED = {
 
 @pytest.mark.parametrize("name", ASKED)
 def test_a_plan_whose_noise_shrank_after_its_check_is_refused_at_the_draw(name):
-    real, session = getattr(gateway, name), open_session(Swap(small_table()))
+    real = getattr(gateway, name)
+    session = open_session(Swap(small_table()))
 
     def planted(*arguments):
         plan = real(*arguments)

@@ -320,7 +320,8 @@ def test_a_resumed_run_with_another_clip_fails_closed(tmp_path):
 def test_two_threads_cannot_choose_two_clips():
     """Both draw, and pay; the second is refused, and the clip stays that of the first."""
     _, session = open_reserved(Bounded(small_table()))
-    real, chosen = Session.user_histogram, []
+    real = Session.user_histogram
+    chosen = []
 
     def meanwhile(self, *arguments, **options):
         with patch.object(Session, "user_histogram", real):

@@ -36,7 +36,8 @@ from tests.tiers import first
 
 from .world import quick_accountant
 
-DELTA, CAP = 1e-5, 3
+DELTA = 1e-5
+CAP = 3
 ATTACKER = 10**6
 
 
@@ -83,7 +84,8 @@ class Watch:
     @contextmanager
     def watching(self):
         """Noise is replaced by zeros, and what would have got noise is written down."""
-        real_count, real_bar = keyselect.count_keys, keyselect.threshold
+        real_count = keyselect.count_keys
+        real_bar = keyselect.threshold
 
         def count(source, schema, name, dtype, cap, known=(), places=None):
             values, counts = real_count(source, schema, name, dtype, cap, known, places)
@@ -262,7 +264,8 @@ def test_the_worst_number_of_values_meets_delta_exactly(cap, sigma):
     of them it is delta: the threshold is not needlessly high. Which t is the worst depends on the
     noise: 1 where it is small (a value then weighs much), cap where it is large (then the number of
     chances counts)."""
-    width, delta = sigma * SCALE, 2.5e-7
+    width = sigma * SCALE
+    delta = 2.5e-7
     bar = keyselect.threshold(width, cap, delta)
     chances = []
     for t in range(1, cap + 1):

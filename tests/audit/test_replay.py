@@ -49,7 +49,8 @@ def test_neighbours_cannot_be_told_apart_beyond_the_charge(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORLDS)
 def test_many_neighbours_cannot_be_told_apart_beyond_the_charge(name):
-    found, figures = [], Figures()
+    found = []
+    figures = Figures()
     for seed in range(1, 1 + MANY):
         found += audit_world(name, WORLDS[name].pairs, seed, figures)[0]
     print("\n".join([name, *figures.lines()]))

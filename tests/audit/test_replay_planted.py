@@ -206,7 +206,8 @@ def label_with_a_private_count():
 
 @bug("mechanism usercounts", "released 'out/rows.txt' differs")
 def file_with_a_private_count():
-    real, seen = execute.finalize, []
+    real = execute.finalize
+    seen = []
     measure = execute._measure
 
     def measured(spec, sessions, *arguments):
@@ -225,7 +226,8 @@ def file_with_a_private_count():
 
 @bug("resumed", "drawn twice")
 def resume_counts_and_draws_again():
-    real, store = Reservation.enter, Reservation.store
+    real = Reservation.enter
+    store = Reservation.store
 
     def entered(self, *arguments, **options):
         real(self, *arguments, **options)

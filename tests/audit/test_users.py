@@ -143,7 +143,8 @@ def test_no_user_adds_more_to_the_order_than_the_norm_says_and_one_adds_just_tha
             codes = dict(zip("txy", np.unravel_index(cells, (2, 2, 2)), strict=True))
             one = Table.from_codes(schema, codes, user=np.zeros(count, np.int64))
             added = user_engine.histogram(one, key, 1, 1).tolist()
-            owners, hashes = [0] * count, {0: int(one.user_hash[0])}
+            owners = [0] * count
+            hashes = {0: int(one.user_hash[0])}
             assert added == slow.succession(owners, codes, schema.domain, hashes, key).tolist()
             largest = max(largest, sum(x * x for x in added))
     assert largest == key.numbers << 40
@@ -201,7 +202,8 @@ def every_row_of(real):
 
 def a_user_once_per_row(real):
     def planted(content, view, threads):
-        rows, made = content.rows_per_user(), real(content, view, threads)
+        rows = content.rows_per_user()
+        made = real(content, view, threads)
         again = np.repeat(np.arange(made.rows), rows[rows > 0])
         codes = {name: column[again] for name, column in made.codes.items()}
         return type(made)(made.schema, codes, rows=len(again))

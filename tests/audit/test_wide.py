@@ -77,11 +77,16 @@ def test_no_two_draws_of_a_release_share_a_seed():
 
 # Filtered marginals: the distribution of dense noise and a threshold
 
-SIZE, FILLED, SIGMA, BAR, RUNS = 120, 40, 1.5, 2.0, 500
+SIZE = 120
+FILLED = 40
+SIGMA = 1.5
+BAR = 2.0
+RUNS = 500
 
 
 def plan():
-    sigma, bar = SIGMA * SCALE, round(BAR * SCALE)
+    sigma = SIGMA * SCALE
+    bar = round(BAR * SCALE)
     return FilterPlan(("a", "b"), SIZE, 1.0001 / SIGMA, 1, SCALE**2, sigma, bar)
 
 
@@ -93,7 +98,9 @@ def same_distribution(runs=RUNS, alarm=1e-6):
     rows = np.linspace(0.5, 5, FILLED)
     exact = np.zeros(SIZE)
     exact[cells] = np.round(rows * SCALE) / SCALE
-    passed, empty, uniform = np.zeros(SIZE), [], []
+    passed = np.zeros(SIZE)
+    empty = []
+    uniform = []
     for k in range(runs):
         where, values = plan().noisy(
             cells, np.round(rows * SCALE).astype(np.int64), partial(int.__add__, 9 * k)
@@ -106,7 +113,8 @@ def same_distribution(runs=RUNS, alarm=1e-6):
     p = norm.sf((BAR - exact) / SIGMA)
     fit = np.sum((passed - runs * p) ** 2 / (runs * p * (1 - p)))
     assert fit < chi2.isf(alarm, SIZE), "cells pass more or less often than under dense noise"
-    count, q = SIZE - FILLED, norm.sf(BAR / SIGMA)
+    count = SIZE - FILLED
+    q = norm.sf(BAR / SIGMA)
     low, high = chi2.ppf([alarm / 2, 1 - alarm / 2], runs)
     spread = np.sum((np.array(empty) - count * q) ** 2) / (count * q * (1 - q))
     assert low < spread < high * 1.1, (
@@ -166,7 +174,8 @@ def test_the_tail_is_exact_on_the_grid(sigma, bar, cells):
     """Numbers and values against the law of rounded noise, where both have few values."""
     drawn = [tail.exceeding(sigma, bar, cells, seed=k) for k in range(300)]
     p = norm.sf((bar + 0.5) / sigma)
-    mean, error = np.mean([len(d) for d in drawn]), math.sqrt(cells * p * (1 - p) / len(drawn))
+    mean = np.mean([len(d) for d in drawn])
+    error = math.sqrt(cells * p * (1 - p) / len(drawn))
     assert abs(mean - cells * p) < 5 * error  # two-sided false-alarm rate below 6e-7
     values = np.concatenate(drawn)
     assert values.min() > bar

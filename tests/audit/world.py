@@ -22,7 +22,9 @@ from fastdp.tables.table import Table
 
 SIZES = {"a": 3, "b": 4, "c": 2}
 SCHEMA = Schema.from_domain(SIZES, user="who")
-EPSILON, DELTA, CLIP = 10.0, 1e-5, 200
+EPSILON = 10.0
+DELTA = 1e-5
+CLIP = 200
 
 
 def table(codes, users):

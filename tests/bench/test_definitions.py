@@ -91,7 +91,8 @@ def test_total_variation_and_quality_are_what_sdmetrics_computes():
     sizes = {"a": 6, "b": 5, "c": 2}
     task = task_of(sizes, ())
     made = others(task)
-    truth, synthetic = pd.DataFrame(task.codes), pd.DataFrame(made)
+    truth = pd.DataFrame(task.codes)
+    synthetic = pd.DataFrame(made)
     trends = [
         pairs.ContingencySimilarity.compute(truth[list(p)], synthetic[list(p)])
         for p in combinations(sizes, 2)

@@ -30,7 +30,9 @@ threshold = 3.0
 def fastdp_cli(*arguments, cwd, check=True):
     """What `fastdp` with these arguments prints and returns; in this process, which saves its
     imports."""
-    out, err, code = io.StringIO(), io.StringIO(), None
+    out = io.StringIO()
+    err = io.StringIO()
+    code = None
     with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             app.main([str(a) for a in arguments])

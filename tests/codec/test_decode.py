@@ -118,7 +118,8 @@ def whole(dtype, low, high):
     ],
 )
 def test_types_and_nulls_come_back_exactly(column, values):
-    schema, values = one(column), [*values, None]
+    schema = one(column)
+    values = [*values, None]
     kind = dtypes.arrow(schema.columns["x"].dtype)
     plain = kind.value_type if pa.types.is_dictionary(kind) else kind
     array = pa.array(values, plain)

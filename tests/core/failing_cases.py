@@ -30,10 +30,12 @@ def inference():
     cliques = [("a", "b"), ("b", "c"), ("b",)]
     plan = make_plan(domain, junction_tree(domain, cliques), {frozenset(c): None for c in cliques})
     engine = infer.Engine(plan, THREADS)
-    tables, m = np.empty(plan.cells), np.empty(plan.size)
+    tables = np.empty(plan.cells)
+    m = np.empty(plan.size)
     theta = np.random.default_rng(0).normal(size=plan.size)
     log_z = engine.infer(theta, 100.0, tables, m)
-    z, out = engine.state(tables), engine.state()
+    z = engine.state(tables)
+    out = engine.state()
     engine.adopt(z, 100.0)
     moved = engine.move(z, tables.copy(), 0.3, theta, 1.0, 1.0, 100.0, out, np.zeros((0, 3)))
     engine.normalise(out, 100.0)
@@ -92,7 +94,8 @@ def users():
 
 
 def sampling():
-    sizes, widths = np.array([4, 3], np.uint32), np.array([1, 1], np.int32)
+    sizes = np.array([4, 3], np.uint32)
+    widths = np.array([1, 1], np.int32)
     table = np.random.default_rng(3).random((4, 3))
     first = (
         0,
@@ -122,7 +125,8 @@ def scoring():
 def dealing():
     key = np.random.default_rng(5).integers(0, 9, 2000).astype(np.uint32)
     order, start = ids.group(key, 9, THREADS)
-    owner, number = np.zeros(2000, np.uint32), np.arange(2000, dtype=np.uint32)
+    owner = np.zeros(2000, np.uint32)
+    number = np.arange(2000, dtype=np.uint32)
     ids.deal(order, start, order, start, number, number, number, owner)
     drawn = draw.draw(
         np.array([0, 2]),

@@ -25,7 +25,8 @@ def planned(names=14):
 
 def marginals(plan):
     theta = np.random.default_rng(0).normal(size=plan.size)
-    tables, m = np.empty(plan.cells), np.empty(plan.size)
+    tables = np.empty(plan.cells)
+    m = np.empty(plan.size)
     assert Engine(plan, 2).infer(theta, 1.0, tables, m) is not None
     return m
 

@@ -46,10 +46,8 @@ def test_no_failed_allocation_goes_unsaid(tmp_path):
 
 @pytest.mark.skipif(COMPILER is None, reason="no C compiler")
 def test_the_harness_for_other_processors_calls_the_kernels_as_they_are():
-    root, strict = (
-        HERE.parents[1],
-        ["-std=gnu11", "-fsyntax-only", "-Werror=implicit-function-declaration"],
-    )
+    root = HERE.parents[1]
+    strict = ["-std=gnu11", "-fsyntax-only", "-Werror=implicit-function-declaration"]
     subprocess.run(
         [COMPILER, *strict, "-I", root / "csrc", *(root / "tools/cross").glob("*.c")], check=True
     )

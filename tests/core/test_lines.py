@@ -123,7 +123,10 @@ def test_the_kernel_does_what_its_twin_does(text, count, options, limit):
 def records_of(text, count, options, block, limit):
     """The kernel with newlines in values, fed piece by piece, the way the reader feeds it."""
     column = np.arange(count, dtype=np.int32)
-    rule, rows, wrong, carry = dialect(newlines=True, **options), [], 0, b""
+    rule = dialect(newlines=True, **options)
+    rows = []
+    wrong = 0
+    carry = b""
     pieces = [text[i : i + block] for i in range(0, len(text), block)] or [b""]
     skipping = False
     for i, piece in enumerate(pieces):
@@ -132,13 +135,17 @@ def records_of(text, count, options, block, limit):
             end = piece.find(b"\n")
             if end < 0:
                 continue
-            piece, skipping = piece[end + 1 :], False
+            piece = piece[end + 1 :]
+            skipping = False
         carry += piece
         columns, n, bad, used = lines.split(carry, rule, column, count, limit, False, final)
         rows += list(map(list, zip(*(values(c, n) for c in columns), strict=True)))
-        wrong, carry = wrong + bad, carry[used:]
+        wrong = wrong + bad
+        carry = carry[used:]
         if len(carry) > limit and not final:
-            wrong, carry, skipping = wrong + 1, b"", True
+            wrong = wrong + 1
+            carry = b""
+            skipping = True
     return rows, wrong
 
 
@@ -284,7 +291,8 @@ def test_whole_numbers(items):
 def test_what_lies_behind_the_text_is_not_read(text, count, options, newlines):
     """A text is a part of a larger buffer: whatever follows it, even a quote, an escape or half a
     character, changes no value and no line."""
-    column, read = np.arange(count, dtype=np.int32), []
+    column = np.arange(count, dtype=np.int32)
+    read = []
     for behind in (b"\0", b'"', b"\\", b",", b"\n", b"\x80", b"}"):
         whole = np.frombuffer(text + behind * 9, np.uint8)[: len(text)]
         columns, rows, wrong, consumed = lines.split(

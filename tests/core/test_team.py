@@ -33,9 +33,11 @@ THETA = np.random.default_rng(0).normal(size=PLAN.size)
 
 def results(engine):
     """What one inference and one step give, bit by bit."""
-    tables, m = np.empty(PLAN.cells, engine.dtype), np.empty(PLAN.size)
+    tables = np.empty(PLAN.cells, engine.dtype)
+    m = np.empty(PLAN.size)
     log_z = engine.infer(THETA, 1000.0, tables, m)
-    z, out = engine.state(tables), engine.state()
+    z = engine.state(tables)
+    out = engine.state()
     engine.adopt(z, 1000.0)
     moved = engine.move(z, tables.copy(), 0.5, 0.1 * THETA, 1.0, 1.0, 1000.0, out, np.zeros((0, 3)))
     engine.normalise(out, 1000.0)
@@ -82,7 +84,8 @@ def test_a_fork_while_the_team_is_at_work():
     team = Team(3)
     x = np.linspace(0, 1, 3_000_000)
     expected = blend(0.5, x, x, x.copy(), 1)
-    stop, seen = threading.Event(), set()
+    stop = threading.Event()
+    seen = set()
 
     def busy():
         while not stop.is_set():
@@ -151,10 +154,8 @@ def test_threads_are_kept_for_the_next_team_and_end_before_a_fork():
 def test_a_job_in_steps_waits_for_nobody(tmp_path):
     """Threads that lost their processor must not delay a job: here most members never come, and
     every piece is done once all the same. A team that waits for all its members hangs."""
-    program, options = (
-        tmp_path / "steps",
-        ["-std=gnu11", "-O1", "-pthread", "-I", HERE.parents[1] / "csrc"],
-    )
+    program = tmp_path / "steps"
+    options = ["-std=gnu11", "-O1", "-pthread", "-I", HERE.parents[1] / "csrc"]
     subprocess.run([COMPILER, *options, "-o", program, HERE / "team_steps.c"], check=True)
     for believed in (2, 3, 16):
         subprocess.run([program, str(believed)], check=True, timeout=120)

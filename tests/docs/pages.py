@@ -88,7 +88,8 @@ class Runner:
         self, names: dict[str, Any], columns: dict[str, Any], fewer: dict[str, str]
     ) -> None:
         self.names = {"fastdp": fastdp, "__name__": "page", **names}
-        self.columns, self.fewer = columns, fewer
+        self.columns = columns
+        self.fewer = fewer
         self.recipe: dict[str, Any] = {}
         self.printed = ""
 
@@ -152,7 +153,8 @@ class Runner:
             ).stdout
         target = words[words.index(">") + 1] if ">" in words else None
         words = words[1 : words.index(">")] if target else words[1:]
-        printed, told = io.StringIO(), io.StringIO()
+        printed = io.StringIO()
+        told = io.StringIO()
         before = dict(os.environ)
         os.environ.update(given, COLUMNS="160")
         try:

@@ -23,7 +23,9 @@ def tutorial(_):
     assert Path("run.private/report.html").stat().st_size > 10_000
     assert "LEARNT" in Path("draft.toml").read_text()
     assert not Path("again").exists()
-    true, run, sure = csv.read_csv("flights.csv"), fastdp.load_run("run"), {"level": 0.9999}
+    true = csv.read_csv("flights.csv")
+    run = fastdp.load_run("run")
+    sure = {"level": 0.9999}
     (late,) = run.answer("share", where={"dep_delay": (60, None)}, **sure).to_pylist()
     assert late["low"] <= np.mean(np.nan_to_num(true["dep_delay"].to_numpy()) >= 60) <= late["high"]
     for line in run.answer(
@@ -48,7 +50,8 @@ def retention(names):
 
 def press(names):
     """The sentences hold the truth, each within twice its interval: a miss of 1 in 10,000."""
-    total, truth = names["total"], names["truth"]
+    total = names["total"]
+    truth = names["truth"]
     wide = total["capped_high"] - total["capped_low"]
     assert abs(total["capped"] - truth["capped"]) <= wide and total["low"] <= total["high"]
     assert total["low"] - wide <= truth["total"] <= 2 * total["high"]

@@ -258,10 +258,8 @@ def check_marginals(one: Case, engine: Counter) -> None:
     codes = {n: recode[n][column] if n in recode else column for n, column in one.codes.items()}
     for clip in (None, 1, 4):
         weights = slow.row_weights(one.owners, clip)
-        plain, coarse = (
-            engine.marginals(CLIQUES, clip),
-            engine.marginals(CLIQUES, clip, recode=recode),
-        )
+        plain = engine.marginals(CLIQUES, clip)
+        coarse = engine.marginals(CLIQUES, clip, recode=recode)
         for clique in CLIQUES:
             what = f"{one.name}: {clique}, clip {clip}"
             same(what, plain[clique], slow.marginal(SIZES, one.codes, clique, weights))
@@ -270,7 +268,8 @@ def check_marginals(one: Case, engine: Counter) -> None:
 
 
 def check_users(one: Case, engine: Counter) -> None:
-    hashes, owners = one.hashes(), one.owners
+    hashes = one.hashes()
+    owners = one.owners
     cells = slow.cells_of(SIZES, one.codes, ("a", "c"))
     sizes = [len(rows) for rows in slow.by_user(owners, cells).values()]
     for edges in ((1, 2, 4, 50), (3, 7)):
@@ -325,9 +324,11 @@ def check_succession(one: Case, engine: Counter) -> None:
 
 
 def check_views(one: Case, engine: Counter) -> None:
-    edges, name = (1, 2, 4, 50), "rows per user"
+    edges = (1, 2, 4, 50)
+    name = "rows per user"
     made = slow.user_table(one.owners, one.codes, one.hashes(), ("a", "b"), edges)
-    sizes, cliques = {"a": 5, "b": 300, name: 4}, [("a", "b"), (name, "a"), (name,), ()]
+    sizes = {"a": 5, "b": 300, name: 4}
+    cliques = [("a", "b"), (name, "a"), (name,), ()]
     counted = engine.marginals(cliques, 1, view=keys.UserTable(edges, columns=("a", "b")))
     for clique in cliques:
         want = slow.marginal(sizes, made, clique, [1 << 20] * len(made[name]))
@@ -336,7 +337,8 @@ def check_views(one: Case, engine: Counter) -> None:
     check_features(one, engine)
     count = {who: len(rows) for who, rows in slow.by_user(one.owners, one.owners).items()}
     group = [max(g for g, edge in enumerate(edges) if edge <= count[who]) for who in one.owners]
-    codes, recode = {**one.codes, name: np.array(group, np.int64)}, {"b": np.arange(300) // 40}
+    codes = {**one.codes, name: np.array(group, np.int64)}
+    recode = {"b": np.arange(300) // 40}
     counted = engine.marginals(
         [(name, "c"), ("b", name)], 4, recode=recode, view=keys.RowGroups(edges)
     )
@@ -385,7 +387,8 @@ def check_features(one: Case, engine: Counter) -> None:
 
 
 def check_facts(one: Case, engine: Counter) -> None:
-    view, name = facts_of_users(), "rows per user"
+    view = facts_of_users()
+    name = "rows per user"
     made = slow.user_facts(one.owners, one.codes, SIZES, one.hashes(), view)
     sizes = dict(view.domain(Domain(SIZES)))
     cliques = [(fact[0],) for fact in view.facts] + [("begins", "ends"), ("spent", name), ()]

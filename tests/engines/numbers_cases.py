@@ -126,7 +126,9 @@ def make(users=60, rows=900, seed=0):
     for i, value in enumerate(hostile * 2):
         amount[i * 7] = value
     weight = rng.integers(-5, 20, rows).tolist()
-    weight[3], weight[4], weight[5] = 2**62, 2**62, None
+    weight[3] = 2**62
+    weight[4] = 2**62
+    weight[5] = None
     price = [Decimal(int(n)).scaleb(-3) for n in rng.integers(-2000, 10**6, rows)]
     price[7] = None
     size = [None if rng.random() < 0.05 else int(n) for n in rng.integers(-1, 12, rows)]

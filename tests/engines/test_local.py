@@ -77,8 +77,10 @@ def test_sets_counted_by_bits_equal_recoded_marginals(made, clip, threads, seed)
 def test_many_rows_by_bits_are_the_same_for_any_threads():
     """More words than a block and more sets than a piece of work."""
     rng = np.random.default_rng(4)
-    rows, width = 70_000, 4
-    bits, weights = rng.integers(0, 2, (14, rows)), rng.choice([3, 7, 1 << 20], rows)
+    rows = 70_000
+    width = 4
+    bits = rng.integers(0, 2, (14, rows))
+    weights = rng.choice([3, 7, 1 << 20], rows)
     sets = np.array(list(combinations(range(14), width)))
     made = BitRows(bits, rows, weights)
     one = made.tables(sets, 1)

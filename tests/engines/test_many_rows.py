@@ -123,7 +123,8 @@ def test_partitions_are_added_without_wrapping():
 
 
 def test_projections_and_scores_do_not_wrap():
-    domain, cells = Domain({"a": 2, "b": 4}), np.full(8, MOST, np.int64)
+    domain = Domain({"a": 2, "b": 4})
+    cells = np.full(8, MOST, np.int64)
     for clique, size in ((("a",), 2), ((), 1)):
         assert project(domain, ("a", "b"), sparse(cells), clique).tolist() == [MOST] * size
     assert l1_distance(cells, np.zeros(8, np.int64)) == SCORE_LIMIT

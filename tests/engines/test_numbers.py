@@ -237,7 +237,8 @@ def test_values_are_kept_for_the_next_encoding_of_the_same_number(monkeypatch):
     """Sums from kept values are those of a fresh engine; another number is evaluated anew."""
     made = cases.make(seed=2)
     table = ingest.read(made.source, cases.SCHEMA)
-    engine, evaluated = local(table, 2), []
+    engine = local(table, 2)
+    evaluated = []
     evaluate = asked_numbers.user_values
 
     def watched(number, block, by_user):

@@ -26,7 +26,8 @@ class Held:
     """Partitions that are tables in this process."""
 
     def __init__(self, tables, threads=1):
-        self.tables, self.threads = list(tables), threads
+        self.tables = list(tables)
+        self.threads = threads
         self.count = len(self.tables)
         self.has_users = all(table.user is not None for table in self.tables)
 
@@ -80,7 +81,9 @@ class Fault:
     """A back end whose answers somebody tampers with."""
 
     def __init__(self, inner, answers):
-        self.inner, self.count, self.has_users = inner, inner.count, inner.has_users
+        self.inner = inner
+        self.count = inner.count
+        self.has_users = inner.has_users
         self._answers = answers
 
     def answers(self, request):

@@ -53,7 +53,8 @@ class Frame:
 
     def where(self, condition):
         """Conditions such as "key = 0" and "partition >= 3 and partition < 6"."""
-        parts, same = self.parts, {"=": pc.equal, ">=": pc.greater_equal, "<": pc.less}
+        parts = self.parts
+        same = {"=": pc.equal, ">=": pc.greater_equal, "<": pc.less}
         for name, sign, number in (one.split() for one in condition.split(" and ")):
             parts = [part.filter(same[sign](part[name], int(number))) for part in parts]
         return Frame(parts)
@@ -155,7 +156,8 @@ def test_linked_tables_are_counted_as_in_one_process(keys, policy):
             names = list(table.schema.domain)
             asked = [(n,) for n in names] + [tuple(names[:2])]
             for clip in (None, 2):
-                one, two = local(table, 1).marginals(asked, clip), counter.marginals(asked, clip)
+                one = local(table, 1).marginals(asked, clip)
+                two = counter.marginals(asked, clip)
                 assert all(np.array_equal(one[c], two[c]) for c in asked)
             key = RowsPerUser((1, 2, 4, 8))
             assert (
@@ -171,7 +173,8 @@ def test_linked_tables_are_counted_as_in_one_process(keys, policy):
 def test_pieces_and_blobs_give_the_table_back(name, blob):
     """However a table is dealt to partitions and cut into blobs: every row is there once, with its
     user, and all rows of a user in one partition."""
-    case, table = CASES[name], read(CASES[name].source, CASES[name].schema, threads=1)
+    case = CASES[name]
+    table = read(CASES[name].source, CASES[name].schema, threads=1)
     secret = bytes(range(16))
     users = None if case.schema.user is None else pieces.UserIndex(case.schema.user, secret)
     parts = tasks._parts(iter(case.source.to_batches(500)), {"columns": case.source.column_names})

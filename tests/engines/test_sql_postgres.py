@@ -327,7 +327,8 @@ def test_an_accident_in_the_middle_is_charged_once(
     uri, _ = trips
     ledger = open_ledger(tmp_path, epsilon=5.0, delta=1e-5)
     options = {"out": tmp_path / "run", "ledger": ledger, "dataset": "d"}
-    fetch, asked = sql_postgres.PostgresConnection._fetch, []
+    fetch = sql_postgres.PostgresConnection._fetch
+    asked = []
 
     def cut_off(self, statement):
         asked.append(statement)

@@ -28,7 +28,8 @@ class Parsed(Database):
 
     def __init__(self, dialect, types):
         super().__init__(None)
-        self.dialect, self.types = dialect, types
+        self.dialect = dialect
+        self.types = types
         self.parsed = []
 
     def _execute(self, statement):

@@ -43,7 +43,8 @@ def problem_of(seed, cliques=None, louder=1.0):
         cliques = [CLIQUES[i] for i in rng.permutation(len(CLIQUES))[: rng.integers(2, 7)]]
     seen = []
     for clique in cliques:
-        counts, query = projection(DOMAIN, joint, clique).reshape(-1), None
+        counts = projection(DOMAIN, joint, clique).reshape(-1)
+        query = None
         if rng.random() < 0.5:
             maps = [rng.integers(0, max(1, n - 1), n).tolist() for n in DOMAIN.shape(clique)]
             query = Binned(DOMAIN.shape(clique), maps)
@@ -72,7 +73,8 @@ def test_phi_is_the_mirror_flow(v, c, tau):
 
     flow = solve_ivp(lambda _, t: -(np.exp(t) - v), (0, tau), [math.log(c)], rtol=1e-9, atol=1e-11)
     core = Core(plan_dual([Table(1, 1, 1.0, [Link(0, 1, 1.0, None, "row")])]), np.zeros(1), 1)
-    core.y[:], core.inverse[:] = v, 1 / c
+    core.y[:] = v
+    core.inverse[:] = 1 / c
     cells = np.empty(1)
     core.evaluate(np.zeros(1), np.array([tau]), np.ones(1), cells)
     assert cells[0] == pytest.approx(math.exp(flow.y[0, -1]), rel=1e-6)
@@ -108,7 +110,8 @@ def test_evaluate_solve_and_probe_are_those_of_the_twin(seed):
     with mock.patch.multiple(dual_plan, **cut):
         solver, centres = made(problem, 2000.0, rng)
     n = len(problem.regions)
-    tau, kappa = rng.choice([0.1, 1.0, 4.0, math.inf], n), rng.choice([1.0, 0.01], n)
+    tau = rng.choice([0.1, 1.0, 4.0, math.inf], n)
+    kappa = rng.choice([1.0, 0.01], n)
     x = rng.normal(size=solver.x.size) * 0.01
     cells = np.empty(solver.core.cells)
     sums = solver.core.evaluate(x, tau, kappa, cells)
@@ -133,14 +136,16 @@ def test_evaluate_solve_and_probe_are_those_of_the_twin(seed):
 def blocks_of(seed, sizes, lane_cells, threads=1):
     """A dual, evaluated, whose regions all have the first and the last attribute, some with a sigma
     per cell."""
-    domain, rng = Domain(dict(zip("fbcdl", sizes))), np.random.default_rng(seed)
+    domain = Domain(dict(zip("fbcdl", sizes)))
+    rng = np.random.default_rng(seed)
     seen = []
     for clique in ["fbcl", "fcdl", "fcl", "fbdl", "fbl"][: 5 - seed % 2]:
         cells = domain.cells(tuple(clique))
         sigma = rng.uniform(5, 30, cells) if rng.random() < 0.5 else 12.0
         noisy = rng.gamma(0.5, 40, cells) + sigma * rng.normal(size=cells)
         seen.append(Measurement(tuple(clique), noisy, sigma))
-    problem, ones = make_regions(domain, seen), np.ones(len(seen))
+    problem = make_regions(domain, seen)
+    ones = np.ones(len(seen))
     with mock.patch.object(dual_plan, "LANE_CELLS", lane_cells):
         solver, centres = made(problem, 2000.0, rng, threads)
     x = rng.normal(size=solver.x.size) * 0.01
@@ -170,7 +175,8 @@ def test_blocks_do_not_depend_on_threads(tol, most):
 
 def test_candidates_are_multiplied_and_mixed_cell_by_cell():
     _, problem, _ = problem_of(3, [("a", "b"), ("b", "c"), ("a",)])
-    rng, n = np.random.default_rng(1), len(problem.regions)
+    rng = np.random.default_rng(1)
+    n = len(problem.regions)
     solver, around = made(problem, 2000.0, rng)
     seen = rng.gamma(1.0, size=(3, solver.core.cells)).astype(np.float32)
     weights = rng.gamma(1.0, size=(n, 3))
@@ -195,10 +201,13 @@ def test_the_divergence_is_that_of_the_solution():
     rng = np.random.default_rng(0)
     solver, _ = made(problem, 2000.0, rng)
     n = len(problem.regions)
-    tau, ones = np.full(n, 1.0), np.ones(n)
+    tau = np.full(n, 1.0)
+    ones = np.ones(n)
     sums = solver.solve(tau, ones, 1e-9)
     probes = np.mean([solver.core.probe(k, 1e-9, 500) for k in range(400)], axis=0)
-    at, h, exact = solver.core.y.copy(), 1e-4, np.zeros(n)
+    at = solver.core.y.copy()
+    h = 1e-4
+    exact = np.zeros(n)
     for i, span in enumerate(solver.spans):
         for cell in range(span.start, span.stop):
             sides = []
@@ -218,7 +227,8 @@ def test_the_divergence_is_that_of_the_solution():
 def test_mixture_is_the_least_of_the_simplex(seed):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(2, 4, 5))
-    gram, gain = np.einsum("nij,nkj->nik", root, root), rng.normal(size=(2, 4))
+    gram = np.einsum("nij,nkj->nik", root, root)
+    gain = rng.normal(size=(2, 4))
     weights = newton.mixture(gram, gain)
     assert (weights >= 0).all() and np.allclose(weights.sum(1), 1)
     for q, b, w in zip(gram, gain, weights):
@@ -232,7 +242,8 @@ def test_weights_are_blended_up_to_the_bound(seed, part):
     """Towards the first candidate where the squares are below the bound, else the last: as far as
     the squares meet it, or to the end, or where they are nearest to it."""
     rng = np.random.default_rng(seed)
-    roots, weights = rng.normal(size=(3, 4, 4)), rng.dirichlet(np.ones(4), 3)
+    roots = rng.normal(size=(3, 4, 4))
+    weights = rng.dirichlet(np.ones(4), 3)
     gram = roots @ roots.swapaxes(1, 2)
 
     def squares(w):
@@ -313,7 +324,8 @@ def test_float32_is_the_same_model_rounded():
     "method, rows", [("auto", "cells"), ("accelerated", "cells"), ("auto", "grids")]
 )
 def test_progress_and_cancel_go_through_every_stage(stop, method, rows):
-    rng, ticks = np.random.default_rng(3), []
+    rng = np.random.default_rng(3)
+    ticks = []
     seen = measure(DOMAIN, joint := skewed(DOMAIN, rng, 9000.0), CLIQUES, 10.0, rng)
     seen = (
         seen if rows == "cells" else measured(DOMAIN, joint, [("a", "b", "c"), ("a", "d")], 5.0, 4)
@@ -342,13 +354,17 @@ def test_a_product_with_an_inner_table_is_the_same():
     """All segments of the region lie in one of 30 x 20 entries: by its entries or by all cells,
     conjugate gradients are the same but for float32 slopes (2^-24 each) through 5 steps."""
     rng = np.random.default_rng(3)
-    rows, cols = 600, 20
+    rows = 600
+    cols = 20
     base = np.repeat(np.arange(30), 20).astype(np.int32)
-    fine, coarse = (0, 600, 1.0), (600, 30, -1.0)
+    fine = (0, 600, 1.0)
+    coarse = (600, 30, -1.0)
     links = [Link(*fine, (cols * base).astype(np.int32), "cell"), Link(*coarse, base, "row")]
     own = np.arange(30, dtype=np.int32)
     inner = Table(30, 20, 2.0, [Link(*fine, 20 * own, "cell"), Link(*coarse, own, "row")])
-    table, y, steps = Table(rows, cols, 2.0, links), rng.normal(size=rows * cols), []
+    table = Table(rows, cols, 2.0, links)
+    y = rng.normal(size=rows * cols)
+    steps = []
     for given_table in (table, table._replace(inner=(0, inner))):
         core = Dual(plan_dual([given_table]), np.zeros(630), 2)
         core.centre(0, np.full(y.size, 2.0), 2 * y)

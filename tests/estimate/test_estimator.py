@@ -101,12 +101,14 @@ def test_gradient_equals_finite_differences(seed):
     plan = make_plan(domain, junction_tree(domain, [m.clique for m in seen]), usage(parts))
     quadratic = lower(plan, parts)
     theta = rng.normal(size=plan.size)
-    m, tables = np.empty(plan.size), np.empty(plan.cells)
+    m = np.empty(plan.size)
+    tables = np.empty(plan.cells)
     Engine(plan, 1).infer(theta, 100.0, tables, m)
     model = Model.from_plan(plan, tables, total=100.0)
     m = m[quadratic.active]
     here = quadratic.residual(m)
-    loss, g = quadratic.loss(here), quadratic.gradient(here)
+    loss = quadratic.loss(here)
+    g = quadratic.gradient(here)
     assert loss == pytest.approx(stated_loss(model, seen), rel=1e-9)
     assert loss == pytest.approx(sum(x for _, x, _ in quadratic.by_order(here)), rel=1e-9)
     assert quadratic.rows == sum(s.values.size for s in seen)
@@ -152,10 +154,9 @@ class TestTotal:
         exact = [Measurement(("a", "b", "c"), grid.product(x), grid.row_sigma(3.0), grid)]
         assert estimate_total(domain, exact)[0] == pytest.approx(5000)
         both = sp.csr_array(np.array([[1.0, 1, 0, 0], [0, 0, 2, 2], [1, 1, 1, 1]]))
-        y, sigma = (
-            both @ projection(domain, joint, ("a",)),
-            np.array([1.0, 4.0, 3.0]),
-        )  # variances 1 + 4, and 9
+        # variances 1 + 4, and 9
+        y = both @ projection(domain, joint, ("a",))
+        sigma = np.array([1.0, 4.0, 3.0])
         found = estimate_total(domain, [Measurement(("a",), y, sigma, both)])
         assert found == pytest.approx((5000, (1 / 5 + 1 / 9) ** -0.5))
         part = sp.csr_array(np.array([[1.0, 1, 0, 0]]))
@@ -197,7 +198,9 @@ def test_warm_start_begins_where_the_model_was():
 def test_bad_measurements_are_named(measurement, text):
     class Raw:  # what a caller without `Measurement`'s own checks might hand over
         clique = (measurement[0],) if isinstance(measurement[0], str) else measurement[0]
-        values, sigma, query = np.array(measurement[1]), np.array(measurement[2]), None
+        values = np.array(measurement[1])
+        sigma = np.array(measurement[2])
+        query = None
 
     good = Measurement(("a",), np.ones(2), 1.0)
     with pytest.raises(MeasurementError, match=text) as error:

@@ -46,10 +46,13 @@ def table(domain, seed, rows):
 def measured(domain, joint, outer, sigma, seed, threshold=5.0):
     """AdaGrid's measurements with numpy's noise, as the mechanism makes them."""
     rng = np.random.default_rng(seed)
-    grids, passed, out = {}, {}, []
+    grids = {}
+    passed = {}
+    out = []
     for clique in sorted(downward_closure([domain.check(c) for c in outer]), key=len):
         shape = domain.shape(clique)
-        mask, children = np.ones(shape, bool), []
+        mask = np.ones(shape, bool)
+        children = []
         for part in combinations(clique, len(clique) - 1) if len(clique) > 1 else ():
             ok = np.zeros(domain.shape(part), bool)
             ok.reshape(-1)[passed[part]] = True
@@ -112,7 +115,8 @@ def problem():
 
 
 def start(engine, plan, total):
-    tables, m = np.empty(plan.cells), np.empty(max(plan.size, 1))
+    tables = np.empty(plan.cells)
+    m = np.empty(max(plan.size, 1))
     engine.infer(np.zeros(max(plan.size, 1)), total, tables, m)
     return tables
 
@@ -137,7 +141,9 @@ def test_functionals_are_distinct_sets_with_the_same_loss(problem):
 def test_change_is_the_transpose_of_answers(problem):
     _, _, plan, _, lines, *_ = problem
     rng = np.random.default_rng(0)
-    m, multipliers, delta = rng.random(plan.size), rng.normal(size=lines.size), np.zeros(plan.size)
+    m = rng.random(plan.size)
+    multipliers = rng.normal(size=lines.size)
+    delta = np.zeros(plan.size)
     delta[lines.active] = lines.change(multipliers)
     assert delta @ m == pytest.approx(-multipliers @ lines.answers(m), rel=1e-12)
 
@@ -147,8 +153,11 @@ def test_the_direction_is_that_of_bfgs_matrices(problem):
     y s' / s'y, from the approximate inverse times the newest s'y / y'Hy; a pair of negative
     curvature is left out."""
     _, _, plan, _, lines, *_ = problem
-    rng, n = np.random.default_rng(8), lines.size
-    inverse, soft, slope = lines.ancestors(2), rng.gamma(2.0, size=n), rng.normal(size=n)
+    rng = np.random.default_rng(8)
+    n = lines.size
+    inverse = lines.ancestors(2)
+    soft = rng.gamma(2.0, size=n)
+    slope = rng.normal(size=n)
     inverse.fill(
         rng.gamma(5.0, 20.0, max(plan.size, 1)), rng.gamma(5.0, 20.0, n), lines.variance, 0.1, 2e4
     )
@@ -212,10 +221,12 @@ def test_strides_are_the_twin_s(problem, monkeypatch):
     state = Flow(engine, lines, adopted(engine, start(engine, plan, total), total), total)
     joint = np.full(int(np.prod(SMALL.shape(tuple(SMALL)))), 1.0)
     joint *= total / joint.size
-    velocity, last = np.zeros(lines.size), 0.0
+    velocity = np.zeros(lines.size)
+    last = 0.0
     for length in (0.02, 0.035):
         ratio = length / last if last else 0.0
-        keep, share = ratio**2 / (1 + 2 * ratio), (1 + ratio) / (1 + 2 * ratio)
+        keep = ratio**2 / (1 + 2 * ratio)
+        share = (1 + ratio) / (1 + 2 * ratio)
         joint, velocity = twin.stride(
             joint, masks, lines.target, lines.variance, share * length * state.unit, keep * velocity
         )
@@ -231,7 +242,8 @@ def test_a_stride_of_some_moves_by_them_alone(problem):
     assert (lines.order[: lines.at.size] == _orders(masks)[: lines.at.size]).all()
     state = Flow(engine, lines, adopted(engine, start(engine, plan, 20_000.0), 20_000.0), 20_000.0)
     state.stride(0.02, Clock(None))
-    low, before = lines.order <= 2, (state.f - lines.target) ** 2 / lines.variance
+    low = lines.order <= 2
+    before = (state.f - lines.target) ** 2 / lines.variance
     state.stride(0.05, Clock(None), low)
     after = (state.f - lines.target) ** 2 / lines.variance
     assert 0 < low.sum() < low.size and after[low].sum() < before[low].sum()
@@ -240,7 +252,9 @@ def test_a_stride_of_some_moves_by_them_alone(problem):
 
 def test_denoiser_is_the_flow():
     """du/dt = u (x - u) from the centre, by small steps."""
-    x, u, steps = np.linspace(-6, 30, 37), np.full(37, 2.0), 40_000
+    x = np.linspace(-6, 30, 37)
+    u = np.full(37, 2.0)
+    steps = 40_000
     for _ in range(steps):
         u = u * np.exp(0.7 / steps * (x - u))
     np.testing.assert_allclose(denoise(x, 2.0, 0.7), u, rtol=2e-3)

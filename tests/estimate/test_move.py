@@ -29,7 +29,8 @@ def planned(domain, cliques, direct=(), sparse=()):
 def inferred(plan, theta, threads=1, dtype=np.float64, targets=()):
     """An engine, and the state at these potentials."""
     engine = Engine(plan, threads, dtype, targets)
-    tables, m = np.empty(plan.cells, dtype), np.empty(max(plan.size, 1))
+    tables = np.empty(plan.cells, dtype)
+    m = np.empty(max(plan.size, 1))
     assert engine.infer(theta, TOTAL, tables, m) is not None
     state = engine.state(tables)
     engine.adopt(state, TOTAL)
@@ -38,7 +39,8 @@ def inferred(plan, theta, threads=1, dtype=np.float64, targets=()):
 
 
 def moved(engine, z, delta, size=1.0, mix=1.0, x=None, weight=0.0, targets=0):
-    out, sums = engine.state(), np.zeros((targets, 3))
+    out = engine.state()
+    sums = np.zeros((targets, 3))
     x = z.cells.copy() if x is None else x
     log_z, far = engine.move(z, x, weight, delta, size, mix, TOTAL, out, sums)
     return out, sums, log_z, far
@@ -69,7 +71,8 @@ def test_sparse_own_cells_and_float32():
     cells = rng.choice(210, 20, replace=False)
     plan = planned(domain, [("b", "d"), ("a", "c")], sparse=[(("a", "b", "c"), cells)])
     assert plan.places[frozenset("abc")].cells is not None
-    theta, delta = rng.normal(size=plan.size), rng.normal(size=plan.size)
+    theta = rng.normal(size=plan.size)
+    delta = rng.normal(size=plan.size)
     for dtype, close in ((np.float64, 1e-10), (np.float32, 1e-5)):
         engine, z = inferred(plan, theta, dtype=dtype)
         out, _, _, far = moved(engine, z, delta)

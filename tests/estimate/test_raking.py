@@ -54,10 +54,8 @@ def test_it_converges_to_the_fit_of_the_whole_table(seed, bins):
     shape = DOMAIN.shape(tuple(DOMAIN))
     truth = rng.gamma(0.5, size=shape) + 0.05
     targets = targets_of(truth * 1000 / truth.sum(), rng, bins)
-    cliques, joint = (
-        raked(targets, 300),
-        fitted(DOMAIN, np.full(shape, 1000 / truth.size), targets, 300),
-    )
+    cliques = raked(targets, 300)
+    joint = fitted(DOMAIN, np.full(shape, 1000 / truth.size), targets, 300)
     for clique in [*CLIQUES, *junction_tree(DOMAIN, CLIQUES).cliques]:
         expected = projection(DOMAIN, joint, clique)
         np.testing.assert_allclose(cliques.marginal(tuple(clique)), expected, rtol=1e-5)

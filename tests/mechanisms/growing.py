@@ -23,7 +23,9 @@ class RowsSession:
     def __init__(self, domain, columns, *, mu=1.0, clip=1, seed=0, noise=1.0):
         self.domain = Domain(domain)
         self.columns = {a: np.asarray(columns[a]) for a in self.domain}
-        self.mu, self.clip, self.noise = mu, clip, noise
+        self.mu = mu
+        self.clip = clip
+        self.noise = noise
         columns_of = Schema.from_domain(dict(self.domain.items())).columns
         self.schema = SimpleNamespace(
             user_amounts=(),
@@ -34,7 +36,9 @@ class RowsSession:
         )
         self.rng = np.random.default_rng(seed)
         self.spent = 0.0
-        self.steps, self.looks, self.asked = [], [], []
+        self.steps = []
+        self.looks = []
+        self.asked = []
 
     def marginal(self, clique, recode=None):
         recode = recode or {}
@@ -57,9 +61,11 @@ class RowsSession:
         self.asked += requests
         out = []
         for r in requests:
-            exact, sigma = self.marginal(r.clique, recode), self.clip / r.mu
+            exact = self.marginal(r.clique, recode)
+            sigma = self.clip / r.mu
             if r.query is not None:
-                exact, sigma = r.query.product(exact), r.query.row_sigma(sigma)
+                exact = r.query.product(exact)
+                sigma = r.query.row_sigma(sigma)
             out.append(Measurement(r.clique, self.noisy(exact, sigma), sigma, r.query, label=label))
         return out
 

@@ -14,7 +14,8 @@ from fastdp.queries import AdaGrid as GridQuery
 from tests.mechanisms.fakes import FakeModel, FakeSession
 
 W = ("letter", "digit")
-LETTERS, DIGITS = [10000, 300, 5000, 6000], [15000, 6100, 200]
+LETTERS = [10000, 300, 5000, 6000]
+DIGITS = [15000, 6100, 200]
 
 
 def worked_example():
@@ -32,7 +33,8 @@ def job_for(session, kept, **options):
 
 
 def test_the_worked_example_has_six_fine_cells_and_seven_coarse_rows():
-    session, kept = worked_example(), {}
+    session = worked_example()
+    kept = {}
     config = adagrid.AdaGrid(outer=(W,), threshold=5.0)
     config.run(session, job_for(session, kept))
     query = session.asked[-1].query

@@ -62,7 +62,8 @@ class BuiltTrees:
     """The slow twin of `screening.Structure`: a junction tree is built for every candidate."""
 
     def __init__(self, domain, cliques=()):
-        self.domain, self.cliques = domain, list(cliques)
+        self.domain = domain
+        self.cliques = list(cliques)
 
     def add(self, clique):
         self.cliques.append(clique)
@@ -148,7 +149,8 @@ def test_what_pairs_account_for():
         ("c", "d"): 15.0,
         ("a", "d"): 12.0,
     }
-    sigma, noise_tv = dict.fromkeys(distances, 1.0), dict.fromkeys("abcd", 0.05)
+    sigma = dict.fromkeys(distances, 1.0)
+    noise_tv = dict.fromkeys("abcd", 0.05)
     trees = [t for t in combinations(distances, 3) if not loop(t)]
     best = max(sum(distances[p] for p in t) for t in trees) / 100 * 2 / 3
     assert math.isclose(screening.accounted(distances, sigma, noise_tv, 50.0), best)
@@ -192,7 +194,8 @@ def test_a_budget_is_divided_at_its_best(rows, precision):
             moved[giver] -= 0.1 * part
             moved[taker.key] = moved.get(taker.key, 0.0) + 0.1 * part
             assert noise(moved) >= best * (1 - 1e-4)
-    (first, *held), alone = batch, screening.divide(batch, {}, precision)
+    (first, *held) = batch
+    alone = screening.divide(batch, {}, precision)
     for most, rows_in_cell in product((1e6, 1e-6), (1e9, 1e-9)):
         sigma = screening.divided(
             held, lambda c, n=rows_in_cell: np.full(9, n), 1.0, precision, most
@@ -243,7 +246,8 @@ def test_what_one_answer_explains_is_not_asked_for_again():
     one about the pair that is chosen removes more than half of what is wrong about the others.
     Where the model's columns are independent, nothing is known to carry over, so all are chosen."""
     session = two_groups()
-    domain, pairs = Domain(session.domain), list(combinations("apbq", 2))
+    domain = Domain(session.domain)
+    pairs = list(combinations("apbq", 2))
 
     def exact(clique):
         return Measurement(clique, session.marginal(clique).reshape(-1), 1.0)
@@ -255,7 +259,8 @@ def test_what_one_answer_explains_is_not_asked_for_again():
         }
 
     def chosen(model, cheap=0.0):
-        tables, found = {c: model.marginal(c) for c in pairs}, distances(model)
+        tables = {c: model.marginal(c) for c in pairs}
+        found = distances(model)
         scored = [screening.Candidate(c, d, 36.0) for c, d in found.items()]
         good = screening.worthwhile(scored, lambda c: 1.0, 100.0, lambda c: 1.0)
         kept = screening.unexplained(good, screening.following(tables), lambda c: 1.0, 100.0, cheap)

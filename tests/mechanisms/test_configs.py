@@ -52,7 +52,8 @@ def test_no_struct_of_a_config_takes_unknown_fields(name):
         assert kind.__struct_config__.frozen
 
 
-JUST_ABOVE_0, JUST_BELOW_1 = 1e-9, math.nextafter(1, 0)
+JUST_ABOVE_0 = 1e-9
+JUST_BELOW_1 = math.nextafter(1, 0)
 INSIDE = ([JUST_ABOVE_0, 0.5, JUST_BELOW_1], [0.0, -0.1, 1.0, 1.5, math.nan])
 NOT_NEGATIVE = ([0.0, 0.5, 1e9], [-JUST_ABOVE_0, -1.0, math.nan])
 AT_LEAST_1 = ([1, 2, 1 << 40], [0, -1])
@@ -179,7 +180,8 @@ def test_lists_of_mechanisms_come_from_the_registry():
 
 
 SIZES = {"a": 4, "b": 5, "c": 2, "d": 10}
-CLIP, CAP = 5, 3
+CLIP = 5
+CAP = 3
 FIELDS = {
     "archetypes": {"features": ["a", "b"], "trait": "c"},
     "usercounts": {"noise": "gaussian", "cap": CAP},
@@ -258,10 +260,8 @@ def test_an_outline_divides_the_budget_over_tables_of_any_width(name, fields, pu
         known = [p for p in made.measurements if set(p.clique) <= set(domain)]
         each_t = getattr(config, "largest_t", 1)  # users are counted by group and T
         assert all(p.averaged and p.cells == domain.cells(p.clique) * each_t for p in known)
-        any_set, largest = (
-            next((p for p in made.measurements if p not in known), None),
-            sorted(domain.values()),
-        )
+        any_set = next((p for p in made.measurements if p not in known), None)
+        largest = sorted(domain.values())
         assert any_set is None or (
             any_set.cells == math.prod(largest[-2:]) and not any_set.averaged
         )

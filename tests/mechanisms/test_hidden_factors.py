@@ -28,7 +28,9 @@ def test_contrasts_of_median_splits_are_the_arcsine_of_the_correlation(correlati
 def test_correlations_of_uneven_splits_come_back_from_counted_signs():
     """Signs of two million normal pairs, at quantiles other than the median. A contrast of so many
     rows has a standard error of .0007, which an uneven split (slope 1 / 4) makes .003 of R."""
-    rng, splits, want = np.random.default_rng(1), np.array([0.2, 0.65]), -0.55
+    rng = np.random.default_rng(1)
+    splits = np.array([0.2, 0.65])
+    want = -0.55
     one, noise = rng.normal(size=(2, 2_000_000))
     two = want * one + math.sqrt(1 - want**2) * noise
     quantiles = np.array([NormalDist().inv_cdf(p) for p in splits])
@@ -41,7 +43,8 @@ def test_correlations_of_uneven_splits_come_back_from_counted_signs():
 def test_noise_is_taken_out_of_a_matrix_of_low_rank():
     """Thirty equal contrasts: errors fall to less than half of the noise. Of pure noise nothing is
     left that a factor would be made of."""
-    rng, noise = np.random.default_rng(2), 0.02
+    rng = np.random.default_rng(2)
+    noise = 0.02
     upper = np.triu(rng.normal(size=(30, 30)) * noise, 1)
     off = ~np.eye(30, dtype=bool)
     for level, most in ((0.2, 0.5), (0.0, 0.3)):

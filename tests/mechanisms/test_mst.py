@@ -146,7 +146,8 @@ def test_every_round_of_aim_is_that_of_its_definition(mu, most):
     """Which sets may be chosen, with which weights, penalties and budget, and when a round costs
     four times as much: if it moved the model by less than its noise. All is spent; what depends is
     measured."""
-    asked, models = [], []
+    asked = []
+    models = []
 
     class Spy(RowsSession):
         def select_l1(self, cliques, estimates, **options):
@@ -154,19 +155,22 @@ def test_every_round_of_aim_is_that_of_its_definition(mu, most):
             return super().select_l1(cliques, estimates, **options)
 
     domain, rows = dependent_rows(columns=4)
-    domain, rows = (
-        domain | {"one": 1},
-        rows | {"one": np.zeros(6000, int)},
-    )  # nothing to choose in it
-    session, config = Spy(domain, rows, mu=mu, clip=2), AIM(rounds=20, rare=0.0, max_cells=most)
+    # nothing to choose in it
+    domain = domain | {"one": 1}
+    rows = rows | {"one": np.zeros(6000, int)}
+    session = Spy(domain, rows, mu=mu, clip=2)
+    config = AIM(rounds=20, rare=0.0, max_cells=most)
     job = job_of(session)
     fitted = replace(
         job, fit=lambda *args, **options: models.append(job.fit(*args, **options)) or models[-1]
     )
-    outcome, held = config.run(session, fitted), []
+    outcome = config.run(session, fitted)
+    held = []
     whole = 1 - 5 * (1 - config.selection) / 20
     assert sum(r.mu**2 for r in session.asked[:5]) == pytest.approx((1 - whole) * mu**2)
-    left, step, closure = whole, 1 / 20, config.closure(session.domain)
+    left = whole
+    step = 1 / 20
+    closure = config.closure(session.domain)
     for i, ((cliques, options), request) in enumerate(zip(asked, session.asked[5:], strict=True)):
         step = left if left < 2 * step else step
         assert request.mu**2 / mu**2 == pytest.approx(step * (1 - config.selection))

@@ -95,7 +95,8 @@ def test_believing_everything_would_be_noticed(kind, monkeypatch):
 def test_triples_are_asked_for_only_where_all_their_pairs_are_taken():
     rng = np.random.default_rng(3)
     a, b = rng.integers(0, 5, 20_000), rng.integers(0, 5, 20_000)
-    late, skew = rng.random(20_000) < 0.7, rng.random(20_000) < 0.5
+    late = rng.random(20_000) < 0.7
+    skew = rng.random(20_000) < 0.5
     rows = {
         "a": a,
         "b": np.where(skew, a, b),

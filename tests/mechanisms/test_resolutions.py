@@ -37,7 +37,8 @@ def tree_alone():
 
 @given(COUNTS, st.integers(2, 12))
 def test_groups_are_runs_of_neighbours_with_about_equally_many_rows(codes, count):
-    rows, alone = np.array([r for r, _ in codes]), np.array([a for _, a in codes])
+    rows = np.array([r for r, _ in codes])
+    alone = np.array([a for _, a in codes])
     groups = resolutions.neighbour_groups(rows, alone, count)
     assert sorted(set(groups.tolist())) == list(range(groups.max() + 1))
     body = np.flatnonzero(~alone)
@@ -93,7 +94,8 @@ def test_a_model_over_groups_is_the_model_over_all_codes():
 
 def test_columns_are_over_groups_until_a_marginal_over_all_their_codes_is_measured():
     class State:
-        priors, groups = None, Partition("groups", MAPS)
+        priors = None
+        groups = Partition("groups", MAPS)
         merged = replace(MERGED, zeros={("b",): np.zeros(4, bool)})
 
     def groups(*keys, state=State):
@@ -128,7 +130,8 @@ def correlation(outcome):
 def test_fine_bins_keep_a_moderate_correlation(monkeypatch):
     """64 bins a side: the noise of 4,096 cells exceeds what the pair tells, that of groups does
     not. The planted bug: without groups the correlation is lost."""
-    domain, rows = dict.fromkeys("abcd", 64), correlated(20_000, 64, 0.3, seed=3)
+    domain = dict.fromkeys("abcd", 64)
+    rows = correlated(20_000, 64, 0.3, seed=3)
     outcome, _ = run(session := RowsSession(domain, rows, mu=0.2, seed=1))
     assert ["a", "b"] in outcome.details["over_groups"]
     assert (
@@ -136,7 +139,8 @@ def test_fine_bins_keep_a_moderate_correlation(monkeypatch):
     )  # the standard error of 8 x 8 noisy cells is about 0.03
     assert math.isclose(session.spent, 0.04, rel_tol=1e-9), "both releases of a round are paid for"
     assert any("over groups" in step for step in session.steps)
-    domain_of, codes = outcome.model.domain, outcome.tables["codes"].to_pydict()
+    domain_of = outcome.model.domain
+    codes = outcome.tables["codes"].to_pydict()
     assert domain_of["a"] < 16 and "a" in codes["column"]  # groups here, all codes in the rows
     shares = np.bincount(outcome.rows.shard(0)["a"], minlength=64) / outcome.rows.total
     grouped = {m.values.size for m in outcome.measurements if m.clique == ("a", "b")}
@@ -160,7 +164,8 @@ def test_a_strong_trend_survives_noise_in_cells(monkeypatch):
 @pytest.mark.slow
 def test_rows_keep_weak_trends_of_pairs_that_are_not_measured(monkeypatch):
     """.1 is not worth the noise of 32 x 32 cells. The planted bug: without trends it is lost."""
-    domain, rows = dict.fromkeys("abcd", 32), correlated(50_000, 32, 0.1, seed=3)
+    domain = dict.fromkeys("abcd", 32)
+    rows = correlated(50_000, 32, 0.1, seed=3)
     monkeypatch.setattr(tree_state.CliqueTreeState, "asked_over_groups", lambda *_: False)
     for share, low, high in ((0.1, 0.05, 0.13), (0.0, -0.04, 0.04)):
         monkeypatch.setattr(trends, "SHARE", share)
@@ -175,7 +180,8 @@ def test_rows_keep_weak_trends_of_pairs_that_are_not_measured(monkeypatch):
 
 def test_trends_are_drawn_to_zero_as_far_as_noise_explains_them():
     """The error is about the least that is possible. The planted bug: each trend by itself."""
-    rng, noise = np.random.default_rng(4), np.where(np.arange(400) % 4, 0.01, 0.1)
+    rng = np.random.default_rng(4)
+    noise = np.where(np.arange(400) % 4, 0.01, 0.1)
     for spread in (0.03, 0.0):
         true = spread * rng.standard_normal(400)
         lacks = dict(enumerate(zip(true + noise * rng.standard_normal(400), noise**2)))
@@ -187,12 +193,14 @@ def test_trends_are_drawn_to_zero_as_far_as_noise_explains_them():
 
 def test_exchanges_reach_a_trend_and_leave_the_counts_of_cliques(monkeypatch):
     """The planted bug: where rows that differ in b exchange codes too, counts of cliques change."""
-    rng, pairs = np.random.default_rng(1), [("a", "b"), ("b", "c")]
+    rng = np.random.default_rng(1)
+    pairs = [("a", "b"), ("b", "c")]
     model = fit(
         Domain({"a": 3, "b": 4, "c": 3}),
         [Measurement(p, rng.gamma(2.0, 50.0, 12), 1.0) for p in pairs],
     )
-    rows, score = model.sample(40_000, seed=2), np.array([-1.2, 1.2, 0.0])
+    rows = model.sample(40_000, seed=2)
+    score = np.array([-1.2, 1.2, 0.0])
     steering = Steering(dict.fromkeys("ac", score), {("a", "c"): 0.1})
     made = [rows, steering(model, rows, rng)]
     monkeypatch.setattr(
@@ -220,7 +228,8 @@ def test_pairs_that_are_too_large_are_named():
 def test_no_table_has_fewer_effective_cells_than_its_sums_call_for(cells, sigma, far):
     table = np.array(cells).reshape(3, 4)
     assert least_cells(table, sigma) <= max(1.0, effective_cells(table, sigma)) + 1e-9
-    pair, rows = ("a", "b"), table.sum()
+    pair = ("a", "b")
+    rows = table.sum()
     (c,) = candidates([pair], {pair: table}, [2 * far * rows], sigma, rows, {pair: 1})
     expected = max(least_cells(table, sigma), (1 - far) * effective_cells(table, sigma))
     assert c.cells == pytest.approx(expected if rows > 1e-9 else c.cells, rel=1e-6, abs=1e-6)
@@ -270,7 +279,8 @@ def following(rows=40_000, values=600, kept=1.0, seed=1):
     """A code, a column that follows from it in this part of the rows, and one of five values that
     depends on it."""
     rng = np.random.default_rng(seed)
-    a, f = rng.integers(0, values, rows), rng.permutation(values)
+    a = rng.integers(0, values, rows)
+    f = rng.permutation(values)
     b = np.where(rng.random(rows) < kept, f[a], rng.integers(0, values, rows))
     c = np.where(rng.random(rows) < 0.6, a % 5, rng.integers(0, 5, rows))
     return {"a": values, "b": values, "c": 5}, {"a": a, "b": b, "c": c}, f
@@ -316,7 +326,8 @@ def test_drawing_follows_the_table_and_what_it_leaves():
     """Value 0 has two sure cells of 30 and 10 rows, value 1 one cell below the sure threshold,
     value 2 none: its rows get what the cells leave of the column's 1-way, and all of it if they
     leave nothing."""
-    cells, rows = np.array([0, 1, 6, 12, 14]), np.array([30.0, 10.0, 3.0, 15.0, 45.0])
+    cells = np.array([0, 1, 6, 12, 14])
+    rows = np.array([30.0, 10.0, 3.0, 15.0, 45.0])
     table = Filtered(("a", "b"), (4, 4), cells, rows, 1.0, 2.0)
     shape = {"b": np.array([45.0, 10.0, 48.0, 17.0])}
     drawn = dependencies.drawn_column(dependencies.Dependency("b", "a", 1.0), table, shape)

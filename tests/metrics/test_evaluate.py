@@ -28,7 +28,8 @@ def test_defaults_for_taxi_columns(tables):
     assert scores["rows"] == {"truth": 4000, "synthetic": 3000}
     assert 0 < scores["deid2"]["overall"] < 1000 and 0 < scores["kmarginal"]["score"] < 1000
     assert set(scores["baselines"]) == {"1 % sample", "10 % sample"}
-    ten, one = scores["baselines"]["10 % sample"], scores["baselines"]["1 % sample"]
+    ten = scores["baselines"]["10 % sample"]
+    one = scores["baselines"]["1 % sample"]
     assert ten["kmarginal"]["score"] > one["kmarginal"]["score"]
     assert ten["deid2"]["overall"] > one["deid2"]["overall"]
     assert "taxi_id" not in scores["columns"]
@@ -147,7 +148,8 @@ def test_mixed_types_nulls_and_nan_have_codes():
     first, second, values = codes_of_pair(a, b)
     assert values.to_pylist() == ["x", "y", "z", None]
     assert first.tolist() == [0, 3, 1] and second.tolist() == [2, 0, 3]
-    ints, floats = pa.chunked_array([pa.array([1, 2])]), pa.chunked_array([pa.array([2.0, 2.5])])
+    ints = pa.chunked_array([pa.array([1, 2])])
+    floats = pa.chunked_array([pa.array([2.0, 2.5])])
     first, second, values = codes_of_pair(ints, floats)
     assert (
         values.to_pylist() == [1.0, 2.0, 2.5]

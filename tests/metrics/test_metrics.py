@@ -28,7 +28,8 @@ def frames(seed: int, rows=(300, 200)) -> list[pd.DataFrame]:
     out = []
     for n in rows:
         a = rng.integers(0, 4, n)
-        b, c = (a + rng.integers(0, 2, n)) % 4, rng.choice(["x", "y", "z"], n)
+        b = (a + rng.integers(0, 2, n)) % 4
+        c = rng.choice(["x", "y", "z"], n)
         out.append(pd.DataFrame({"a": a, "b": b, "c": c, "d": rng.integers(0, 7, n)}))
     return out
 
@@ -49,7 +50,8 @@ def test_sparse_counting_gives_the_same(monkeypatch):
     city = np.random.default_rng(1).integers(0, 40, (2, 900))
     towns = [pa.table({"city": c, "state": c // 8}) for c in city]
     cliques = [("a", "b", "c"), ("d",), ("a", "d")]
-    dense, worst = distance.total_variation(pair, cliques), original.score(*towns, None)["kinds"]
+    dense = distance.total_variation(pair, cliques)
+    worst = original.score(*towns, None)["kinds"]
     assert "state follows from city" in worst["dependency"]["what"]
     monkeypatch.setattr(distance, "DENSE_CELLS", (1, 1))
     assert distance.total_variation(pair, cliques) == pytest.approx(dense)
@@ -152,7 +154,8 @@ def test_utility_tells_signal_from_noise():
 def trips(rows=6000, seed=0):
     """Fares that add up, a zone that follows from the area, users who travel every hour or so."""
     rng = np.random.default_rng(seed)
-    area, kind = rng.integers(0, 12, rows), rng.choice(["cash", "card"], rows)
+    area = rng.integers(0, 12, rows)
+    kind = rng.choice(["cash", "card"], rows)
     fare = np.round(rng.gamma(3, 4, rows) * (1 + (kind == "card")), 2)
     tip = np.round(rng.gamma(2, 1, rows), 2)
     user = np.arange(rows) // 10

@@ -45,7 +45,8 @@ def test_probabilities_are_those_of_the_enumeration(seed):
     """Sums of products of at most 6 factors: a relative 1e-9 is far above rounding."""
     rng = np.random.default_rng(seed)
     model = random_model(rng)
-    domain, p = model.domain, twin.joint(model)
+    domain = model.domain
+    p = twin.joint(model)
     evidence = random_evidence(rng, domain, 40)
     tree = ConditionalModel(model)
     logs = tree.log_probability(evidence)
@@ -69,7 +70,8 @@ def test_probabilities_are_those_of_the_enumeration(seed):
 def test_draws_follow_the_conditional_distribution(seed):
     rng = np.random.default_rng(seed)
     model = random_model(rng, most_attributes=5)
-    p, rows = twin.joint(model), 40_000
+    p = twin.joint(model)
+    rows = 40_000
     while True:
         one = random_evidence(rng, model.domain, 1)
         cells = twin_of(p, one, model.domain, 0)

@@ -144,7 +144,9 @@ LENGTHS = [0, 1, 7, CHUNK - 1, CHUNK, CHUNK + 1, 3 * CHUNK + 5, 8 * CHUNK + 3]
 @pytest.mark.parametrize("threads", [1, 3])
 def test_steps_distances_blends_and_averages_are_those_of_numpy(length, threads):
     m, t, dz, w, delta, out = np.random.default_rng(length).normal(size=(6, length))
-    team, near, size = Team(threads), {"rtol": 1e-13, "atol": 1e-14}, 1e-12 * max(1, len(m))
+    team = Team(threads)
+    near = {"rtol": 1e-13, "atol": 1e-14}
+    size = 1e-12 * max(1, len(m))
     infer.step(0.3, m, -1.7, dz, w, out, team)
     assert np.allclose(out, -w * (0.3 * m - 1.7 * dz), **near)
     distance, curvature = infer.arrive(m, t, dz, w, delta, out, team)

@@ -82,7 +82,8 @@ def test_a_triple_beyond_the_limit_is_left_out():
 def test_threads_and_batches_change_no_bit(monkeypatch, make):
     model = make()
     asked = [c for k in (2, 3) for c in combinations(model.domain, k)]
-    one, three = marginals(model, asked, 1), marginals(model, asked, 3)
+    one = marginals(model, asked, 1)
+    three = marginals(model, asked, 3)
     monkeypatch.setattr(many, "CARRIED_CELLS", 1)
     monkeypatch.setattr(out_of_clique, "CARRIED_CELLS", 1)
     small = marginals(model, asked, 2)
@@ -134,7 +135,8 @@ def test_sizes_of_wide_graphs():
     rng = np.random.default_rng(5)
     sizes = rng.choice([2, 3, 10, 300], 130)
     domain = Domain({f"a{i}": int(n) for i, n in enumerate(sizes)})
-    graph, cliques = Graph(sizes), [(f"a{i}", f"a{rng.integers(0, i)}") for i in range(1, 130)]
+    graph = Graph(sizes)
+    cliques = [(f"a{i}", f"a{rng.integers(0, i)}") for i in range(1, 130)]
     for clique in cliques:
         graph.add([int(a[1:]) for a in clique])
     assert graph.cells() == junction_tree(domain, cliques, 1 << 300).cells

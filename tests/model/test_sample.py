@@ -25,7 +25,9 @@ def random_tree(rng, most_attributes=6, most_codes=4, zeros=0.2):
     """A consistent tree: every table is a marginal of one joint distribution over few cells."""
     names = [f"x{i}" for i in range(rng.integers(1, most_attributes + 1))]
     domain = Domain({a: int(rng.integers(1, most_codes + 1)) for a in names})
-    nodes, cliques, left = [], [], list(names)
+    nodes = []
+    cliques = []
+    left = list(names)
     joint: dict[tuple, np.ndarray] = {}
     while left:
         res = tuple(left[: rng.integers(1, 3)])
@@ -67,7 +69,8 @@ def node_count(domain, columns, node):
 
 def chi_square_tail(observed, p):
     """The probability of so large a statistic; cells expecting under 5 are pooled."""
-    n, p = observed.sum(), np.asarray(p).ravel()
+    n = observed.sum()
+    p = np.asarray(p).ravel()
     assert (observed[p == 0] == 0).all(), "a cell without mass was sampled"
     big = n * p >= 5
     o = np.append(observed[big], observed[~big].sum())
@@ -169,7 +172,9 @@ def test_rounded_counts_are_floor_or_ceil(seed, shard_rows):
 @pytest.mark.parametrize("method", sample.METHODS)
 def test_shards_alone_and_threads_agree(method):
     domain, nodes = random_tree(np.random.default_rng(12))
-    sampler, n, shard_rows = Sampler(domain, nodes), 10_500, 1000
+    sampler = Sampler(domain, nodes)
+    n = 10_500
+    shard_rows = 1000
     keys = {"method": method, "seed": 77, "shard_rows": shard_rows}
     whole = sampler.draw(n, threads=1, **keys)
     parts = [sampler.draw(n, shard=i, **keys) for i in range(11)]
@@ -182,7 +187,8 @@ def test_shards_alone_and_threads_agree(method):
 
 
 def test_seeds_matter_and_none_is_fresh():
-    domain, nodes = Domain({"a": 100}), [((), ("a",), np.ones((1, 100)))]
+    domain = Domain({"a": 100})
+    nodes = [((), ("a",), np.ones((1, 100)))]
     for method in sample.METHODS:
         draws = [
             sample_codes(domain, nodes, 500, method=method, seed=s)["a"].tolist()

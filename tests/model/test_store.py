@@ -64,7 +64,8 @@ def test_arrays_and_the_manifest_come_back(tmp_path_factory, array):
     again, manifest = array_file.load(path)
     assert manifest == MANIFEST and set(again) == set(arrays)
     for name, array in arrays.items():
-        back, want = again[name], np.asarray(array)
+        back = again[name]
+        want = np.asarray(array)
         assert back.shape == want.shape and back.dtype == want.dtype.newbyteorder("=")
         assert back.tobytes() == want.astype(back.dtype).tobytes()  # NaN and -0.0 too
         assert back.flags.writeable and back.flags.c_contiguous

@@ -118,7 +118,8 @@ def slow_hats(encoding, values):
     for start, stop in zip(values.offsets, values.offsets[1:], strict=False):
         x = int(values.value[start]) if stop > start else 0
         x = x if encoding.signed else max(x, 0)
-        side, x = (-1 if x < 0 else 1), min(abs(x), grid[-1])
+        side = -1 if x < 0 else 1
+        x = min(abs(x), grid[-1])
         k = max(i for i in range(len(grid) - 1) if grid[i] <= x)
         o = Fraction(x - grid[k], grid[k + 1] - grid[k])
         out[zero + side * k] += 1 - o

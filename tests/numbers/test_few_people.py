@@ -97,7 +97,8 @@ def test_a_withheld_total_keeps_its_capped_sum():
 def test_shares_cover_for_any_number_of_users():
     """15 users under noise of 8: the interval is exact where n itself is hardly known."""
     rng = np.random.default_rng(4)
-    runs, wrong = 2000, 0
+    runs = 2000
+    wrong = 0
     for _ in range(runs):
         found = asked_people.share_of(
             0.3 * 15 + 4 * rng.standard_normal(), 4.0, 15 + 8 * rng.standard_normal(), 8.0

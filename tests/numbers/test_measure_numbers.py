@@ -318,7 +318,8 @@ def test_caps_one_corner_lower_cost_the_total_nothing():
     def variance(cap):
         t = 2.0 ** np.arange(12)
         cut = np.minimum(t, cap)
-        s2, sigma2 = 2.0, 2.0 * cap**2
+        s2 = 2.0
+        sigma2 = 2.0 * cap**2
         return s2 * t @ t - (s2 * t @ cut) ** 2 / (sigma2 + s2 * cut @ cut)
 
     assert variance(2.0**10) < variance(2.0**11)
@@ -343,10 +344,15 @@ def test_ends_of_a_quantile_err_once_however_many_edges_follow():
     """Between the truth and the next amount nobody is: 40 edges have the same rank. Each end may err
     in 2.5 % of runs. Taking the outermost edge that is clear (planted) errs at any of them."""
     rng = np.random.default_rng(5)
-    edges, runs = tuple(range(41)), 400
+    edges = tuple(range(41))
+    runs = 400
     exact = np.zeros(42)
-    exact[0], exact[1], exact[-1] = 480, 40, 480  # the median is 0: half are above 40
-    wrong, planted = 0, 0
+    # the median is 0: half are above 40
+    exact[0] = 480
+    exact[1] = 40
+    exact[-1] = 480
+    wrong = 0
+    planted = 0
     for _ in range(runs):
         ranked = quantile_zoom.ranks(exact + 10 * rng.standard_normal(42), 10.0, edges, 0.5)
         low, high = ranked.bracket(1.96, -1000, 1000)
@@ -360,7 +366,8 @@ def test_ends_of_a_quantile_err_once_however_many_edges_follow():
 def test_the_lower_end_needs_no_model():
     """Amounts end suddenly, so every modelled tail is too much. Misses below are at most 2.5 %."""
     rng = np.random.default_rng(3)
-    runs, missed = 150, 0
+    runs = 150
+    missed = 0
     for run in range(runs):
         amount = np.floor(rng.uniform(0, 50_000, 2400))
         found, _ = measured({"sum(amount)": one_entry(amount)}, mu=0.12, noise=run)

@@ -136,10 +136,8 @@ def test_first_needs_an_order_of_rows():
 
 def test_periods_of_a_date_are_the_columns_that_count_them():
     """month(date) means the column that the schema counts months in, whatever its name."""
-    plain, named = (
-        check("sum(amount) by month", SCHEMA),
-        check("sum(amount) by MONTH(date)", SCHEMA),
-    )
+    plain = check("sum(amount) by month", SCHEMA)
+    named = check("sum(amount) by MONTH(date)", SCHEMA)
     assert named.by == plain.by == ("month",) and named.labels() == plain.labels()
     assert named.text == "sum(amount) by MONTH(date)", "the question stays as it was asked"
     first = check("count of users by first(month(date))", SCHEMA)

@@ -9,7 +9,8 @@ import pytest
 
 import fastdp
 
-ROWS, MADE = 12_000, 20_000
+ROWS = 12_000
+MADE = 20_000
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,8 @@ from fastdp.ondemand.known_rows import Known
 from fastdp.ondemand.row_law import RowLaw
 from tests.tiers import slow_cases
 
-CODES, ROWS = 8, 60_000
+CODES = 8
+ROWS = 60_000
 SCORES = (np.arange(CODES) - 3.5) / np.std(np.arange(CODES))
 WANTED = {("a", "b"): 0.2, ("b", "c"): -0.15}
 SLACK = 5 * 2 / np.sqrt(ROWS)
@@ -44,11 +45,13 @@ def means(rows):
 def test_rows_follow_the_trends_whatever_is_given(given):
     """The given codes are those of rows without trends, so that their own distribution is the
     model's. Every column keeps its distribution given d."""
-    plain, steered = law({}), law(WANTED)
+    plain = law({})
+    steered = law(WANTED)
     before, _ = plain.draw(Known(ROWS), 1)
     known = Known(ROWS, {a: before[a] for a in given})
     rows, _ = steered.draw(known, 2)
-    found, model = means(rows), means(plain.draw(known, 2)[0])
+    found = means(rows)
+    model = means(plain.draw(known, 2)[0])
     for pair, change in WANTED.items():
         asked = 0.0 if set(pair) <= set(given) else change
         assert abs(found[pair] - model[pair] - asked) < SLACK + 0.03, pair

@@ -57,7 +57,8 @@ def test_a_loaded_run_gives_the_same_tables_for_any_threads(run, made):
 def test_a_single_parent_has_a_level_of_its_own(run):
     """12 persons with 20 visits each, completed one by one: of independent rows, the variance of
     their means would be 1/20 of that of rows, and above .2 with probability 1e-5."""
-    means, everything = [], []
+    means = []
+    everything = []
     for seed in range(12):
         asked = {"persons": {"region": [2], "rows of visits": [20]}}
         visits = run.complete(asked, seed=seed)["visits"]
@@ -72,7 +73,8 @@ def test_partial_parents_and_partial_children(run):
     parents = {"person": [7, 8, 9], "joined": [19, None, 3], "sex": [1, None, 0]}
     visits = {"person": [9, 7, 7], "score": [3, 55, None], "month": [5, 20, None]}
     made = run.complete({"persons": parents, "visits": visits}, seed=1)
-    people, rows = made["persons"].to_pylist(), made["visits"].to_pylist()
+    people = made["persons"].to_pylist()
+    rows = made["visits"].to_pylist()
     assert [p["person"] for p in people] == [7, 8, 9] and [p["joined"] for p in people][::2] == [
         19,
         3,

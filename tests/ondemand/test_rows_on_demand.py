@@ -288,7 +288,8 @@ def test_the_facts_about_rows_survive_the_file(run, tmp_path):
 def test_frames_of_every_kind_are_completed_or_refused(run):
     """Frames that people have at hand, and frames that are wrong: an answer or an error of ours that
     names the column, for `complete` and for `predict`, and never a warning of numpy's."""
-    pd, pl = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    pd = pytest.importorskip("pandas")
+    pl = pytest.importorskip("polars")
     whole = {"age": [1, None], "city": ["Oslo", None]}
     good = [
         pd.DataFrame(whole),

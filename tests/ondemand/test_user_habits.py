@@ -11,7 +11,8 @@ from fastdp.ondemand.known_rows import Known
 from fastdp.ondemand.row_law import RowLaw
 from fastdp.ondemand.user_habits import Habits, draw_people
 
-USERS, ROWS = 3000, 4
+USERS = 3000
+ROWS = 4
 
 
 @pytest.fixture(scope="module")

@@ -149,7 +149,8 @@ def packed_households(folder: Path) -> list[str]:
 
 def test_linked_tables_are_read_by_a_source_of_that_name(installed, capsys):
     """Run and scores are those of the plain files; a page without the truth reads no source."""
-    given, out = packed_households(installed), installed / "run"
+    given = packed_households(installed)
+    out = installed / "run"
     asked = ["-m", "households", "-e", "4", "-d", "1e-6", "--seed", "1", "--sample-seed", "1"]
     app.main(["synth", *given, "--source", "zipped", *asked, "--quiet", "--out", str(out)])
     files = {item.split("=")[0]: item.split("=")[1] for item in given}

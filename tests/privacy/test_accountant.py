@@ -119,7 +119,8 @@ def range_tradeoff_mu(epsilon: float, t: float) -> float:
     (1-p)/(1-q) = e^(t-epsilon); its trade-off curve has one vertex, at (1-p, q).
     """
     with mpmath.workdps(40):
-        t, epsilon = mpmath.mpf(t), mpmath.mpf(epsilon)
+        t = mpmath.mpf(t)
+        epsilon = mpmath.mpf(epsilon)
         q = (mpmath.exp(-t) - mpmath.exp(-epsilon)) / (1 - mpmath.exp(-epsilon))
         p = q * mpmath.exp(t)
         root2 = mpmath.sqrt(2)
@@ -150,7 +151,8 @@ def test_exponential_mechanisms_stay_inside_the_range_charge(scores, epsilon, da
     p, q = p / p.sum(), q / q.sum()
     mu = gdp.mu_of_range(epsilon)
     order = np.argsort(p / q)
-    alpha, power = np.cumsum(p[order])[:-1], np.cumsum(q[order])[:-1]
+    alpha = np.cumsum(p[order])[:-1]
+    power = np.cumsum(q[order])[:-1]
     from scipy.stats import norm
 
     assert np.all(norm.ppf(power) - norm.ppf(alpha) <= mu + 1e-9)

@@ -15,7 +15,8 @@ DELTAS = [1e-15, 1e-12, 1e-9, 2.5e-5, 1e-3, 0.1]
 
 def curve(mu, epsilon):
     """delta(mu, epsilon) as the textbook writes it."""
-    mu, epsilon = mpmath.mpf(mu), mpmath.mpf(epsilon)
+    mu = mpmath.mpf(mu)
+    epsilon = mpmath.mpf(epsilon)
     tail = mpmath.exp(epsilon) * mpmath.ncdf(-epsilon / mu - mu / 2)
     return mpmath.ncdf(-epsilon / mu + mu / 2) - tail
 
@@ -112,7 +113,9 @@ def test_sigma_from_mu_is_rounded_up_in_exact_arithmetic(mu, sensitivity, count)
 
 
 def test_classic_gaussian_is_the_textbook_with_its_cap():
-    delta, sigma, how = 1e-5, math.sqrt(2 * math.log(1.25e5)), "classic-gaussian"
+    delta = 1e-5
+    sigma = math.sqrt(2 * math.log(1.25e5))
+    how = "classic-gaussian"
     first, capped, whole = (
         c.calibrate(e, delta, s, 1, how) for e, s in ((0.5, 3), (10, 1), (1, 1))
     )

@@ -43,7 +43,8 @@ def test_the_choice_is_the_least_by_the_slow_formula(histogram, noise, displaced
 
 @pytest.mark.parametrize("bound", [1, 2, 3, 5, 7, 200, 1000, 1 << 40])
 def test_candidates_and_bins_lie_within_the_bound(bound):
-    clips, edges = clip_rules.candidates(bound), clip_rules.size_edges(bound)
+    clips = clip_rules.candidates(bound)
+    edges = clip_rules.size_edges(bound)
     assert {*clips} == {c for c in (round(2 ** (i / 4)) for i in range(200)) if c < bound} | {bound}
     assert clips[0] == 1 and clips[-1] == bound and list(clips) == sorted(set(clips))
     assert edges[0] == 1 and edges[-1] <= bound and list(edges) == sorted(set(edges))

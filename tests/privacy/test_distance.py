@@ -27,7 +27,8 @@ def true_delta(mu, epsilon):
     where x > epsilon / mu + mu / 2.
     """
     with mp.workdps(40):
-        mu, whole = mp.mpf(mu), 1 - 2 * mp.ncdf(-CUT)
+        mu = mp.mpf(mu)
+        whole = 1 - 2 * mp.ncdf(-CUT)
         start = epsilon / mu + mu / 2
         beyond = mp.ncdf(-(CUT - mu)) - mp.ncdf(-CUT)
         inside = mp.mpf(0)
@@ -122,7 +123,8 @@ def test_verify_refuses_statements_of_versions_that_let_them_through(engine):
     anyway."""
     made = stated(engine, 100.0, seed=1)
     assert recompute.problems(made) == []
-    made["private"], made["noise"]["source"] = True, "operating system, ChaCha20"
+    made["private"] = True
+    made["noise"]["source"] = "operating system, ChaCha20"
     assert any("sampler's error" in text for text in recompute.problems(made))
 
 

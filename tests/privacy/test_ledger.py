@@ -16,7 +16,8 @@ from fastdp.privacy.chain import canonical, genesis, record_hash
 from fastdp.privacy.ledger import Ledger
 from fastdp.privacy.unit import Unit
 
-ROW, TAXIS = Unit("row"), Unit("user", "taxi")
+ROW = Unit("row")
+TAXIS = Unit("user", "taxi")
 
 
 def run_once(ledger, run="r", mu=0.1, answers=None):

@@ -23,7 +23,8 @@ from tests.tiers import first
 from tools import noise_table
 from tools.noise_table import EXPO_STRIPS
 
-GAUSS, EXPO = noise_table.gauss(), noise_table.expo()
+GAUSS = noise_table.gauss()
+EXPO = noise_table.expo()
 HERE = Path(__file__).parent
 COMPILER = shutil.which("cc") or shutil.which("gcc")
 WORDS = 64
@@ -76,9 +77,13 @@ def test_a_point_is_accepted_just_where_v_is_below_the_exponential(crafted, stri
     for u in [0, 1, TOP, *map(int, rng.integers(0, TOP, 40, np.uint64))]:
         z64 = u >> 4 if strip < 0 else (2 * strip * u + (u * u >> 64)) >> 9
         with mpmath.workprec(300):
-            least, most = exponent(u << 64, strip), exponent((u + 1) << 64, strip)
-            unit, wide = mpmath.mpf(2) ** 64, mpmath.mpf(2) ** 128
-            line, curve, exact = 1 - least, 1 - least + least**2 / 2, mpmath.exp(-least)
+            least = exponent(u << 64, strip)
+            most = exponent((u + 1) << 64, strip)
+            unit = mpmath.mpf(2) ** 64
+            wide = mpmath.mpf(2) ** 128
+            line = 1 - least
+            curve = 1 - least + least**2 / 2
+            exact = mpmath.exp(-least)
             marks = [
                 line,
                 curve,
@@ -112,12 +117,14 @@ class Crafted(twin.Stream):
     """The twin's stream over given words."""
 
     def __init__(self, values):
-        self._words, self._bits = iter([*values, *[0] * (WORDS - len(values))]), []
+        self._words = iter([*values, *[0] * (WORDS - len(values))])
+        self._bits = []
 
 
 def both(crafted, law, scale, values) -> tuple[int, int]:
     """(the kernel's draw, the twin's) from the same words, of which both use the same number."""
-    used, stream = ctypes.c_int(), Crafted(values)
+    used = ctypes.c_int()
+    stream = Crafted(values)
     drawn = crafted.crafted_draw(law, ctypes.c_double(scale), words(values), ctypes.byref(used))
     slow = (
         twin.draw_laplace(stream, scale, EXPO) if law else twin.draw_gaussian(stream, scale, GAUSS)
@@ -130,7 +137,8 @@ def ties(u: int, scale: float, strip: int, k: int, depth: int) -> list[int]:
     """Words after `u` that leave it open on which side of k scale * (strip + u) / 16 + 1/2 lies,
     word after word, and the last but one of which the next word decides."""
     point = Fraction(2 * k - 1, 2) * 16 / Fraction(scale) - strip
-    rest, out = point * 2**64 - u, []
+    rest = point * 2**64 - u
+    out = []
     for _ in range(depth):
         assert 0 < rest < 1
         word, rest = divmod(rest * 2**64, 1)
@@ -212,7 +220,8 @@ def test_the_key_is_wiped_after_every_call(crafted):
     afterwards; and what was wiped was the key."""
     key = np.arange(1, 9, dtype=np.uint32) * 0x01010101
     pointer = key.ctypes.data_as(ctypes.c_void_p)
-    sizes, heads = (ctypes.c_size_t * 64)(), ctypes.create_string_buffer(64 * 32)
+    sizes = (ctypes.c_size_t * 64)()
+    heads = ctypes.create_string_buffer(64 * 32)
     whole = ctypes.c_size_t()
     for kind, n, threads in ((0, 100, 1), (1, 100, 1), (0, 60_000, 3), (2, 24, 1)):
         count = crafted.crafted_wipes(kind, pointer, n, threads, sizes, heads, ctypes.byref(whole))
@@ -248,7 +257,8 @@ def test_a_key_is_32_bytes_of_the_system_or_an_error(crafted):
     failure is an error: never a key with bytes that were not filled."""
 
     def key_of(*script):
-        key, calls = ctypes.create_string_buffer(32), ctypes.c_int()
+        key = ctypes.create_string_buffer(32)
+        calls = ctypes.c_int()
         code = crafted.crafted_key((ctypes.c_int * len(script))(*script), key, ctypes.byref(calls))
         return code, key.raw, calls.value
 

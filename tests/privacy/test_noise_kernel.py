@@ -34,7 +34,8 @@ def test_chacha20_block_of_rfc_8439_section_2_3_2():
 
 @given(st.binary(min_size=44, max_size=44), st.integers(0, 2**32 - 1))
 def test_lanes_are_consecutive_blocks(data, counter):
-    key, nonce = words(data[:32].hex()), words(data[32:].hex())
+    key = words(data[:32].hex())
+    nonce = words(data[32:].hex())
     lanes = core.chacha20_lanes(key, counter, nonce)
     for lane in range(core.LANES):
         block = core.chacha20_block(key, (counter + lane) % 2**32, nonce)
@@ -63,7 +64,8 @@ def test_gaussian_exponent_is_short_by_less_than_four_units(strip, u):
 @settings(max_examples=20, deadline=None)
 @given(st.floats(-2.99, 11.99), st.integers(0, 10**9))
 def test_draws_equal_the_twin_at_any_scale(exponent, seed):
-    scale, key = 10.0**exponent, noise._key(seed).tolist()
+    scale = 10.0**exponent
+    key = noise._key(seed).tolist()
     assert noise.gaussian(scale, 20, seed=seed).tolist() == twin.gaussian(scale, 20, key)
     assert noise.laplace(scale, 20, seed=seed).tolist() == twin.laplace(scale, 20, key)
 
@@ -147,7 +149,8 @@ def test_the_kernel_refuses_what_the_front_would_not_pass_on():
 def test_bits_go_on_where_they_ended(sizes, seed):
     """A take uses whole bytes of one seeded sequence, one after the other, and gives their upper
     bits."""
-    bits, at = noise.Bits(seed), 0
+    bits = noise.Bits(seed)
+    at = 0
     data = noise.fill_random_bytes(sum(-(-n // 8) for n in sizes), seed)
     for n in sizes:
         count = -(-n // 8)

@@ -51,14 +51,16 @@ def chi_square(draws: np.ndarray, cdf, scale: float, reach: float, bins: int = 4
     place = np.searchsorted(edges, draws, side="left")
     observed = np.bincount(place, minlength=expected.size).astype(float)
     groups = merge(expected, 20.0)
-    expected, observed = np.add.reduceat(expected, groups), np.add.reduceat(observed, groups)
+    expected = np.add.reduceat(expected, groups)
+    observed = np.add.reduceat(observed, groups)
     statistic = float(np.sum((observed - expected) ** 2 / expected))
     return statistic, float(stats.chi2.isf(ALARM, max(1, expected.size - 1)))
 
 
 def merge(expected: np.ndarray, least: float) -> np.ndarray:
     """Starts of runs whose expectations reach `least`; what is left over joins the last run."""
-    starts, total = [0], 0.0
+    starts = [0]
+    total = 0.0
     for i, value in enumerate(expected):
         if total >= least and expected[i:].sum() >= least:
             starts.append(i)
@@ -173,7 +175,8 @@ def impossible(outputs: np.ndarray, other: float) -> int:
 
 @pytest.mark.parametrize("sigma_rows", [150.0, 4290.2421])
 def test_float_gap_attack_finds_nothing(sigma_rows):
-    unit, n = 2**20, 2_000_000
+    unit = 2**20
+    n = 2_000_000
     drawn = noise.gaussian(sigma_rows * unit, n)
     for x, other in ((0, 150), (150, 0)):
         released = (x * unit + drawn) / unit

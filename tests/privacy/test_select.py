@@ -30,7 +30,8 @@ def test_enclosures_hold_and_are_narrow(x, precision, guarded):
 @given(st.lists(st.integers(0, 60), min_size=2, max_size=9), st.integers(0, 8), st.booleans())
 def test_the_shortcut_decides_nothing_within_its_margin(gaps, j, above):
     """Points at both sides of the end of a part, nearer than the margin and further off."""
-    rate, j = Fraction(1, 20), j % (len(gaps) - 1)
+    rate = Fraction(1, 20)
+    j = j % (len(gaps) - 1)
     sums = np.cumsum([np.exp(-g / 20) for g in gaps])
     for distance in (0.9, 1.2):
         point = sums[j] / sums[-1] * (1 + (1 if above else -1) * distance * select._FAST_MARGIN)
@@ -122,5 +123,6 @@ class Prefix:
         self._bits = "".join(str(b) for b in rng.integers(0, 2, 4096))
 
     def take(self, bits: int) -> int:
-        head, self._bits = self._bits[:bits], self._bits[bits:]
+        head = self._bits[:bits]
+        self._bits = self._bits[bits:]
         return int(head, 2)

@@ -55,7 +55,8 @@ def test_deal_pairs_as_many_as_the_slow_twin(seed):
     groups = (*core.group(row_key, keys, seed), *core.group(unit_key, keys, seed + 1))
     places = [np.arange(key.size, dtype=np.uint32) for key in (row_key, unit_key)]
     rows, units = core.deal(*groups, *places, user, owner)
-    having, wanted = Counter(row_key.tolist()), Counter(unit_key.tolist())
+    having = Counter(row_key.tolist())
+    wanted = Counter(unit_key.tolist())
     assert (rows.size, units.size) == ((having - wanted).total(), (wanted - having).total())
     dealt = owner != 2**32 - 1
     assert dealt.sum() == row_key.size - rows.size

@@ -23,7 +23,8 @@ def choose_part(number, users, target, weight, chosen, sweeps, least, seed):
 
     def offers(out: int) -> list[int]:
         near = len(users) // 64 + 2
-        low, high = max(0, out - near), min(len(users) - 1, out + near)
+        low = max(0, out - near)
+        high = min(len(users) - 1, out + near)
         anywhere = stream.bits() & 3 == 0
         at = stream.below(len(users)) if anywhere else low + stream.below(high - low + 1)
         places = [(at + i) % len(users) for i in range(4 * OFFERS)]
@@ -48,7 +49,8 @@ def choose(users, target, weight, chosen, sweeps, least, seed, parts):
     for number in range(parts):
         own = chosen[number::parts]
         share = sum(own) / sum(chosen)
-        goal, weights = [t * share for t in target], [w / share for w in weight]
+        goal = [t * share for t in target]
+        weights = [w / share for w in weight]
         about = (goal, weights, own, sweeps, least, seed)
         out[number::parts] = choose_part(number, users[number::parts], *about)
     return out

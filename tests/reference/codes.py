@@ -35,7 +35,8 @@ def encode_value(column: Column, value) -> int | None:
     if value == math.inf and column.edges[-1] == math.inf:
         return column.base - 1
     for code in range(column.base):
-        low, high = column.edges[code], column.edges[code + 1]
+        low = column.edges[code]
+        high = column.edges[code + 1]
         if low <= value < high:
             return code
     return _side(column, value < column.edges[0])

@@ -41,7 +41,8 @@ def tie(hashed: int, key: int) -> int:
 
 def row_words(codes, sizes, columns, row) -> list[int]:
     """Cells of a row over blocks of columns that have at most 2^30 cells together."""
-    words, cells = [], 1 << 40
+    words = []
+    cells = 1 << 40
     for name in columns:
         code = int(codes[name][row])
         if cells * sizes[name] <= 1 << 30:
@@ -149,7 +150,8 @@ def succession(ids, codes, sizes, hashes, key) -> np.ndarray:
         lead = key.order[0]
         for name, row in (("first", rows[0]), ("last", rows[-1])):
             out[name][int(codes[lead][row]) * key.ends // sizes[lead]] += 1 << 20
-        n, group = len(rows), sum(edge <= len(rows) for edge in key.edges) - 1
+        n = len(rows)
+        group = sum(edge <= len(rows) for edge in key.edges) - 1
         time = []
         for row in rows:
             at = 0

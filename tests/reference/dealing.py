@@ -4,14 +4,18 @@ from itertools import combinations
 
 from tests.reference.sample import ORDER, Stream, key_of, mix
 
-FRESH, PAIRED, MISSED, TRIES = 20.0, 5, 4, 4
+FRESH = 20.0
+PAIRED = 5
+MISSED = 4
+TRIES = 4
 
 
 class Lists:
     """The unused rows by the value of `value(row)`. What is taken out leaves its place to the last."""
 
     def __init__(self, rows, value):
-        self.value, self.of = value, {}
+        self.value = value
+        self.of = {}
         for i, row in enumerate(rows):
             self.of.setdefault(value(row), []).append(i)
 
@@ -38,7 +42,8 @@ def deal_chunk(
 ):
     """The user (0, 1, ... of the chunk) of each row. rows: their features, of so many values
     (`sizes`); alphas: one list per user."""
-    stream, features = Stream(key_of(seed, number, 0, ORDER)), len(rows[0])
+    stream = Stream(key_of(seed, number, 0, ORDER))
+    features = len(rows[0])
     owner = [-1] * len(rows)
     single = [Lists(rows, lambda row, f=f: row[f]) for f in range(features)]
     pairs = {
@@ -76,7 +81,9 @@ def deal_chunk(
         return cost
 
     def next_row(mine: list[int], alpha: list[float]) -> int:
-        k, best, least = len(mine), -1, 1 << 32
+        k = len(mine)
+        best = -1
+        least = 1 << 32
         again = [
             bool(mine)
             and alpha[f] > 0
@@ -87,7 +94,8 @@ def deal_chunk(
         for _ in range(min(k + 1, TRIES)):
             like = rows[mine[stream.below(k)]] if mine else ()
             wants = [like[f] if again[f] else None for f in range(features)]
-            lead, seen = None, 0
+            lead = None
+            seen = 0
             for f in range(features):
                 if again[f]:
                     seen += 1
@@ -99,7 +107,8 @@ def deal_chunk(
                     return row
                 cost = apart(row, wants, mine, alpha)
                 if cost < least:
-                    best, least = row, cost
+                    best = row
+                    least = cost
                 if least == 0:
                     break
             if least < MISSED:

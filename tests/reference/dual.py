@@ -12,7 +12,8 @@ def phi(v, c, tau):
     """Where u' = -u (u - v), u(0) = c, is at time tau; and its derivative by v."""
     if math.isinf(tau):
         return np.maximum(v, 0.0), (v > 0).astype(float)
-    u, h = np.empty_like(v), 1e-6
+    u = np.empty_like(v)
+    h = 1e-6
 
     def at(x):
         z = np.maximum(x * tau, -300.0)
@@ -31,10 +32,12 @@ def matrix(problem):
     """Constraints x cells of all regions, entries 1, -1 and 0, written out cell by cell; and which
     rows are totals."""
     offsets = np.concatenate([[0], np.cumsum([r.cells for r in problem.regions])])
-    rows, totals = [], []
+    rows = []
+    totals = []
     for c in problem.constraints:
         names = c.names if c.right is not None else frozenset()
-        axes, number = problem.partitions.axes(names), dict(names)
+        axes = problem.partitions.axes(names)
+        number = dict(names)
         shape = [problem.partitions.size(a, number[a]) for a in axes]
         block = np.zeros((math.prod(shape), offsets[-1]))
         for i, sign in [(c.left, 1.0)] + ([(c.right, -1.0)] if c.right is not None else []):
@@ -55,7 +58,9 @@ def evaluate(problem, total, x, tau, kappa, centres):
     of all cells. `centres` in rows."""
     a, totals = matrix(problem)
     w = a.T @ x
-    cells, slopes, sums = [], [], []
+    cells = []
+    slopes = []
+    sums = []
     at = 0
     for i, r in enumerate(problem.regions):
         sigma = np.broadcast_to(r.sigma, r.y.shape)
@@ -65,7 +70,8 @@ def evaluate(problem, total, x, tau, kappa, centres):
         slopes.append(sigma**2 * d)
         sums.append((np.sum((u - r.y / sigma) ** 2), d.sum()))
         at += r.cells
-    u, d = np.concatenate(cells), np.concatenate(slopes)
+    u = np.concatenate(cells)
+    d = np.concatenate(slopes)
     return a @ u - np.where(totals, total, 0.0), (a * d) @ a.T, u, np.array(sums), d
 
 

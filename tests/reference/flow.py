@@ -31,7 +31,8 @@ def stride(joint, masks, target, variance, time, pull):
     """The joint table after one implicit stride from `joint`, and its multipliers: target - counts
     + variance / time * (multipliers - pull) = 0, where the table is `joint` times exp(- masks'
     multipliers), scaled to its total."""
-    total, pulled = joint.sum(), np.zeros(len(masks))
+    total = joint.sum()
+    pulled = np.zeros(len(masks))
 
     def table(pulled):
         tilted = np.log(joint) - masks.T @ pulled

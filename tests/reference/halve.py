@@ -21,16 +21,19 @@ def halve(rows, order, items, weights, bits, sweeps) -> list[int]:
     signs = [0] * len(rows)
     for sweep in range(sweeps + 1):
         for i in range(len(order) // 2):
-            first, second = order[2 * i], order[2 * i + 1]
+            first = order[2 * i]
+            second = order[2 * i + 1]
             was = signs[first]
             made = []
             for side in (1, -1):
-                signs[first], signs[second] = side, -side
+                signs[first] = side
+                signs[second] = -side
                 made.append(imbalance(rows, signs, items, weights))
             side = 1 if made[0] < made[1] else -1 if made[0] > made[1] else was
             if sweep == 0 and side == 0:
                 side = 1 if bits[i] else -1
-            signs[first], signs[second] = side, -side
+            signs[first] = side
+            signs[second] = -side
     return [
         order[2 * i] if signs[order[2 * i]] > 0 else order[2 * i + 1]
         for i in range(len(order) // 2)

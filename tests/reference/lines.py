@@ -19,13 +19,18 @@ def fields_of(
 ) -> list[tuple[str, str, bool]] | None:
     """(value, as it is written, whether it was quoted) of each field; None where the line does not
     parse. A state machine, one character a step."""
-    fields, value, written, state = [], "", "", "start"
+    fields = []
+    value = ""
+    written = ""
+    state = "start"
     for c in line:
         written += c
         if state == "escaped":
-            value, state = value + c, "plain"
+            value = value + c
+            state = "plain"
         elif state == "quoted escaped":
-            value, state = value + c, "quoted"
+            value = value + c
+            state = "quoted"
         elif state == "quoted":
             if c == escape:
                 state = "quoted escaped"
@@ -34,10 +39,13 @@ def fields_of(
             else:
                 value += c
         elif state == "closed" and c == quote:
-            value, state = value + c, "quoted"
+            value = value + c
+            state = "quoted"
         elif c == delimiter:
             fields.append((value, written[:-1], state == "closed"))
-            value, written, state = "", "", "start"
+            value = ""
+            written = ""
+            state = "start"
         elif state == "closed":
             return None
         elif state == "start" and c == quote:
@@ -45,7 +53,8 @@ def fields_of(
         elif c == escape:
             state = "escaped"
         else:
-            value, state = value + c, "plain"
+            value = value + c
+            state = "plain"
     if state in ("quoted", "escaped", "quoted escaped"):
         return None
     return [*fields, (value, written, state == "closed")]
@@ -146,7 +155,8 @@ def json_line(line: bytes, keys, limit=1 << 22, depth=64):
 def records(text: bytes, quote=b'"', delimiter=b",", escape=None, limit=1 << 22) -> list[bytes]:
     """With newlines in values: the records of a text, each up to the first LF outside quotes. One
     that is longer than the limit goes on to the first LF from there."""
-    out, at = [], 0
+    out = []
+    at = 0
     while at < len(text):
         end = _record_end(text, at, quote, delimiter, escape)
         if end - at > limit:
@@ -159,7 +169,8 @@ def records(text: bytes, quote=b'"', delimiter=b",", escape=None, limit=1 << 22)
 
 def _record_end(text, at, quote, delimiter, escape):
     at += 3 if text[at : at + 3] == BOM else 0
-    inside, fresh = False, True
+    inside = False
+    fresh = True
     while at < len(text):
         c = text[at : at + 1]
         if inside:

@@ -37,7 +37,8 @@ def chacha20_block(key: list[int], counter: int, nonce: list[int]) -> list[int]:
 def words(key: list[int], domain: int, chunk: int) -> Iterator[int]:
     """The 64-bit words of one chunk's stream: refills of 8 blocks, word i of every block side by
     side."""
-    nonce, counter = [domain, chunk & _MASK, chunk >> 32], 0
+    nonce = [domain, chunk & _MASK, chunk >> 32]
+    counter = 0
     while True:
         blocks = [chacha20_block(key, counter + lane, nonce) for lane in range(LANES)]
         flat = [blocks[lane][i] for i in range(16) for lane in range(LANES)]
@@ -93,7 +94,8 @@ def _decide(
     stream: Stream, scale: float, strip: int, u: int, low: int | None, half: Fraction
 ) -> int:
     """floor(scale (strip + u) / 16 + half), drawing bits of u until the floor is certain."""
-    value, bits = Fraction(u, 2**64), 64
+    value = Fraction(u, 2**64)
+    bits = 64
     while True:
         least = Fraction(scale) * (strip + value) / 16 + half
         most = least + Fraction(scale) / 16 / 2**bits
@@ -141,7 +143,8 @@ def gaussian(scale: float, n: int, key: list[int], chunk: int = 0) -> list[int]:
     are drawn."""
     if scale < 2**-7:
         return [0] * n
-    stream, table = Stream(key, 1, chunk), gauss()
+    stream = Stream(key, 1, chunk)
+    table = gauss()
     return [draw_gaussian(stream, scale, table) for _ in range(n)]
 
 
@@ -149,5 +152,6 @@ def laplace(scale: float, n: int, key: list[int], chunk: int = 0) -> list[int]:
     """The first n draws of one chunk. Below 2^-7 no x < 128 reaches 1, and no bits are drawn."""
     if scale < 2**-7:
         return [0] * n
-    stream, table = Stream(key, 2, chunk), expo()
+    stream = Stream(key, 2, chunk)
+    table = expo()
     return [draw_laplace(stream, scale, table) for _ in range(n)]

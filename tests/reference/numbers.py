@@ -44,14 +44,16 @@ def _entries(number, rows, sizes):
         for key in sorted({by_code(r, asked.by) for r in kept}):
             mine = [r for r in kept if by_code(r, asked.by) == key]
             if asked.aggregate == "count":
-                value, weight = len(mine), len(mine)
+                value = len(mine)
+                weight = len(mine)
             elif asked.aggregate == "share":
                 value = sum(bool(_value(asked.where, r, rows, order)) for r in mine)
                 weight = len(mine)
             else:
                 found = [_value(asked.value, r, rows, order) for r in mine]
                 found = [x for x in found if x is not None]
-                value, weight = sum(found, Decimal(0)), len(found)
+                value = sum(found, Decimal(0))
+                weight = len(found)
             if weight:
                 yield _cell(key, sizes), (Decimal(value), weight)
         return

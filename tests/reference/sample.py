@@ -9,7 +9,11 @@ import numpy as np
 
 M = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
-VALUES, ORDER, OFFSETS, STRATA, TAIL = 1, 2, 3, 4, 5
+VALUES = 1
+ORDER = 2
+OFFSETS = 3
+STRATA = 4
+TAIL = 5
 
 
 def mix(z):
@@ -54,7 +58,8 @@ def shuffle(v, s):
         i -= 1
     while i > 2:
         bits = s.bits()
-        j, k = ((bits >> 32) * i) >> 32, ((bits & 0xFFFFFFFF) * (i - 1)) >> 32
+        j = ((bits >> 32) * i) >> 32
+        k = ((bits & 0xFFFFFFFF) * (i - 1)) >> 32
         v[i - 1], v[j] = v[j], v[i - 1]
         v[i - 2], v[k] = v[k], v[i - 2]
         i -= 2
@@ -70,7 +75,9 @@ def weights(table, g):
 def ends(p, n, u):
     """Cell k holds the places ends[k-1] .. ends[k]-1 of n: floor(u + n * cumulative share)."""
     last = max(k for k, w in enumerate(p) if w > 0)
-    total, c, out = sum(p), u, []
+    total = sum(p)
+    c = u
+    out = []
     for k, w in enumerate(p):
         c += w * (n / total)
         out.append(n if k >= last or c >= n else int(c))
@@ -90,7 +97,8 @@ def places(n, rows, shard, shard_rows, seed, node):
     strata, tails = (key_of(seed, M, node, kind) for kind in (STRATA, TAIL))
 
     def tail_place(t):
-        low, high = -(-t * n // tail), -(-(t + 1) * n // tail)
+        low = -(-t * n // tail)
+        high = -(-(t + 1) * n // tail)
         return low + at(tails, t, high - low)
 
     taken = [tail_place(t) for t in range(tail)]
@@ -115,7 +123,8 @@ def draw(domain, nodes, n, method, seed, shard, shard_rows):
             p = weights(table, 0)
             if method == "round":
                 offsets = Stream(key_of(seed, M, number, OFFSETS))
-                u, turn = offsets.unit(), offsets.below(n)
+                u = offsets.unit()
+                turn = offsets.below(n)
                 cell = runs(ends(p, n, u))
                 value = sorted(
                     cell[(q + turn) % n] for q in places(n, rows, shard, shard_rows, seed, number)

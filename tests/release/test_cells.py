@@ -26,7 +26,10 @@ def counted(values, edges, sigma, rng):
 
 def found(values, line, bins=32, sigma=SIGMA, seed=0):
     """The bins after the rounds of a run, with noise of `sigma` rows a cell in each."""
-    rng, edges, before, span = np.random.default_rng(seed), line.first(), None, None
+    rng = np.random.default_rng(seed)
+    edges = line.first()
+    before = None
+    span = None
     for _ in range(4):
         if before is not None:
             edges, span = line.refine(*before, sigma, 8 * bins, bins, span)
@@ -124,7 +127,10 @@ def test_any_counts_give_bins_that_a_schema_takes(dtype, pattern, seed, bins, bo
     """Noise alone, or whatever was counted: partitions keep the ends, bins are finite and
     increase."""
     line = Line(dtype, low=1.0, high=90.0) if bounded and dtype[:2] != "da" else Line(dtype)
-    rng, edges, before, span = np.random.default_rng(seed), line.first(), None, None
+    rng = np.random.default_rng(seed)
+    edges = line.first()
+    before = None
+    span = None
     for number in range(4):
         if before is not None:
             edges, span = line.refine(*before, SIGMA, 64, bins, span)
@@ -179,14 +185,16 @@ def test_times_that_a_type_cannot_hold_are_no_edges():
 def test_cells_with_rows_are_those_of_the_smallest_runs_that_stand_out(counts, sigma, few):
     counts = np.array(counts, float)
     bar = outstanding(len(counts)) * sigma
-    alive, used = np.zeros(len(counts), bool), np.zeros(len(counts), bool)
+    alive = np.zeros(len(counts), bool)
+    used = np.zeros(len(counts), bool)
     runs = [
         (2**k, i)
         for k in range((len(counts) - 1).bit_length() + 1)
         for i in range(0, len(counts), 2**k)
     ]
     for n, i in runs:
-        own, left = slice(i, i + n), n - used[i : i + n].sum()
+        own = slice(i, i + n)
+        left = n - used[i : i + n].sum()
         if left and counts[own][~used[own]].sum() > bar * math.sqrt(left):
             rest = np.where(alive[own], 0, counts[own])
             spans = itertools.combinations(range(len(rest) + 1), 2)
@@ -210,8 +218,10 @@ def test_bins_are_dealt_in_proportion_and_the_rest_to_the_largest_remainders(mas
 
 def test_partitions_are_averaged_by_their_precision():
     """Between shared edges sums become the average by inverse variance; differences within stay."""
-    coarse, fine = np.array([0.0, 4, 8, 12, 20]), np.array([0.0, 2, 4, 5, 6, 20])
-    above, counts = np.array([10.0, 5, 3, 7]), np.array([4.0, 9, 2, 8, 1])
+    coarse = np.array([0.0, 4, 8, 12, 20])
+    fine = np.array([0.0, 2, 4, 5, 6, 20])
+    above = np.array([10.0, 5, 3, 7])
+    counts = np.array([4.0, 9, 2, 8, 1])
     out = agree(coarse, above, 2.0, fine, counts, 3.0)
     for fines, coarses in ((slice(0, 2), slice(0, 1)), (slice(2, 5), slice(1, 4))):
         own, other = 9.0 * len(counts[fines]), 4.0 * len(above[coarses])
@@ -234,7 +244,8 @@ def test_steps_are_round_and_multiples_are_complete(dtype, width, first, count):
     line = Line(dtype)
     step = line.step(width)
     assert step == pytest.approx(min(r for r in ROUND[dtype] if r >= width * (1 - 1e-12)))
-    low, high = (first - 0.5) * step, (first + count - 0.5) * step
+    low = (first - 0.5) * step
+    high = (first + count - 0.5) * step
     found = line.multiples(low, high, step)
     assert found == pytest.approx([i * step for i in range(first, first + count)])
     assert (
@@ -263,7 +274,8 @@ def test_a_first_partition_has_every_round_value_of_the_type(dtype):
     century. Where nothing stands out of the noise, the one bin is 0, or all values between public
     bounds."""
     line = Line(dtype)
-    (low, high), edges = line.range(), set(line.first().tolist())
+    low, high = line.range()
+    edges = set(line.first().tolist())
     rounds = [
         m * 10.0**d
         for d in range(-12, 39)
@@ -289,7 +301,9 @@ def test_cells_are_split_by_their_share_of_the_rows(dtype):
     """A round step is at most 2.5 times the width asked for, and a round value and the gap after it
     are two cells: a cell that should have k parts has between 2 k / 2.5 - 2 and 2 k + 2. The rest
     is joined."""
-    line, edges, counts = Line(dtype), np.arange(13) * 1e4, np.zeros(12)
+    line = Line(dtype)
+    edges = np.arange(13) * 1e4
+    counts = np.zeros(12)
     counts[[4, 7]] = 8000.0, 2000.0
     out, span = line.refine(edges, counts, 1.0, 100, 10, (2e4, 1e5))
     assert span == (4e4, 8e4) and set(out[(out < 4e4) | (out > 8e4)]) == {0.0, 1.2e5}
@@ -308,7 +322,8 @@ def test_cells_are_split_by_their_share_of_the_rows(dtype):
     far = line.refine(np.arange(33) * 1e4, np.bincount([4, 24], [9e3, 9e3], 32), 1.0, 100, 10)[0]
     assert {2e4, 7e4, 2.2e5, 2.7e5} <= set(far) and not ((far > 7e4) & (far < 2.2e5)).any()
     for low, high, share in ((0.0, 77.0, 0.3), (-500.0, 1.0, 0.91), (10.0, 11.0, 0.7)):
-        near, aim = line._near(low, high, share), low + share * (high - low)
+        near = line._near(low, high, share)
+        aim = low + share * (high - low)
         assert (
             low <= near <= high
             and abs(near - aim) <= max(2.5 * (high - low) / 32, line.unit or 0) / 2
@@ -321,7 +336,8 @@ def test_cells_are_split_by_their_share_of_the_rows(dtype):
     st.lists(st.floats(-45, 45), min_size=2, max_size=12, unique=True),
 )
 def test_cells_of_values_with_few_digits_keep_their_rows(whole, digits, edges):
-    values, edges = np.round(np.array(whole) / 1000, digits), np.sort(edges)
+    values = np.round(np.array(whole) / 1000, digits)
+    edges = np.sort(edges)
     counts = np.histogram(values[values < edges[-1]], edges)[0].astype(float)
     line, moved, joined = Line("float64").grained(edges, counts, digits)
     assert (line.digits, line.whole) == (digits, digits == 0)
@@ -340,7 +356,8 @@ def fewest_digits(counts, sigma, most):
     """The fewest that at most one row in a hundred exceeds, or as many as noise; None where it
     hides them."""
     for digits in range(len(counts) - 1):
-        beyond, noise = sum(counts[digits + 1 :]), 3 * sigma * math.sqrt(len(counts) - 1 - digits)
+        beyond = sum(counts[digits + 1 :])
+        noise = 3 * sigma * math.sqrt(len(counts) - 1 - digits)
         if noise < most * sum(counts) and beyond < max(noise, noisy_cells.FEW * sum(counts)):
             return digits
     return None
@@ -412,7 +429,8 @@ def test_what_is_decided_by_counts_follows_the_rules(counts, sigma, low, high, o
     for found, public in itertools.product(
         (values, values * 90), (None, 0.0)
     ):  # worth asking: from 0 to 99
-        line, whole = Line("int64", public), public is None and found.min() >= 0
+        line = Line("int64", public)
+        whole = public is None and found.min() >= 0
         grid = Grid(line.first())
         grid.take(np.histogram(found, grid.edges)[0], 1.0, 0.0)
         assert line.may_be_calendar(grid) == (whole and found.max() < 100)

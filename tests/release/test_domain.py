@@ -69,7 +69,8 @@ def learn(source, asked=ASKED, *, epsilon=20.0, delta=1e-6, clip="private", **op
     share."""
     ask = reserve.BudgetRequest(epsilon=epsilon, delta=delta, clip=clip)
     reserved = reserve.reserve(asked, [ask], **options)
-    schema, learnt = reserved.learn(source, opener(source)), reserved.learnt
+    schema = reserved.learn(source, opener(source))
+    learnt = reserved.learnt
     assert sum(r["event"]["mu"] ** 2 for r in learnt.releases) <= learnt.costs.share * learnt.mu**2
     return schema, reserved
 
@@ -77,7 +78,8 @@ def learn(source, asked=ASKED, *, epsilon=20.0, delta=1e-6, clip="private", **op
 def test_what_is_charged():
     _, reserved = learn(trips(), seed=3)
     part = reserved.asks[0]
-    learning, cap = reserved.learnt, reserved.caps[0]
+    learning = reserved.learnt
+    cap = reserved.caps[0]
     assert isinstance(cap, Threshold) and cap.delta == part.domain.keys_delta
     assert cap.delta == pytest.approx(domaincosts.KEYS_SHARE * 1e-6)
     entry = reserved.reservation.describe()["entry"]
@@ -189,8 +191,11 @@ def test_shares_of_private_columns_add_up(kinds, users):
     may spend; a value with as many users as are named passes the threshold in 95 % of draws."""
     plain = {f"{kind}{i}": PLANNED[kind] for i, kind in enumerate(kinds)}
     plain = {"columns": plain} | ({"user": {"column": "who", "max_rows": 9}} if users else {})
-    schema, n, cost = Schema.from_dict(plain), kinds.count, domaincosts
-    keyed, found = n("text") + n("any"), len(kinds) - n("atoms") - n("means")
+    schema = Schema.from_dict(plain)
+    n = kinds.count
+    cost = domaincosts
+    keyed = n("text") + n("any")
+    found = len(kinds) - n("atoms") - n("means")
     rows = cost.ROWS if users else 0
     steps = cost.CALENDARS * (n("int") + n("float") + n("price") + n("time"))
     steps += (
@@ -198,7 +203,8 @@ def test_shares_of_private_columns_add_up(kinds, users):
     )
     paid = steps + cost.VALUES * keyed
     assert cost.columns_paid(schema) == pytest.approx(paid)
-    costs, atoms = cost.DomainCosts.of(schema, 1e-6), min(cost.MOST_ATOMS, cost.ATOMS * n("atoms"))
+    costs = cost.DomainCosts.of(schema, 1e-6)
+    atoms = min(cost.MOST_ATOMS, cost.ATOMS * n("atoms"))
     sums = min(cost.MOST_SUMS, cost.SUMS * (n("int") + n("between") + n("float") + n("means")))
     assert (costs.sums, costs.atoms) == pytest.approx((sums, atoms))
     whole = sums + atoms + cost.PER_COLUMN * paid
@@ -206,16 +212,12 @@ def test_shares_of_private_columns_add_up(kinds, users):
     assert costs.keys_delta == pytest.approx(cost.KEYS_SHARE * 1e-6 if keyed or atoms else 0)
     unit = min(cost.PER_COLUMN, (cost.MOST_SHARE - sums - atoms) / max(paid, cost.ROWS))
     assert cost.column_mu(schema, 0.5) ** 2 == pytest.approx(unit / 4)
-    cap, measured = (
-        cost.KEYS_PER_USER if users else 1,
-        n("int") + n("between") + n("float") + n("means"),
-    )
+    cap = cost.KEYS_PER_USER if users else 1
+    measured = n("int") + n("between") + n("float") + n("means")
     for line in domain_lines(schema, 0.5, costs, 3):
-        kind, means, atom = (
-            line.column.rstrip("0123456789"),
-            "sums" in line.how,
-            "atoms" in line.how,
-        )
+        kind = line.column.rstrip("0123456789")
+        means = "sums" in line.how
+        atom = "atoms" in line.how
         share = sums * (1 - cost.RANKS) / measured if means else unit * cost.ROUNDS[-1]
         want = 6 / math.sqrt(share), 6 / math.sqrt(share) * (10 / math.sqrt(2) if means else 3)
         if kind in ("text", "any") or atom:
@@ -281,7 +283,8 @@ def test_without_noise_what_is_found_is_what_the_rows_have(users):
     are the rows outside it, to the standard error of the cells that they were counted in; means are
     those of the rows, to the offsets and what noise of 5 % of a bin's rows would have drawn them to
     its middle."""
-    rng, size = np.random.default_rng(0), 21_000
+    rng = np.random.default_rng(0)
+    size = 21_000
     made = {
         "city": np.minimum(rng.geometric(0.3, size), 500),
         "t": rng.integers(0, 24, size) * 100 + 7,
@@ -304,10 +307,8 @@ def test_without_noise_what_is_found_is_what_the_rows_have(users):
     }
     plain = {"columns": texts | plain}
     if users:
-        table, plain = (
-            table.append_column("who", [np.arange(size) // 3]),
-            plain | {"user": {"column": "who"}},
-        )
+        table = table.append_column("who", [np.arange(size) // 3])
+        plain = plain | {"user": {"column": "who"}}
     asked = Schema.from_dict(plain)
     with no_noise():
         schema, reserved = learn(table, asked, epsilon=3.0, seed=1)
@@ -364,7 +365,8 @@ def test_without_noise_what_is_found_is_what_the_rows_have(users):
 @pytest.mark.parametrize(("rows", "cells"), [(20, 10), (200, 50), (4000, 80)])
 def test_the_next_partition_has_cells_of_four_standard_errors_of_its_noise(rows, cells):
     """At four times the budget the noise is half; at least one and at most eight cells a bin."""
-    asked, grid = [], Grid(np.arange(5.0))
+    asked = []
+    grid = Grid(np.arange(5.0))
     line = SimpleNamespace(
         refine=lambda *about: asked.append(about[3]) or (grid.edges, None), after=lambda x: x + 1
     )

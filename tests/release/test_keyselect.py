@@ -212,13 +212,15 @@ def test_a_count_at_the_threshold_is_not_kept(monkeypatch):
 
 @given(st.floats(1e-12, 0.5), st.floats(0, 0.999))
 def test_noise_and_threshold_together_meet_delta(delta, share):
-    left, lost = keyselect.remaining_delta(delta, share * delta), share * delta
+    left = keyselect.remaining_delta(delta, share * delta)
+    lost = share * delta
     assert 0 <= Fraction(delta) - Fraction(lost) - Fraction(left) <= Fraction(1e-9 * delta)
 
 
 def test_ties_between_values_are_those_that_a_database_computes():
     """The kernel-free sum of fifth powers against the slow twin of docs/explain/ties.md."""
-    ids, values = [f"n{i}".encode() for i in range(40)], [f"v{i}".encode() for i in range(40)]
+    ids = [f"n{i}".encode() for i in range(40)]
+    values = [f"v{i}".encode() for i in range(40)]
     users = [counting.id_hash(one) for one in ids]
     keys = [counting.id_hash(one) for one in values]
     numbers = keyselect._mix(np.array(users, np.uint64), np.array(keys, np.uint64))

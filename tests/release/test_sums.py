@@ -69,9 +69,11 @@ def test_cells_refine_the_bins_and_offsets_are_places_in_them(plain):
         (0, -1),
         (column.base - 1, 1),
     ):  # corners of a wide outer bin: distances double
-        at, beside = cells.at[cells.bin == code], cells.at[cells.bin == code - side]
+        at = cells.at[cells.bin == code]
+        beside = cells.at[cells.bin == code - side]
         if len(at) > 2:
-            away, width = np.abs(at[::side] - at[::side][0])[1:], np.ptp(at)
+            away = np.abs(at[::side] - at[::side][0])[1:]
+            width = np.ptp(at)
             assert away[0] == pytest.approx(max(np.ptp(beside), width / 1024), abs=1)
             assert away[1:-1] == pytest.approx(2 * away[:-2], abs=1)
             assert width / 3 <= away[-2] + 1 and away[-2] < width / 1.5
@@ -134,7 +136,8 @@ def test_one_user_changes_the_sums_by_at_most_the_clip(name, clip):
         return np.floor(drawn).astype(np.int64) if whole else drawn
 
     for rows, same in ((1, False), (2, False), (12, False), (12, True)):
-        others, own = numbers(200), numbers(rows)
+        others = numbers(200)
+        own = numbers(rows)
         if same:
             own[:] = 35
         who = np.concatenate([rng.integers(0, 60, 200), np.full(rows, 99)])
@@ -216,7 +219,8 @@ def test_corners_share_a_tail_by_the_place_of_its_rows(shape):
     """Slow twin: the density summed over many places, each divided between its two corners. Answers
     without noise are kept, whatever tails were expected: rows and mean distance are those of the
     answers."""
-    ends, scales = np.array([0.0, 1, 3, 7]), np.array([0.7, 2.0])
+    ends = np.array([0.0, 1, 3, 7])
+    scales = np.array([0.7, 2.0])
     x = (np.arange(400_000) + 0.5) / 400_000 * ends[-1]
     for scale, made in zip(scales, sums._pareto(ends, scales, shape)):
         z = x / scale
@@ -282,7 +286,8 @@ def test_means_within_bins_are_drawn_to_the_middle_by_their_noise(parts, sigma):
         assert mean == pytest.approx(low + (high - low) * min(1, max(0, place)))
     fine = cells.column.edges
     for code, level in enumerate(cells.levels(means)[: len(fine) - 1]):
-        bin, middle = int(fine[code] >= 4), (fine[code] + fine[code + 1]) / 2
+        bin = int(fine[code] >= 4)
+        middle = (fine[code] + fine[code + 1]) / 2
         away = (middle - means[bin]) / (2, 3)[bin]
         assert abs(level - 2 - min(2, max(-2, 4 * away))) <= 0.5 + 1e-9
     assert (cells.levels(means)[len(fine) - 1 :] == sums.LEVELS).all()
@@ -346,7 +351,8 @@ def test_steps_are_shares_of_the_rows_in_wide_bins():
     of 5 is known exactly without noise; classes that even values have by themselves are not kept.
     """
     column = column_of({"dtype": "int64", "edges": [0, 30, 50, 100], "atoms": [40]})
-    cells, steps = sums.cells_of(column), sums.steps_of(column)
+    cells = sums.cells_of(column)
+    steps = sums.steps_of(column)
     values = np.concatenate(
         [np.full(5000, 40), np.tile([5, 15, 35, 95], 600), np.arange(100).repeat(16)]
     )
@@ -403,13 +409,15 @@ def test_a_run_keeps_means_and_ranks_and_states_what_they_cost(domain, tmp_path)
     )
     made = run.to_arrow()
     for name in ("x", "y"):
-        true, own = np.mean(table[name].to_numpy()), np.nanmean(made[name].to_numpy())
+        true = np.mean(table[name].to_numpy())
+        own = np.nanmean(made[name].to_numpy())
         assert abs(own / true - 1) < (0.08 if domain else 0.05)
     assert domain or any(c.rank is not None for c in run.schema.columns.values())
     stated = [r for r in run.privacy["parts"][0]["releases"] if r.get("of") == "sums"]
     assert [r["attributes"] for r in stated] == [["x"], ["y"]]
     assert all(r["sensitivity"] == r["clip"] for r in stated)
-    costs, mu = DomainCosts.of(private_means(domain), 1e-6), run.privacy["parts"][0]["event"]["mu"]
+    costs = DomainCosts.of(private_means(domain), 1e-6)
+    mu = run.privacy["parts"][0]["event"]["mu"]
     lines = [d for d in domain_lines(private_means(domain), mu, costs, 1) if "sums" in d.how]
     assert [line.sigma * sums.UNIT for line in lines] == pytest.approx(
         [r["sigma"] for r in stated], rel=1e-6
@@ -429,7 +437,8 @@ def test_frequent_values_are_found_and_kept(domain, tmp_path):
     """Three prices of 8 % of the users each, far above the threshold; all other prices are rarer
     than one in a thousand. A bin of 10 would hold a price by chance in .1 % of its rows."""
     rng = np.random.default_rng(2)
-    rows, frequent = 20_000, [4.99, 9.99, 20.0]
+    rows = 20_000
+    frequent = [4.99, 9.99, 20.0]
     price = np.where(
         rng.random(rows) < 0.24, rng.choice(frequent, rows), np.round(rng.uniform(1, 40, rows), 2)
     )

@@ -30,7 +30,8 @@ def table(rows: int = 4000, seed: int = 0, tilt: float = 1.0, like: Any = None) 
     """Codes with skewed, dependent columns; `tilt` bends their distribution."""
     rng = np.random.default_rng(seed)
     like = like or schema()
-    codes, base = {}, rng.random(rows) ** (2.0 * tilt)
+    codes = {}
+    base = rng.random(rows) ** (2.0 * tilt)
     for name, c in like.columns.items():
         n = len(c.labels())
         mixed = np.where(rng.random(rows) < 0.5, base, rng.random(rows) ** (1.5 * tilt))

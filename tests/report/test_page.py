@@ -24,7 +24,11 @@ class Page(HTMLParser):
 
     def __init__(self, html: str):
         super().__init__()
-        self.open, self.ids, self.sources, self.anchors, self.text = [], [], [], [], []
+        self.open = []
+        self.ids = []
+        self.sources = []
+        self.anchors = []
+        self.text = []
         self.feed(html)
         assert self.open == []
 
@@ -80,7 +84,8 @@ def test_page_is_well_formed_escaped_loads_nothing_and_says_that_it_is_not_priva
 
 @pytest.mark.parametrize("sizes", [(0, 0), (0, 30), (30, 0), (1, 1)])
 def test_tables_with_few_or_no_rows(sizes):
-    truth, made = pages.table(sizes[0]), pages.table(sizes[1], 1)
+    truth = pages.table(sizes[0])
+    made = pages.table(sizes[1], 1)
     facts = report.collect(truth, made)
     page = report.render(facts)
     Page(page)
@@ -93,7 +98,8 @@ def test_tables_with_few_or_no_rows(sizes):
 
 def test_without_truth_holds_nothing_of_it(tmp_path):
     """Scores compare with the truth, so a page without the truth ignores them."""
-    made, run = pages.table(seed=1), pages.run()
+    made = pages.table(seed=1)
+    run = pages.run()
     scored = report.write(
         tmp_path / "a.html", report.collect(None, made, None, pages.scores(), run)
     )
@@ -133,7 +139,8 @@ def test_a_number_of_rows_is_not_given_in_users():
 
 @pytest.fixture(scope="module")
 def run_folder(tmp_path_factory):
-    rng, place = np.random.default_rng(3), tmp_path_factory.mktemp("page") / "run"
+    rng = np.random.default_rng(3)
+    place = tmp_path_factory.mktemp("page") / "run"
     rows = pa.table({"a": rng.integers(0, 4, 500), "b": rng.integers(0, 6, 500)})
     fastdp.synthesize(
         rows, "mst", 1.0, schema=Schema.from_domain({"a": 4, "b": 6}), out=place, seed=3
@@ -142,10 +149,8 @@ def run_folder(tmp_path_factory):
 
 
 def test_public_page_from_a_run_folder(run_folder, tmp_path):
-    facts, run = (
-        report.write_public(tmp_path / "page.html", run_folder),
-        fastdp.load_run(run_folder),
-    )
+    facts = report.write_public(tmp_path / "page.html", run_folder)
+    run = fastdp.load_run(run_folder)
     assert facts["with_truth"] is False and facts["tables"][0]["rows"] == run.to_arrow().num_rows
     found = run.answer("share", "a")
     low, high = facts["columns"][0]["tables"][0]["span"]
@@ -168,7 +173,8 @@ def test_bars_that_hold_several_values_have_wider_intervals(run_folder):
     """The sum of two shares is known within the sum of both half-widths, and no better than its
     noise."""
     spans = quotes.Intervals(quotes.facts_of(fastdp.load_run(run_folder), None))
-    alone, together = spans.bars("a", np.arange(4), 4), spans.bars("a", np.array([0, 0, 1, 1]), 2)
+    alone = spans.bars("a", np.arange(4), 4)
+    together = spans.bars("a", np.array([0, 0, 1, 1]), 2)
     half = lambda s: (np.array(s[1]) - np.array(s[0])) / 2  # noqa: E731
     assert (half(together) <= half(alone)[::2] + half(alone)[1::2] + 1e-9).all()
     assert (half(together) > half(alone)[::2]).all()

@@ -13,7 +13,8 @@ ADAGRID = {
     "clip": "private",
     "threshold": 3.0,
 }
-EPSILON, DELTA = 2.0, 1e-6
+EPSILON = 2.0
+DELTA = 1e-6
 
 
 def schema():

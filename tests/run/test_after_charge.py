@@ -52,7 +52,8 @@ def failing(error):
 
 
 def test_rows_in_order_have_a_report_and_scores(tmp_path):
-    schema, rows = fastdp.Schema.from_dict(ORDERED), ordered_rows()
+    schema = fastdp.Schema.from_dict(ORDERED)
+    rows = ordered_rows()
     fastdp.synthesize(rows, epsilon=3, delta=1e-6, schema=schema, out=tmp_path / "run", report=True)
     assert (tmp_path / "run.private" / "report.html").is_file()
     without_ids = rows.drop("u")

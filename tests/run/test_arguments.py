@@ -189,7 +189,8 @@ def test_an_absurd_field_of_a_recipe_is_refused_and_the_ledger_untouched(world, 
 
 def test_sources_whose_ids_are_of_two_kinds_are_refused_and_the_ledger_untouched(world):
     """A number and a text could be one person's id, or two people's."""
-    numbers, before = small_data(300), Path("budget.db").read_bytes()
+    numbers = small_data(300)
+    before = Path("budget.db").read_bytes()
     at = numbers.column_names.index("u")
     texts = numbers.set_column(at, "u", numbers["u"].cast("string"))
     with pytest.raises(FastdpError, match="'u'"):

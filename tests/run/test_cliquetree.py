@@ -18,7 +18,8 @@ SIZES = {"a": 4, "b": 3, "c": 2, "d": 30}
 def data(rows=4000, seed=0):
     rng = np.random.default_rng(seed)
     a = rng.integers(0, 4, rows)
-    b, c = (a + (rng.random(rows) < 0.2)) % 3, (a > 1) ^ (rng.random(rows) < 0.1)
+    b = (a + (rng.random(rows) < 0.2)) % 3
+    c = (a > 1) ^ (rng.random(rows) < 0.1)
     who = rng.permutation(np.arange(rows) // 4)
     return pa.table(
         {"u": who, "a": a, "b": b, "c": c.astype(np.int64), "d": rng.integers(0, 3, rows)}

@@ -102,7 +102,8 @@ def rows(n=600, seed=0, wrong=0.05):
 
 @pytest.mark.parametrize("name", first(3, MECHANISMS))
 def test_every_synthetic_row_obeys(name):
-    schema, table = schema_of(), rows()
+    schema = schema_of()
+    table = rows()
     assert min(broken(schema, table)) > 0
     run = fastdp.synthesize(
         table, MECHANISMS[name], 2.0, 1e-6, schema=schema, seed=1, sample_seed=2, rows=600
@@ -117,7 +118,8 @@ def test_every_synthetic_row_obeys(name):
 
 def test_the_model_follows_the_rows_where_they_obey():
     """At a large epsilon the pairs that constraints are about come out as they are."""
-    schema, table = schema_of(), rows(3000, wrong=0.0)
+    schema = schema_of()
+    table = rows(3000, wrong=0.0)
     run = fastdp.synthesize(table, "cliquetree", 50.0, 1e-6, schema=schema, seed=1, sample_seed=2)
     scores = fastdp.evaluate(table, run, metrics=["tv2", "constraints"], baselines=())
     assert scores["tv2"]["mean"] < 0.09 and scores["constraints"]["synthetic"] == 0
@@ -249,7 +251,8 @@ def test_naming_a_derived_column_says_how_to_have_it_modelled():
 
 
 def test_verify_counts_rows_that_break_a_constraint(tmp_path):
-    schema, out = schema_of(), tmp_path / "run"
+    schema = schema_of()
+    out = tmp_path / "run"
     fastdp.synthesize(rows(400), "mst", 5.0, 1e-6, schema=schema, out=out)
     fastdp.verify(out)
     path = out / "synthetic.parquet"
@@ -268,7 +271,8 @@ def test_verify_counts_rows_that_break_a_constraint(tmp_path):
 
 @pytest.mark.parametrize("mechanism", first(2, ["mst", "cliquetree", "adagrid", "tworound"]))
 def test_public_data_that_breaks_them_changes_nothing(mechanism):
-    schema, public = schema_of(), rows(400, seed=5, wrong=0.2)
+    schema = schema_of()
+    public = rows(400, seed=5, wrong=0.2)
     options = {"schema": schema, "public": public, "seed": 1, "sample_seed": 2, "rows": 300}
     run = fastdp.synthesize(rows(400), {"mechanism": mechanism}, 3.0, 1e-6, **options)
     assert broken(schema, run.to_arrow()) == [0] * 5

@@ -128,7 +128,8 @@ def test_the_rule(sigma, known, where, stops):
         sizes[name][0] = 10_000
         if name == "colour":
             sizes[name][:] = 0
-            sizes[name][1], sizes[name][getattr(column, where)] = known, 10_000 - known
+            sizes[name][1] = known
+            sizes[name][getattr(column, where)] = 10_000 - known
     ones = [Measurement((name,), values, sigma) for name, values in sizes.items()]
     empty = empty_columns(schema(), ones)
     assert [e.name for e in empty] == (["colour"] if stops else [])

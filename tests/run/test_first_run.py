@@ -36,7 +36,8 @@ def schema(max_rows):
 def test_a_bound_on_the_data_is_not_yet_a_clip(tmp_path):
     """Without a clip one is chosen in the run, charged and stated; the score is far from that of
     the bound."""
-    data, bounded = flights(), schema(600)
+    data = flights()
+    bounded = schema(600)
     options = {"schema": bounded, "epsilon": 0.5, "delta": 1e-6, "mechanism": "mst", "seed": 5}
     run = go(data, **options, out=tmp_path / "run")
     part = run.privacy["parts"][0]
@@ -69,7 +70,8 @@ def test_without_a_bound_the_clip_is_chosen_up_to_a_stated_constant():
 def test_a_plan_with_public_data_says_what_each_clip_would_lose():
     """The share of rows beyond the clip, as counted user by user; the suggested clip is the one of
     least error among those listed, and a run that chooses its own lists the same."""
-    data, bounded = flights(8000), schema(600)
+    data = flights(8000)
+    bounded = schema(600)
     rows = np.unique(data["u"].to_numpy(), return_counts=True)[1]
     given = {"rows": 8000, "public": fastdp.read(data, bounded, public=True)}
     fixed = fastdp.plan(bounded, "mst", 1.0, 1e-6, clip=50, **given)
@@ -84,7 +86,8 @@ def test_a_plan_with_public_data_says_what_each_clip_would_lose():
 def test_evaluate_takes_a_run_and_its_folder_and_uses_the_runs_schema(tmp_path):
     """Whatever names a run is scored under its schema, in Python as on the command line; the id is
     no column."""
-    data, bounded = flights(4000), schema(600)
+    data = flights(4000)
+    bounded = schema(600)
     pq.write_table(data, tmp_path / "flights.parquet")
     bounded.save(tmp_path / "flights.toml")
     kept = go(data, schema=tmp_path / "flights.toml", mechanism="mst", out=tmp_path / "run", seed=5)

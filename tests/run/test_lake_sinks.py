@@ -67,7 +67,8 @@ def test_an_iceberg_table_gets_a_snapshot_for_each_run(runs, tmp_path, monkeypat
     reason = "pyiceberg is not installed: fastdp[iceberg]"
     sql = pytest.importorskip("pyiceberg.catalog.sql", reason=reason)
     (tmp_path / "warehouse").mkdir()
-    uri, place = f"sqlite:///{tmp_path}/catalogue.db", f"file://{tmp_path}/warehouse"
+    uri = f"sqlite:///{tmp_path}/catalogue.db"
+    place = f"file://{tmp_path}/warehouse"
     catalogue = sql.SqlCatalog("test", uri=uri, warehouse=place)
     catalogue.create_namespace("shop")
     columns = pa.schema([("a", pa.int32()), ("s", pa.string())])

@@ -111,7 +111,8 @@ def test_keys_are_compared_in_bounded_memory(run, tmp_path, monkeypatch):
 
     forged = tmp_path / "forged"
     shutil.copytree(run.out, forged)
-    place, rows = forged / "table-households", 1 << 20
+    place = forged / "table-households"
+    rows = 1 << 20
     old = pq.read_table(place / "synthetic.parquet")
     names = old.column_names
     table = old.take(np.zeros(rows, np.int64))
@@ -143,7 +144,8 @@ def test_keys_without_a_parent_are_counted_in_every_range(tmp_path, monkeypatch)
     """Ranges of hashes find what one set finds, for numbers, texts and nulls."""
     rng = np.random.default_rng(3)
     for make in (lambda x: x, lambda x: [None if v == 7 else f"key {v}" for v in x]):
-        parents, children = rng.integers(0, 900, 2_000), rng.integers(0, 1_000, 3_000)
+        parents = rng.integers(0, 900, 2_000)
+        children = rng.integers(0, 1_000, 3_000)
         files = []
         for name, own in (("p", parents), ("c", children)):
             pq.write_table(pa.table({"k": make(own.tolist())}), tmp_path / f"{name}.parquet")
@@ -301,7 +303,8 @@ def test_numbers_of_child_rows_lie_evenly_in_the_logarithm_of_their_bins():
         edges=lambda child: np.array([0, 1, 2, 5, 20]), most_rows=lambda child: 50
     )
     codes = np.arange(5).repeat(4000)
-    rows, ends = linked_children.rows_of(codes, links, "x", 3), np.array([1, 2, 5, 20, 51])
+    rows = linked_children.rows_of(codes, links, "x", 3)
+    ends = np.array([1, 2, 5, 20, 51])
     assert (rows < ends[codes]).all() and (rows >= links.edges("x")[codes]).all()
     for code, low in ((2, 2), (3, 5), (4, 20)):
         drawn = rows[codes == code]

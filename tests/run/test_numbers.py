@@ -309,7 +309,8 @@ def test_vectors_that_were_not_drawn_do_not_verify_with_the_ledger(tmp_path):
     ledger = open_ledger(tmp_path, epsilon=20.0, delta=1e-5)
     run = go(numbers=FEW, out=tmp_path / "run", ledger=ledger, dataset="d")
     assert verify(run.out, ledger).ok
-    forged, found = run.tables["number_vectors"], run.tables["numbers"]
+    forged = run.tables["number_vectors"]
+    found = run.tables["numbers"]
     place = forged.column_names.index("value")
     moved = pa.array(forged["value"].to_numpy() + 1.0)
     forged = forged.set_column(place, "value", moved)
@@ -329,7 +330,8 @@ def test_vectors_that_were_not_drawn_do_not_verify_with_the_ledger(tmp_path):
 
 def test_a_run_that_was_interrupted_gives_the_same_numbers(tmp_path, monkeypatch):
     """Vectors that were drawn before the interruption are not drawn again."""
-    user_vector, before = Session.user_vector, {}
+    user_vector = Session.user_vector
+    before = {}
 
     def breaks(self, plan, *, mu, label):
         if len(before) == 2:

@@ -33,7 +33,8 @@ class Shards:
     columns = None
 
     def __init__(self, codes, shard_rows=4):
-        self.codes, self.shard_rows = codes, shard_rows
+        self.codes = codes
+        self.shard_rows = shard_rows
         self.total = len(next(iter(codes.values())))
 
     def shard(self, i):
@@ -156,7 +157,8 @@ def made_elsewhere(output):
 def test_blocks_made_elsewhere_are_the_same(mechanism, monkeypatch):
     """With `cliquetree` rows are dealt to users. A dealer that goes on from its last block is found
     out."""
-    clip, plain = {"clip": 3} if isinstance(mechanism, str) else {}, schema().to_dict()
+    clip = {"clip": 3} if isinstance(mechanism, str) else {}
+    plain = schema().to_dict()
     plain["columns"]["a"] |= {"user": "constant"} if mechanism == "cliquetree" else {}
     made = run(rows(800), mechanism=mechanism, schema=fastdp.Schema.from_dict(plain), **clip)
     assert made_elsewhere(made._output).equals(made.data)
@@ -164,7 +166,8 @@ def test_blocks_made_elsewhere_are_the_same(mechanism, monkeypatch):
     shards = -(-made.data.num_rows // 16)
     assert made._output.blocks == -(-shards // made._output.block_shards)
     assert made_elsewhere(made._output).equals(pa.concat_tables(made._output.tables()))
-    deal, calls = Dealer.deal, count()
+    deal = Dealer.deal
+    calls = count()
     monkeypatch.setattr(
         Dealer, "deal", lambda self, codes, _, *rest: deal(self, codes, next(calls), *rest)
     )
@@ -218,7 +221,8 @@ class Blocks:
     """An output of given tables, one a block."""
 
     def __init__(self, *tables):
-        self.tables, self.blocks = tables, len(tables)
+        self.tables = tables
+        self.blocks = len(tables)
 
     def block_tables(self, number):
         return iter([self.tables[number]])

@@ -26,7 +26,8 @@ POOLS = []
 def measured():
     """The most that Arrow holds at one time within the block, as the only item of a list,
     afterwards."""
-    before, peak = pa.default_memory_pool(), []
+    before = pa.default_memory_pool()
+    peak = []
     pool = pa.proxy_memory_pool(before)
     POOLS.append(pool)
     pa.set_memory_pool(pool)
@@ -159,7 +160,8 @@ COLUMNS = {
 def test_files_that_a_run_may_write_are_read_as_by_pyarrow(tmp_path, version, compression, page):
     """The twin: every page's header is found where the decoder finds it, or the walk would lose its
     way."""
-    table, path = pa.table(COLUMNS), tmp_path / "rows.parquet"
+    table = pa.table(COLUMNS)
+    path = tmp_path / "rows.parquet"
     pages = {"data_page_size": page, "data_page_version": version, "row_group_size": 1100}
     pq.write_table(table, path, compression=compression, write_statistics=True, **pages)
     names = ["text", "int", "decimal", "float", "null", "bool", "day", "time", "long", "coded"]

@@ -35,7 +35,8 @@ def start(ledger, **options):
 
 @pytest.mark.parametrize("there", first(1, [False, True]), ids=["new folder", "empty folder"])
 def test_nothing_lies_next_to_the_run_folder(tmp_path, there):
-    shared, private = tmp_path / "shared", tmp_path / "mine" / "deep"
+    shared = tmp_path / "shared"
+    private = tmp_path / "mine" / "deep"
     if there:
         private.mkdir(parents=True, mode=0o777)
     before = os.umask(0)
@@ -126,7 +127,8 @@ def test_two_runs_never_share_one(tmp_path):
 )
 def test_folders_that_are_not_the_runs_are_refused_unchanged(tmp_path, kind):
     """A home folder by mistake must not lose its modes."""
-    mine, elsewhere = tmp_path / "mine", tmp_path / "elsewhere"
+    mine = tmp_path / "mine"
+    elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     if kind == "file":
         mine.write_text("x")

@@ -35,7 +35,8 @@ def test_everything_in_it_is_for_the_owner(tmp_path):
 
 @pytest.mark.parametrize("kind", ["link to a folder", "dangling link", "file", "link inside"])
 def test_links_are_refused_before_the_charge(tmp_path, kind):
-    private, elsewhere = tmp_path / "run.private", tmp_path / "elsewhere"
+    private = tmp_path / "run.private"
+    elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     if kind == "file":
         private.write_text("x")

@@ -33,7 +33,8 @@ class Clock:
 
 def test_nothing_is_silent_for_more_than_a_second(capsys):
     """A stage that reports nothing itself for 55 seconds: callbacks and JSON events go on."""
-    clock, seen = Clock(), []
+    clock = Clock()
+    seen = []
     show = events.reporter()
 
     def callback(p):

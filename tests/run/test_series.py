@@ -66,7 +66,8 @@ def test_budgets_that_last():
 
 def test_twelve_months_and_no_thirteenth(tmp_path):
     """Every statement has two numbers, which `verify` recomputes; the order of months is free."""
-    ledger, data = opened(tmp_path), months()
+    ledger = opened(tmp_path)
+    data = months()
     order = [2, 0, 1, *range(3, 12)]
     ids = []
     for count, number in enumerate(order, 1):
@@ -153,7 +154,8 @@ def test_late_rows_are_a_release_of_their_own(tmp_path):
 
 
 def test_an_interrupted_month_is_resumed_and_not_released_twice(tmp_path):
-    ledger, data = opened(tmp_path), months()
+    ledger = opened(tmp_path)
+    data = months()
     call = {**OPTIONS, "ledger": ledger, "series": "trips", "period": "2026-05"}
     call["out"] = tmp_path / "may"
     real = Session.measure
@@ -179,7 +181,8 @@ def test_an_interrupted_month_is_resumed_and_not_released_twice(tmp_path):
 
 
 def test_what_is_refused_before_the_charge(tmp_path):
-    ledger, data = opened(tmp_path), months()
+    ledger = opened(tmp_path)
+    data = months()
     ledger.open("plain", epsilon=1.0, delta=1e-6)
     call = {**OPTIONS, "ledger": ledger, "series": "trips", "period": "2026-01"}
     wrong = [

@@ -116,7 +116,8 @@ def problems(folder, stated):
 
 @pytest.mark.parametrize("name", ["private", "seeded"])
 def test_every_value_is_proved_or_said_not_to_be(folders, name):
-    folder, times = folders[0] / name, {}
+    folder = folders[0] / name
+    times = {}
     stated = statement_of(folder)
     assert problems(folder, stated) == []
     for path, value in leaves(stated):

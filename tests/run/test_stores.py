@@ -387,7 +387,9 @@ class SlowLink:
     """A link to the server that passes on at most `rate` bytes a second to it, in small pieces."""
 
     def __init__(self, server, rate):
-        self.server, self.rate, self.sent = server, rate, 0
+        self.server = server
+        self.rate = rate
+        self.sent = 0
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()

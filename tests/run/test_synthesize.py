@@ -159,7 +159,8 @@ def test_a_run_that_died_after_measuring_resumes_with_the_same_noise(table, tmp_
     assert [p.name for p in tmp_path.iterdir()] == ["run.private"]
     with pytest.raises(RunError, match="resume"):
         go(table, out=tmp_path / "run")
-    public, other = small_data(300, 9), RECIPE | {"threshold": 2.0}
+    public = small_data(300, 9)
+    other = RECIPE | {"threshold": 2.0}
     changes = {
         "epsilon": 6.0,
         "delta": 2e-6,
@@ -212,7 +213,8 @@ def test_cancel_leaves_nothing_half_written(table, tmp_path):
 @pytest.mark.parametrize("mechanism", ["mst", "cliquetree", "adagrid", "private domains"])
 def test_a_cancelled_run_is_charged_nothing_more(mechanism, table, monkeypatch):
     """Before every step that a ledger enters, whichever mechanism asks, `cancel` is asked."""
-    events, enter = [], ledgers.Reservation.enter
+    events = []
+    enter = ledgers.Reservation.enter
 
     def entered(*arguments, **facts):
         events.append("step")
@@ -236,7 +238,8 @@ def test_a_cancelled_run_is_charged_nothing_more(mechanism, table, monkeypatch):
 
 
 def test_two_processes_cannot_share_a_folder(table, tmp_path):
-    go_on, inside = threading.Event(), threading.Event()
+    go_on = threading.Event()
+    inside = threading.Event()
 
     def slow(p):
         inside.set()
@@ -296,7 +299,8 @@ def test_shards_and_one_file_hold_the_same_rows(table, tmp_path, monkeypatch):
     assert fastdp.verify(tmp_path / "many").ok
     monkeypatch.setattr(output, "BLOCK_SHARDS", 2)
     blocks = go(table, seed=4, rows=1900, out=tmp_path / "blocks").data
-    first, second = blocks["u"].to_numpy()[:1000], blocks["u"].to_numpy()[1000:]
+    first = blocks["u"].to_numpy()[:1000]
+    second = blocks["u"].to_numpy()[1000:]
     assert not set(first) & set(second)
     assert np.unique(blocks["u"].to_numpy(), return_counts=True)[1].max() <= 5
 

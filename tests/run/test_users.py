@@ -84,7 +84,8 @@ def run(tmp_path_factory):
 def test_users_behave_like_users(run):
     """A customer has one country, and about as many shops as the real ones; without dealing it has
     about six countries and fifteen shops."""
-    made, truth = fastdp.load_run(run[1]).data, purchases()
+    made = fastdp.load_run(run[1]).data
+    truth = purchases()
     assert run[0].privacy["mechanism"]["users"]["constant"] == ["country"]
     assert run[0].privacy["mechanism"]["users"]["repeated"] == ["shop"]
     assert distinct(made, "country") == 1.0
@@ -101,8 +102,10 @@ def test_users_behave_like_users(run):
 def test_what_is_stated_about_users_is_true(run):
     """Rates of agreement in columns, groups of codes and pairs of columns, chance and numbers of
     rows: within four standard errors, those of the releases, of what the table says."""
-    truth, made = purchases().to_pandas(), run[0].privacy
-    users, lines = made["mechanism"]["users"], made["parts"][0]["releases"]
+    truth = purchases().to_pandas()
+    made = run[0].privacy
+    users = made["mechanism"]["users"]
+    lines = made["parts"][0]["releases"]
     rows = truth.groupby("who").size()
 
     def rate(*feature):
@@ -164,7 +167,8 @@ def test_the_budget_is_charged_once_and_verified(run):
 
 def test_where_nothing_repeats_only_rates_are_asked_for_and_the_rows_get_the_rest():
     made = go(purchases(habits=False), "auto")
-    users, releases = made.privacy["mechanism"]["users"], made.privacy["parts"][0]["releases"]
+    users = made.privacy["mechanism"]["users"]
+    releases = made.privacy["parts"][0]["releases"]
     assert users["constant"] == users["repeated"] == []
     assert not [
         r for r in releases if r.get("of") == "users" or r["label"] in (*LABELS[1:], ROWS_LABEL)
@@ -254,7 +258,8 @@ def test_orders_are_the_same_for_any_threads_and_cost_nothing_undeclared(ordered
 
 
 def test_a_killed_run_is_resumed_with_the_same_answers(tmp_path, monkeypatch):
-    table, ledger = purchases(800), open_ledger(tmp_path, epsilon=8.0, delta=1e-6)
+    table = purchases(800)
+    ledger = open_ledger(tmp_path, epsilon=8.0, delta=1e-6)
     options = {"out": tmp_path / "run", "ledger": ledger, "dataset": "d", "seed": None}
     with killed_at("fastdp.mechanisms.with_users.chosen_users.PoolRows"):  # after the last release
         go(table, **options)
@@ -320,7 +325,8 @@ def test_groups_of_users_take_out_the_bias_of_the_clip(tmp_path):
     that count are large users', of the table four fifths; with the group of their user in the model
     all count."""
     rows = np.repeat([200, 5], [400, 3600])
-    who, large = np.repeat(np.arange(4000), rows), np.repeat(rows == 200, rows)
+    who = np.repeat(np.arange(4000), rows)
+    large = np.repeat(rows == 200, rows)
     rng = np.random.default_rng(0)
     free = {name: rng.integers(0, SIZES[name], len(who)) for name in ("country", "shop")}
     table = pa.table({"who": who, "payment": 2 * large, **free})
@@ -351,7 +357,8 @@ def check_answers_about_users(run, tmp_path, purchases):
     out = tmp_path / "run"
     assert fastdp.verify(out).ok
     frame = purchases.to_pandas()
-    rows, first = frame.groupby("customer").size(), frame.groupby("customer")["month"].min()
+    rows = frame.groupby("customer").size()
+    first = frame.groupby("customer")["month"].min()
     kept = fastdp.load_run(out)
     for where, true in (({"rows": (2, None)}, rows > 1), ({"first(month)": 2}, first == 2)):
         found = run.answer("share of users", where=where, level=0.9999)

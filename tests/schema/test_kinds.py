@@ -74,7 +74,8 @@ def test_a_kind_that_only_has_code_of_reads_every_type(type_):
     if type_ == pa.string():
         values = [None if v is None else f" {v} " for v in NUMBERS]
     if type_ == "dictionary":
-        values, type_ = pa.array(NUMBERS, pa.float64()).dictionary_encode(), None
+        values = pa.array(NUMBERS, pa.float64()).dictionary_encode()
+        type_ = None
     schema = _schema()
     if type_ is None:
         codes, _ = encode_batch(schema, pa.table({"wind": values}))

@@ -69,7 +69,9 @@ def test_awkward_texts_survive_toml_and_schemas_are_equal_by_content(tmp_path):
 
 def test_codes_are_values_then_overflow_then_null():
     columns = Schema.from_dict(EXAMPLE).columns
-    sex, age, pay = columns["sex"], columns["age"], columns["pay"]
+    sex = columns["sex"]
+    age = columns["age"]
+    pay = columns["pay"]
     assert (sex.base, sex.overflow_code, sex.null_code, sex.size) == (2, 2, 3, 4)
     assert sex.labels() == ["male", "female", "(other)", "(null)"]
     assert (age.overflow_code, age.null_code, age.size) == (None, None, 121)

@@ -245,7 +245,8 @@ def test_no_row_and_no_id_reaches_the_driver(spark, monkeypatch):
 
 def held(values):
     """Spark has no unsigned numbers and no dictionaries, and its times have microseconds."""
-    t, kind = pa.types, values.type
+    t = pa.types
+    kind = values.type
     if t.is_dictionary(kind):
         return values.dictionary_decode()
     if t.is_uint64(kind):

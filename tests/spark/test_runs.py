@@ -106,7 +106,8 @@ def test_what_cannot_be_asked_is_refused(spark, tmp_path):
 def test_what_is_not_for_release_lies_elsewhere(spark, tmp_path):
     """`private_dir` with Spark: an interrupted run, resumed from the same folder, is charged once;
     without the folder it is refused."""
-    shared, private = tmp_path / "shared", tmp_path / "mine"
+    shared = tmp_path / "shared"
+    private = tmp_path / "mine"
     ledger = open_ledger(tmp_path, epsilon=20.0, delta=1e-5)
     frame = spark.createDataFrame(rows())
 

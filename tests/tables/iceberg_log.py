@@ -11,7 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-FILE_PATH_ID, POS_ID = 2147483546, 2147483545
+FILE_PATH_ID = 2147483546
+POS_ID = 2147483545
 """Ids that the format reserves for the columns of a file of position deletes."""
 
 
@@ -46,7 +47,8 @@ def with_deletes(table, path, count, content, equality_ids=None):
             return {**super()._meta, "content": "deletes"}
 
     snapshot = table.current_snapshot()
-    number, sequence = snapshot.snapshot_id + 1, snapshot.sequence_number + 1
+    number = snapshot.snapshot_id + 1
+    sequence = snapshot.sequence_number + 1
     file = m.DataFile.from_args(
         _table_format_version=2,
         content=content,

@@ -55,7 +55,8 @@ def counted(source):
 
 def test_every_version_reads_its_own_rows(lake):
     """Bytes equal to those of the same rows in a plain file, in every way to name a version."""
-    first, kept = rows(), rows().slice(100)
+    first = rows()
+    kept = rows().slice(100)
     last = pa.concat_tables([kept, first])
     folder = lake / "lake"
     ways = {

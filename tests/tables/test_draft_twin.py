@@ -17,7 +17,8 @@ from fastdp.schema.transforms import CLOCK_STEPS, MIDNIGHT
 from fastdp.tables import drafted_columns
 from fastdp.tables.drafted_columns import EMPTY, FEW, OFTEN, RANGE
 
-IDS, PEOPLE = ("id", "the_id", "theId", "x key", "ssn", "name"), ("patient", "my house", "tailnum")
+IDS = ("id", "the_id", "theId", "x key", "ssn", "name")
+PEOPLE = ("patient", "my house", "tailnum")
 NAMES = ("x", "idea", "Number of", *IDS, *PEOPLE)
 
 
@@ -80,7 +81,9 @@ def with_single_values(made, values, digits, bins):
 
 def number(values, whole, digits, bins, public):
     """A range, a list, a clock or bins."""
-    low, high, distinct = min(values), max(values), len(set(values))
+    low = min(values)
+    high = max(values)
+    distinct = len(set(values))
     if whole and high - low < RANGE:
         return {"kind": "integer", "min": low, "max": high}
     if distinct <= (FEW if whole or digits == "scale" else min(FEW, len(values) // OFTEN)):
@@ -102,7 +105,8 @@ def number(values, whole, digits, bins, public):
 
 
 def identifier(name, values, text):
-    rows, distinct = len(values), len(set(values))
+    rows = len(values)
+    distinct = len(set(values))
     if rows < drafted_columns.IDENTIFIERS:
         return False
     if text:
@@ -188,13 +192,15 @@ TYPES = {"int": pl.Int64, "clock": pl.Int64, "text": pl.String, "price": pl.Deci
 @example(("clock 1 2400", 240, 1.0, 1400, 0, True, 1), "x", 5, False, 0, False)
 @settings(max_examples=60, deadline=None)
 def test_a_column_is_drafted_by_its_values(made, name, bins, public, nulls, less):
-    kind, values = made[0].split()[0], column(*made)
+    kind = made[0].split()[0]
+    values = column(*made)
     if nulls == 2:  # the fewest nulls that leave a column out, or one less
         nulls = math.ceil(len(values) * EMPTY / (1 - EMPTY) - 1e-6) - less
     series = pl.Series([None] * nulls + values, dtype=TYPES.get(kind, pl.Float64), strict=False)
     table = pl.DataFrame({name: series, "other": [i % 2 == 0 for i in range(len(series))]})
     drafted = fastdp.draft(table, bins=bins, public=public)
-    text, whole = kind == "text", kind in ("int", "clock", "whole")
+    text = kind == "text"
+    whole = kind in ("int", "clock", "whole")
     whole = whole or (kind == "float" and all(v == int(v) for v in values))
     empty = nulls / len(series) >= EMPTY
     why = (text or whole) and identifier(name, values, text)
@@ -240,14 +246,17 @@ def test_times_are_drafted_by_their_span_step_and_rows_a_year(
     """The coarsest step that all clock times have, days where most are at midnight; dates, or year,
     month and day of the week; years to a bin where a year has few rows, from the first to that
     after the last."""
-    rng, first = np.random.default_rng(seed), dt.datetime(year, 5, 17)
+    rng = np.random.default_rng(seed)
+    first = dt.datetime(year, 5, 17)
     passed = [0, days * 86_400, *(int(d) * 86_400 for d in rng.integers(0, days + 1, rows - 2))]
     if not dates:
         clock = rng.integers(0, 86_400 // step, rows) * step
-        clock[: math.ceil(midnight * rows)], clock[-1] = 0, step % 86_400
+        clock[: math.ceil(midnight * rows)] = 0
+        clock[-1] = step % 86_400
         passed = [p + int(c) for p, c in zip(passed, clock)]
     times = [first + dt.timedelta(seconds=p) for p in passed]
-    last, years = max(times), max(times).year - year + 1
+    last = max(times)
+    years = max(times).year - year + 1
     values = [t.date() for t in times] if dates else times
     drafted = fastdp.draft(pl.DataFrame({"t": values, "t_date": [True] * rows}), bins=bins)
     field = drafted.schema.fields["t"]
@@ -303,7 +312,9 @@ def test_columns_that_others_determine_are_proposed(made, seed):
     """Each column is a function of an earlier one, or random; with a row that breaks it, or nulls.
     The source is the first with the fewest values that determines it, has more values, and 20 rows
     for each."""
-    rng, rows, names = np.random.default_rng(seed), 200, [f"c{i}" for i in range(len(made))]
+    rng = np.random.default_rng(seed)
+    rows = 200
+    names = [f"c{i}" for i in range(len(made))]
     columns: list[list[int | None]] = []
     for i, (of, size, breaks, nulls) in enumerate(made):
         if of < i:

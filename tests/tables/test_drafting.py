@@ -19,7 +19,8 @@ ROWS = 3000
 @pytest.fixture(scope="module")
 def frame():
     rng = np.random.default_rng(0)
-    start, quarters = dt.datetime(2013, 1, 1), rng.integers(0, 35_000, ROWS)
+    start = dt.datetime(2013, 1, 1)
+    quarters = rng.integers(0, 35_000, ROWS)
     times = [start + dt.timedelta(minutes=15 * int(m)) for m in quarters]
     return pl.DataFrame(
         {

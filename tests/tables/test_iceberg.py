@@ -28,7 +28,8 @@ SCHEMA = fastdp.Schema.from_dict(
         },
     }
 )
-POSITIONS, EQUALITY = 1, 2
+POSITIONS = 1
+EQUALITY = 2
 
 
 def rows(n=600, seed=0):
@@ -41,7 +42,8 @@ def rows(n=600, seed=0):
 def lake(tmp_path):
     """(place, table): a table of 600 rows in one file, in a catalogue of its own."""
     (tmp_path / "warehouse").mkdir()
-    uri, place = f"sqlite:///{tmp_path}/catalogue.db", f"file://{tmp_path}/warehouse"
+    uri = f"sqlite:///{tmp_path}/catalogue.db"
+    place = f"file://{tmp_path}/warehouse"
     catalogue = sql.SqlCatalog("test", uri=uri, warehouse=place)
     catalogue.create_namespace("shop")
     table = catalogue.create_table("shop.people", schema=rows().schema)

@@ -162,7 +162,8 @@ class Cursor:
         self.rows = [(who, i % 5) for i, who in enumerate(MIXED)]
 
     def fetchmany(self, size):
-        rows, self.rows = self.rows, []
+        rows = self.rows
+        self.rows = []
         return rows
 
 

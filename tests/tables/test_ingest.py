@@ -170,7 +170,9 @@ def test_many_ids_against_a_dictionary(text, threads):
     else."""
     rng = np.random.default_rng(5)
     ids = rng.integers(-(2**63), 2**63 - 1, 30_000)[rng.integers(0, 30_000, 100_000)]
-    index, numbers, kind = UserIndex(threads=threads), {}, pa.string() if text else pa.int64()
+    index = UserIndex(threads=threads)
+    numbers = {}
+    kind = pa.string() if text else pa.int64()
     ids = (ids.astype(str) if text else ids).tolist()
     chunks = [ids[:10], ids[10:40_000], ids[40_000:80_000], [], ids[80_000:]]
     chunks[2][::1000] = [None] * len(chunks[2][::1000])
@@ -189,7 +191,8 @@ def test_many_ids_against_a_dictionary(text, threads):
 @pytest.mark.parametrize("threads", [1, 3])
 def test_joined_columns_against_numpy(threads):
     """Chunks that end within large pages, at them and beyond several of them."""
-    rng, sizes = np.random.default_rng(6), (5, 0, 3_000_000, 1 << 20, 7)
+    rng = np.random.default_rng(6)
+    sizes = (5, 0, 3_000_000, 1 << 20, 7)
     columns = [[rng.integers(0, 99, n).astype(t) for n in sizes] for t in ("u1", "u2", "u4")]
     for chunks, column in zip(columns, joined(columns, threads), strict=True):
         assert np.array_equal(column, np.concatenate(chunks)) and column.dtype == chunks[0].dtype

@@ -38,7 +38,9 @@ def batches(rows, size, hostile):
         users = (rng.random(count) ** 2 * (rows / 4)).astype(np.int64)
         a, b = rng.integers(0, SHAPE[0], count), rng.integers(0, SHAPE[1], count)
         if hostile:
-            users, a, b = np.append(users, HOSTILE), np.append(a, 3), np.append(b, 5)
+            users = np.append(users, HOSTILE)
+            a = np.append(a, 3)
+            b = np.append(b, 5)
         yield users, a, b
 
 

@@ -103,7 +103,8 @@ def test_levels_are_mean_codes_of_a_parents_rows_in_equal_parts():
     p, c, *_ = read(levels=["x"])
     assert dict(zip(p["a"].tolist(), p["level of c.x"].tolist())) == {1: 2, 2: 2, 3: LEVELS}
     assert "level of c.x" not in c
-    owner, codes = np.array([0, 0, 1, 2]), np.array([9, 11, 10, 0])
+    owner = np.array([0, 0, 1, 2])
+    codes = np.array([9, 11, 10, 0])
     assert level_codes(owner, codes, 10, 4).tolist() == [10, LEVELS, 0, LEVELS]
 
 

@@ -114,7 +114,8 @@ assert fastdp.read(source(rows), schema, threads=1).rows == rows
 def test_rows_are_streamed_in_bounded_memory(uri, way):
     """1.5 million rows of about 120 bytes, within 120 MB more than a thousand of them take: codes
     are 6 bytes a row, what is in flight a few batches of the driver's size."""
-    count, room = 1_500_000, 120 << 20
+    count = 1_500_000
+    room = 120 << 20
     command = [sys.executable, "-c", LIMITED, uri, str(count), str(room), way]
     root = str(Path(__file__).parents[2])
     done = subprocess.run(

@@ -153,7 +153,8 @@ def test_partitions_hold_whole_user_periods():
     table = pa.table({"u": who, "t": pa.array(days), "n": rng.integers(0, 4, 400)})
     plain = {"user": {"column": "u"}, "columns": {"n": {"kind": "integer", "max": 3}}}
     plain["unit"] = {"kind": "user-period", "period": "month", "of": "t"}
-    schema, secret = fastdp.Schema.from_dict(plain), bytes(16)
+    schema = fastdp.Schema.from_dict(plain)
+    secret = bytes(16)
     parts = open_parts(table, schema.dialect)
     wanted = ingest.checked_columns(parts, schema)
     encoded = ingest.encoded(parts, schema, wanted, UserIndex("u", secret), 1)

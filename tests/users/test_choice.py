@@ -55,13 +55,15 @@ def first_shares(codes, owner):
 def test_the_kernel_lowers_what_it_says(seed):
     """Errors are those of the slow sum, no larger than before, and as many users are chosen."""
     rng = np.random.default_rng(seed)
-    users, steps = 60, int(seed > 1)
+    users = 60
+    steps = int(seed > 1)
     rows = rng.integers(1, 5, users)
     start = np.append(0, np.cumsum(rows))
     facts = rng.integers(0, 4, (2, users)).astype(np.uint32)
     codes = rng.integers(0, 3, (2, start[-1])).astype(np.uint32)
     first = np.array([0, 4, 8, 11, 14])
-    target, weight = 5 * rng.random(14), rng.random(14)
+    target = 5 * rng.random(14)
+    weight = rng.random(14)
     step = 1 / np.maximum(rows - 1.0, 1)
     chosen = (np.arange(users) % 3 == 0).astype(np.uint8)
 
@@ -76,7 +78,8 @@ def test_the_kernel_lowers_what_it_says(seed):
         each = weight * np.square(count - target)
         return np.array([each[a:b].sum() for a, b in pairwise(first)])
 
-    before, made = errors(chosen), chosen.copy()
+    before = errors(chosen)
+    made = chosen.copy()
     about = (facts, codes, start, first, target, weight, step, steps, 10, 7)
     found = core.choose(*about, made)
     assert np.allclose(found, errors(made), rtol=1e-9, atol=1e-9)
@@ -97,7 +100,8 @@ def test_the_kernel_chooses_as_its_slow_twin_with_any_number_of_threads(parts):
     facts = rng.integers(0, 4, (2, users)).astype(np.uint32)
     codes = rng.integers(0, 3, (3, start[-1])).astype(np.uint32)
     first = np.array([0, 4, 8, 11, 14, 17])
-    target, weight = rng.integers(0, 64, 17) / 4, rng.integers(1, 64, 17) / 16
+    target = rng.integers(0, 64, 17) / 4
+    weight = rng.integers(1, 64, 17) / 16
     step = 1 / np.maximum(rows - 1.0, 1)
     chosen = (np.arange(users) % 10 < 4).astype(np.uint8)
     of_users: list[Counter] = [Counter() for _ in range(users)]
@@ -187,7 +191,8 @@ def test_the_pool_is_left_alone_where_targets_are_noise():
         first = Marginal(("first",), (np.arange(6),), 2_000 * noisy, np.full(6, 2_000 * error))
         choice = Choice(VIEW, [first], SCHEMA, 3, 2_000.0)
         made, user = choice.choose(codes, owner, len(owner) // 3, 5)
-        moved, asked = first_shares(made, user) - shares, noisy - shares
+        moved = first_shares(made, user) - shares
+        asked = noisy - shares
         apart[error] = moved @ asked / (asked @ asked)  # the part of the way that was gone
     assert apart[0.03] < 0.5 and apart[0.0005] > 0.7
 
@@ -199,11 +204,13 @@ def test_gaps_are_those_of_rows_in_order_and_are_chosen_for():
     rng = np.random.default_rng(4)
     codes, owner = pool(rng, 3_000)
     order = np.lexsort((codes["month"], owner))
-    codes, owner = {n: c[order] for n, c in codes.items()}, owner[order]
+    codes = {n: c[order] for n, c in codes.items()}
+    owner = owner[order]
 
     def shares(codes, owner):
         start = np.append(0, np.cumsum(np.bincount(owner)))
-        bins, size = gaps.bins(codes, SIZES, start), np.diff(start)
+        bins = gaps.bins(codes, SIZES, start)
+        size = np.diff(start)
         weight = np.repeat(1 / np.maximum(size - 1.0, 1), size)
         return np.bincount(bins, weight, 5)[:4] / (size > 1).sum()
 
@@ -227,7 +234,8 @@ def test_weights_are_the_nearest_to_the_pool_that_meet_the_tables():
     """At the minimum the derivative of the sum is 0: the count of each cell is the one wanted less
     k sigma^2 times the cell's factor, and weights are products of factors. Exact tables are met."""
     rng = np.random.default_rng(6)
-    pool, users = 3_000, 500.0
+    pool = 3_000
+    users = 500.0
     a, b = rng.integers(0, 4, pool), rng.integers(0, 5, pool)
     part = rng.random(pool)
     wanted = rng.dirichlet(np.full(20, 3.0)) * users

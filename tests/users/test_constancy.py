@@ -60,9 +60,12 @@ def test_planted_constants_are_found_where_users_have_many_rows(users, mean):
     1e-5; columns that are no constants of all rows of a user are never near the limit."""
     rng = np.random.default_rng(7)
     table = people(users, mean, rng)
-    engine, columns = local(table, 1), tuple(SIZES)
+    engine = local(table, 1)
+    columns = tuple(SIZES)
     by_chance = chance(table.codes, columns)
-    missed, wrong, by_rates = 0, 0, 0
+    missed = 0
+    wrong = 0
+    by_rates = 0
     for _ in range(40):
         histogram = noisy(engine, RowsPerUser(EDGES), MU / 10, rng)
         sizes = Histogram(EDGES, histogram.values, float(np.max(histogram.sigma)))
@@ -82,7 +85,8 @@ def test_planted_constants_are_found_where_users_have_many_rows(users, mean):
 def test_the_limits_of_the_test():
     """Without noise: a column passes up to EXCEPTIONS, and only if users who repeat a value would
     disagree more often. With much noise nothing is tested."""
-    by_chance, users = np.array([0.2]), 1000.0
+    by_chance = np.array([0.2])
+    users = 1000.0
     sizes = Histogram((1, 8, 16), np.array([0.0, users, 0.0]), 1.0)
     rates = rates_of(("x",), Measurement(("a",), np.array([users, users]), 1e-3), by_chance, sizes)
     different = disagreeing_if_repeated(by_chance, sizes)

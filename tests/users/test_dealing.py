@@ -45,7 +45,8 @@ def agreed(made, codes):
 @pytest.mark.parametrize("seed", range(6))
 def test_the_kernel_deals_like_its_slow_twin(seed):
     rng = np.random.default_rng(seed)
-    features, chunks = int(rng.integers(1, 8)), 3
+    features = int(rng.integers(1, 8))
+    chunks = 3
     wanted = rng.integers(0, 12, 30).astype(np.uint32)
     user_start = np.array([0, 4, 17, 30])
     row_start = np.concatenate([[0], np.cumsum(wanted)])[user_start].astype(np.int64)
@@ -72,10 +73,13 @@ def test_the_kernel_deals_like_its_slow_twin(seed):
 
 
 def test_rows_that_are_not_those_wanted_are_refused():
-    start, one = np.array([0, 1], np.int64), np.ones(1, np.uint32)
-    codes, alpha = np.zeros((1, 3), np.uint32), np.ones((1, 1))
+    start = np.array([0, 1], np.int64)
+    one = np.ones(1, np.uint32)
+    codes = np.zeros((1, 3), np.uint32)
+    alpha = np.ones((1, 1))
     for rows, number in ((3, 0), (1, 1)):
-        to, group = np.array([0, rows], np.int64), np.full(1, number, np.uint32)
+        to = np.array([0, rows], np.int64)
+        group = np.full(1, number, np.uint32)
         with pytest.raises(Exception, match="dealing rows to users"):
             core.deal(to, start, codes, one, one, group, alpha, 16, *NO_LEVELS, 1, 1)
 
@@ -120,8 +124,10 @@ def test_constants_that_the_table_of_users_does_not_have_get_users():
 def test_large_users_give_way_where_a_constant_has_too_few_rows():
     """30 users with three rows and one with 500 want the 100 rows of one constant; users count
     alike."""
-    wanted, here = np.append(np.full(30, 3), 500), np.zeros(31, np.int64)
-    rng, groups = np.random.default_rng(0), (np.zeros(2), here)
+    wanted = np.append(np.full(30, 3), 500)
+    here = np.zeros(31, np.int64)
+    rng = np.random.default_rng(0)
+    groups = (np.zeros(2), here)
     found = dealing._with_rows(np.array([100, 900]), wanted[::-1], here, groups, rng)
     assert found[0] == 1 and (found[1:] == 0).all()
 
@@ -154,7 +160,8 @@ def test_columns_that_users_repeat_together_are_found_and_come_out():
     rng = np.random.default_rng(2)
     codes = random_rows(rng, 60_000, {"date": 40, "hour": 12, "day": 5})
     goal = np.tile([0.3, 0.3, 0.1], (len(GROUPS), 1))
-    pairs, together = (("date", "hour"), ("date", "day")), np.array([0.28, 0.09])
+    pairs = (("date", "hour"), ("date", "day"))
+    together = np.array([0.28, 0.09])
     rates = Rates(("date", "hour", "day"), goal[0], np.full(3, 0.001), goal, pairs, together, 0.001)
     made = dealer(people(), rates, Roles((), ("date", "hour")), codes, 4, 2)
     assert made.joint == (("date", "hour"),)
@@ -172,7 +179,8 @@ def test_values_that_users_avoid_are_rare_and_neighbouring_ones_come_out():
     codes = random_rows(np.random.default_rng(3), 60_000, {"year": 5, "day": 160})
     codes["year"] = np.arange(60_000, dtype=np.uint32) % 5
     goal = np.tile([0.0, 0.002], (len(GROUPS), 1))
-    error, season = np.full(2, 1e-4), np.array([0.8])
+    error = np.full(2, 1e-4)
+    season = np.array([0.8])
     rates = Rates(("year", "day"), goal[0], error, goal, (("day", 16),), season, 0.001)
     found = roles(rates, chance(codes, rates.columns))
     assert found == Roles((), (), ("year", "day"))
@@ -202,12 +210,14 @@ def test_constants_of_users_and_of_rows_are_brought_into_line(groups):
     is off by factors up to 4. Then users have the shares of `rows`, and shares of all rows nearer
     to the truth than either source. Nearly no row is left out where the table may be all noise, or
     the clip hides nothing."""
-    rng, edges = np.random.default_rng(5), size_bins(1024)
+    rng = np.random.default_rng(5)
+    edges = size_bins(1024)
     a = rng.integers(0, 4, 8000).astype(np.uint32)
     size = np.minimum(rng.geometric(1 / np.array([3.0, 6, 20, 60])[a]), 1024)
     there = np.bincount(np.searchsorted(edges, size, "right") - 1, minlength=len(edges))
     sizes = Sizes(edges, 1024, there, 0, 0)
-    wrong, starts = (1 + rng.random((6, 4))) * [1, 2, 2, 1], (1, 4, 16, 32, 64, 128)
+    wrong = (1 + rng.random((6, 4))) * [1, 2, 2, 1]
+    starts = (1, 4, 16, 32, 64, 128)
     group = np.searchsorted(starts, size, "right") - 1
     chosen = rng.choice(8000, 50_000, p=wrong[group, a] / wrong[group, a].sum())
     crowd = People.of(sizes, starts, "g", {"g": group[chosen], "a": a[chosen]})
@@ -259,7 +269,8 @@ def test_groups_of_rows_have_enough_rows_each():
 
 class Released:
     def __init__(self, values, sigma):
-        self.values, self.sigma = np.array(values, float), sigma
+        self.values = np.array(values, float)
+        self.sigma = sigma
 
 
 def test_roles_follow_from_rates_and_noise():
@@ -287,9 +298,11 @@ def test_rates_of_groups_follow_their_noise_and_users_are_counted_by_the_histogr
     """Groups of 100 users. With little noise each has its own rate, with much they decline as
     expected. A histogram of rows per user mends a wrong number of users; rates of groups make the
     overall one surer."""
-    rates, edges = np.linspace(0.1, 0.6, len(GROUPS)), size_edges(4096)
+    rates = np.linspace(0.1, 0.6, len(GROUPS))
+    edges = size_edges(4096)
     groups = np.stack([100 * (2 * rates - 1), np.full(len(GROUPS), 100.0)], axis=1).ravel()
-    total, none = groups[::2].sum(), np.zeros(1)
+    total = groups[::2].sum()
+    none = np.zeros(1)
     declining = 0.75 ** np.arange(len(GROUPS))
     for noise, found in ((0.1, rates), (1e5, 0.35 * declining / declining.mean())):
         made = rates_of(
@@ -299,10 +312,8 @@ def test_rates_of_groups_follow_their_noise_and_users_are_counted_by_the_histogr
             np.allclose(made.by_group[:, 0], found, atol=1e-2)
             and abs(made.overall[0] - 0.35) < 1e-4
         )
-    users, wrong = (
-        Histogram(edges, np.isin(edges, GROUPS) * 100.0, 0.1),
-        Released([total, 800.0], 30.0),
-    )
+    users = Histogram(edges, np.isin(edges, GROUPS) * 100.0, 0.1)
+    wrong = Released([total, 800.0], 30.0)
     mended = rates_of(("a",), wrong, none, users)
     assert abs(mended.overall[0] - 0.35) < 1e-3 and abs(mended.error[0] - 0.025) < 1e-4
     both = rates_of(
@@ -325,7 +336,8 @@ def released(rows, bound, sigma, rng):
         return Histogram(edges, values + rng.normal(0, sigma, len(edges)), sigma)
 
     coarse = histogram(size_edges(bound))
-    fine, most = histogram(size_bins(bound, coarse, sigma)), crowds.rows_limit(coarse, bound)
+    fine = histogram(size_bins(bound, coarse, sigma))
+    most = crowds.rows_limit(coarse, bound)
     count = crowds.RowCount(most, np.minimum(rows, most).sum() / most + rng.normal(0, sigma), sigma)
     return crowds.sizes_of(fine, coarse, count, bound)
 
@@ -348,8 +360,10 @@ def test_rows_per_user_and_their_sum_are_within_their_errors(kind, sigma):
     rows. In tables without giants the median error of the 90th percentile is below 10 %; so is that
     of the 99th where the 40 users above it stand out of noise, else it is a bin (a quarter of an
     octave) more."""
-    rng, bound = np.random.default_rng(3), 4096
-    missed, tails = np.zeros(2), []
+    rng = np.random.default_rng(3)
+    bound = 4096
+    missed = np.zeros(2)
+    tails = []
     for _ in range(60):
         rows = np.minimum(SIZES[kind](rng), bound)
         sizes = released(rows, bound, sigma, rng)

@@ -21,7 +21,8 @@ from fastdp.users.rates import GROUPS, Rates, Roles
 from .test_dealing import people
 
 SIZES = {"day": 20, "hour": 24, "from": 8, "to": 8, "pay": 3}
-GAPS, ENDS = 10, 20
+GAPS = 10
+ENDS = 20
 
 
 def random_chunks(rng, users=(40, 3, 25)):
@@ -36,7 +37,8 @@ def random_chunks(rng, users=(40, 3, 25)):
 
 def exchange(rng, chunks, shift, tries, threads=1, seed=5, values=3, kinds=1):
     wanted, user_start, row_start, owner = chunks
-    rows, draws = len(owner), np.random.default_rng(rng)
+    rows = len(owner)
+    draws = np.random.default_rng(rng)
     time = draws.integers(0, SIZES["day"] * SIZES["hour"], rows).astype(np.uint32)
     sides = [draws.integers(0, 8, (1, rows)).astype(np.uint32) for _ in range(2)]
     features = draws.integers(0, values, (2, rows)).astype(np.uint32)
@@ -122,7 +124,8 @@ def test_each_kind_of_users_has_its_own_sums():
     """Three tenths more is asked for of users with many rows, nothing of the others. A kind's sum
     is the share of its own users' steps that follow, one by one."""
     chunks = random_chunks(np.random.default_rng(4), (300, 150))
-    wanted, shift = chunks[0], np.zeros(2 + GAPS + 2 * ENDS)
+    wanted = chunks[0]
+    shift = np.zeros(2 + GAPS + 2 * ENDS)
     shift[1] = 0.3
     owner, sequence, was, now, _, sides, _ = exchange(4, chunks, shift, 60, kinds=2)
     for kind, moved in enumerate((0.0, 0.3)):
@@ -242,7 +245,8 @@ def test_differences_within_noise_are_left_alone():
     as many as have two rows."""
     key = to_ask(schema(), schema().modelled, Roles((), ()))
     order, _ = order_of(key, released(key, dict.fromkeys(key.pairs, 0.5)), rates(), SIZES)
-    size, wanted = len(order.shift), np.full(1000, 5)
+    size = len(order.shift)
+    wanted = np.full(1000, 5)
     before = np.full(size, 0.5) * 1000 * 2**20
     aimed = order.aimed(before, wanted, Goal(np.full(size, 0.58), np.full(size, 0.03)))
     assert not aimed.shift.any()
@@ -258,7 +262,8 @@ def test_noise_in_empty_bins_does_not_move_first_rows():
     """All users begin in the first two of 20 bins; noise of 3 % in each bin. Goals that count only
     what is positive would take a fifth of the users out of the first two bins."""
     key = to_ask(schema(), schema().modelled, Roles((), ()))
-    users, moved = 900.0, []
+    users = 900.0
+    moved = []
     for seed in range(40):
         values = released(key, dict.fromkeys(key.pairs, 0.5)).values.copy()
         values[-2 * key.ends :] = np.tile(np.append([0.6, 0.4], np.zeros(key.ends - 2)), 2) * users
@@ -297,13 +302,15 @@ def test_the_order_is_part_of_the_schema():
     assert made.order_columns == ("day", "hour") and Schema.from_dict(made.to_dict()) == made
     assert made != schema(order="day") and schema(order="day").to_dict()["user"]["order"] == "day"
     assert made.select(["pay", "day"]).order == ()
-    plain, span = made.to_dict(), {"min": "2024-01-01", "max": "2024-01-09", "step": 900}
+    plain = made.to_dict()
+    span = {"min": "2024-01-01", "max": "2024-01-09", "step": 900}
     plain["columns"]["when"] = {"kind": "timestamp", "parts": ["hour", "minute", "date"], **span}
     plain["user"]["order"] = "when"
     timed = Schema.from_dict(plain)
     assert timed.order_columns == ("when_date", "when_hour", "when_minute")
     assert timed.domain["when_minute"] == 4 + 2
-    when, values = timed.fields["when"], np.arange(0, 86_400 * 9, 900) + 19_723 * 86_400
+    when = timed.fields["when"]
+    values = np.arange(0, 86_400 * 9, 900) + 19_723 * 86_400
     parts, good = when.split(values)
     assert (
         good.all()

@@ -37,7 +37,8 @@ def pool(users=6_000, seed=1):
 
 def answers(codes, owner, rows):
     """The five numbers of QUESTIONS, as a reader of so many rows would compute them."""
-    scale, amount = rows / len(owner), MIDDLES[codes["amount"]]
+    scale = rows / len(owner)
+    amount = MIDDLES[codes["amount"]]
     users = len(np.unique(owner))
     spent = np.bincount(owner, amount)
     early = codes["month"] < 2
@@ -70,7 +71,8 @@ def test_a_reader_gets_the_quoted_numbers_within_their_errors(precise, moved):
     larger than the pool's own, what the pool says stays."""
     codes, owner = pool()
     wanted = len(owner) // 3
-    users, rows = 2_000.0, float(wanted)
+    users = 2_000.0
+    rows = float(wanted)
     before = answers(codes, owner, rows)
     # The last is a share: 40 is quoted as the quantile .4, of which the pool has another share.
     shift = [1.12, 0.9, 0.96, 1.08, 1.0]

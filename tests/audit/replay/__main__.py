@@ -23,14 +23,17 @@ def main() -> int:
     asked = parser.parse_args()
     names = asked.world or list(WORLDS)
     seeds = range(asked.seed, asked.seed + asked.seeds)
-    figures, problems = Figures(), []
+    figures = Figures()
+    problems = []
     fresh = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(asked.jobs, mp_context=fresh) as pool:
         parts = {
             name: [pool.submit(timed, name, asked.pairs, seed) for seed in seeds] for name in names
         }
         for name, asked_for in parts.items():
-            own, found, seconds = Figures(), [], 0.0
+            own = Figures()
+            found = []
+            seconds = 0.0
             for one in asked_for:
                 texts, of_part, spent = one.result()
                 own.add(of_part)

@@ -48,7 +48,8 @@ def audit_world(one: World | str, pairs: int, seed: int = 0, figures: Figures | 
 def audit_scenes(one: World | str, pairs: int, seed: int, figures: Figures) -> Iterator[list[str]]:
     """What contradicts the guarantee in each scene in turn, until there were so many pairs."""
     one = WORLDS[one] if isinstance(one, str) else one
-    number, begun = 0, figures.pairs
+    number = 0
+    begun = figures.pairs
     while figures.pairs - begun < pairs:
         rng = np.random.default_rng([seed, number, *one.name.encode()])
         scene = one.make(rng)

@@ -114,7 +114,8 @@ def _same_noise(x: Draw, y: Draw) -> bool:
 
 def _charges(a: Step, b: Step, figures: Figures) -> list[str]:
     """Each draw against its own event, where there are as many, and all against all."""
-    found, pairs = [], list(zip(a.draws, b.draws))
+    found = []
+    pairs = list(zip(a.draws, b.draws))
     if any(x.exact is None or y.exact is None for x, y in pairs):
         return ["noise without exact numbers"]
     if any(x.keys is None and x.exact.shape != y.exact.shape for x, y in pairs):
@@ -169,7 +170,8 @@ def _cost(x: Draw, y: Draw) -> Fraction:
             return Fraction(0)
         spread = max(difference.values()) - min(difference.values())
         return Fraction(float(x.width)) * spread / (2 * x.facts["sensitivity"])
-    power, cost = (2 if x.law == "gaussian" else 1), Fraction(0)
+    power = 2 if x.law == "gaussian" else 1
+    cost = Fraction(0)
     width = np.broadcast_to(x.width, x.exact.shape) if x.keys is None else x.width
     for place, change in difference.items():
         if change:

@@ -75,7 +75,9 @@ class Recorder:
     def __init__(
         self, first: "Recorder | None" = None, seed: int = 0, on_disk: bool = False
     ) -> None:
-        self.first, self.seed, self.on_disk = first, seed, on_disk
+        self.first = first
+        self.seed = seed
+        self.on_disk = on_disk
         self.steps: list[Step] = []
         self.problems: list[str] = []
         self.released: dict[str, bytes] = {}
@@ -126,7 +128,8 @@ class Recorder:
     def draw(self, law: str, width: Any, facts: dict) -> tuple[Draw, Draw | None]:
         """A draw of the open step, and that of run A."""
         one = Draw(law, np.array(width, np.float64), facts=facts)
-        step, twin = self._open, self.twin()
+        step = self._open
+        twin = self.twin()
         if step is None:
             self.problem(f"{law}: noise drawn outside of a charged step")
             return one, None
@@ -147,9 +150,13 @@ class Recorder:
                 return plain
             one, before = self.draw(law, width, {"size": size})
             if self._open is not None and self._open.keys is not None:
-                one.keys, one.facts, self._open.keys = self._open.keys, {}, None
+                one.keys = self._open.keys
+                one.facts = {}
+                self._open.keys = None
             made = plain.view(Drawn)
-            made.recorder, made.one, made.before = self, one, before
+            made.recorder = self
+            made.one = one
+            made.before = before
             return made
 
         return drawn
@@ -188,7 +195,8 @@ class Recorder:
         def noisy(plan, cells, sums, seed):
             facts = {"threshold": plan.threshold, "cells": plan.size}
             one, before = self.draw("gaussian", plan.sigma, facts)
-            one.keys, one.exact = np.asarray(cells).tolist(), np.array(sums)
+            one.keys = np.asarray(cells).tolist()
+            one.exact = np.array(sums)
             inner: list[tuple] = []
             exceeding = tail.exceeding
 
@@ -255,8 +263,10 @@ class Recorder:
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Everything that the program does here is recorded, errors among it."""
-        heard, stream = Heard(self.said), Stream(self.seed)
-        answer, start = Steps.answer, Session.__init__
+        heard = Heard(self.said)
+        stream = Stream(self.seed)
+        answer = Steps.answer
+        start = Session.__init__
 
         def answered(steps, *arguments):
             return self.answer(answer, steps, *arguments)
@@ -350,7 +360,8 @@ class Watched:
     """A session's engine; what it counts outside of a step is a problem."""
 
     def __init__(self, engine: Any, recorder: Recorder):
-        self._engine, self._recorder = engine, recorder
+        self._engine = engine
+        self._recorder = recorder
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._engine, name)
@@ -383,7 +394,8 @@ class Stream:
     """The operating system's random numbers, the same in every run."""
 
     def __init__(self, seed: int):
-        self.seed, self.count = seed, itertools.count()
+        self.seed = seed
+        self.count = itertools.count()
 
     def token_bytes(self, size: int | None = None) -> bytes:
         name = f"{self.seed}:{next(self.count)}"

@@ -370,11 +370,13 @@ def linked(rng: np.random.Generator) -> Scene:
     if rng.random() < 0.5:
         plain["orders"]["order"] = "month"
     schema = fastdp.LinkedSchema.from_dict({"fastdp": 1, "tables": plain})
-    people, orders = int(rng.integers(0, 30)), int(rng.integers(0, 60))
+    people = int(rng.integers(0, 30))
+    orders = int(rng.integers(0, 60))
     base = _linked_rows(rng, list(range(people)), rng.integers(0, 35, orders).tolist())
     others = []
     for _ in range(NEIGHBOURS):
-        parents, children = int(rng.choice([0, 1, 1, 3])), int(rng.choice([0, 1, 5, 40]))
+        parents = int(rng.choice([0, 1, 1, 3]))
+        children = int(rng.choice([0, 1, 5, 40]))
         more = _linked_rows(rng, [hostile.VICTIM] * parents, [hostile.VICTIM] * children)
         others.append(
             {n: hostile.shuffled(rng, pa.concat_tables([base[n], more[n]])) for n in base}
@@ -410,10 +412,12 @@ def resumed(rng: np.random.Generator) -> Scene:
     at = int(rng.integers(1, 4))
     given = {"mechanism": "mst", "epsilon": 3.0, "clip": 3}
     schema = hostile.schema(rng)
-    first, second = synthesize(schema, **given), synthesize(schema, **given, resume=True)
+    first = synthesize(schema, **given)
+    second = synthesize(schema, **given, resume=True)
 
     def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
-        real, stored = Reservation.store, itertools.count(1)
+        real = Reservation.store
+        stored = itertools.count(1)
 
         def dies(*arguments):
             answers = real(*arguments)
@@ -431,7 +435,8 @@ def resumed(rng: np.random.Generator) -> Scene:
 @world("select_keys", pairs=12)
 def keys(rng: np.random.Generator) -> Scene:
     """Values of one column by `fastdp.select_keys`."""
-    column, most = str(rng.choice(["n", "g"])), int(rng.choice([1, 3, 20]))
+    column = str(rng.choice(["n", "g"]))
+    most = int(rng.choice([1, 3, 20]))
     plain = hostile.schema(rng).to_dict()
     plain["columns"][column] = {
         "kind": "categorical",

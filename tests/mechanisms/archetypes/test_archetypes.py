@@ -68,8 +68,13 @@ class Session:
     """Answers histograms of users with given numbers; remembers what each cost."""
 
     def __init__(self, schema, answers, mu=1.0, epsilon=2.0, delta=1e-5):
-        self.schema, self.domain, self.mu = schema, schema.domain, mu
-        self.epsilon, self.delta, self._answers, self.asked = epsilon, delta, list(answers), []
+        self.schema = schema
+        self.domain = schema.domain
+        self.mu = mu
+        self.epsilon = epsilon
+        self.delta = delta
+        self._answers = list(answers)
+        self.asked = []
 
     def user_histogram(self, key, cap=1, *, mu, label):
         self.asked.append((key.bind(self.domain), mu, label))
@@ -114,10 +119,12 @@ def test_private_users_get_the_label_the_scaled_mixture_gives_their_rows(model, 
 def test_users_come_first(model, schema):
     """Archetypes, companies and rows of the users follow the answers; a user has one company and
     one archetype's places."""
-    users, companies = [100, 0, 300, 50], np.zeros(57)
+    users = [100, 0, 300, 50]
+    companies = np.zeros(57)
     companies[[3, 20]] = 150, 300
     result, _ = outcome(model, schema, users, companies)
-    rows, people = result.rows, result.rows.people
+    rows = result.rows
+    people = result.rows.people
     shards = range(-(-rows.total // rows.shard_rows))
     owner = np.concatenate([result.owners(i) for i in shards])
     parts = [rows.shard(i) for i in shards]
@@ -143,7 +150,8 @@ def test_shards_can_be_drawn_alone(model):
     whole_owner = np.repeat(np.arange(people.archetype.size), np.diff(people.ends, prepend=0))
     for i in (3, 0, 3):
         assert (rows.owners(i) == whole_owner[i * 1000 : (i + 1) * 1000]).all()
-    a, b = rows.shard(2), CastRows(model, people, 7, shard_rows=1000).shard(2)
+    a = rows.shard(2)
+    b = CastRows(model, people, 7, shard_rows=1000).shard(2)
     assert all((a[name] == b[name]).all() for name in a)
     last = rows.total // 1000
     assert rows.owners(last).size == rows.total - last * 1000 == rows.shard(last)["fare"].size

@@ -130,7 +130,8 @@ def test_refining_is_the_least_change_in_relative_entropy():
         domain, answers, total=1000.0, warm_start=prior, stop="noise", method="mirror-descent"
     )
     names = tuple(SIZES)
-    joint, target = prior.marginal(names), refined.marginal(names) / 1000
+    joint = prior.marginal(names)
+    target = refined.marginal(names) / 1000
     for _ in range(500):
         for s in sets:
             rest = tuple(i for i, name in enumerate(names) if name not in s)

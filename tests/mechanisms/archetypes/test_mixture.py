@@ -110,7 +110,8 @@ def test_fallbacks_follow_the_levels(dense, monkeypatch):
         {"a": int(a), "b": int(b), "t": int(t)} for a, b, t in rng.integers(0, [4, 3, 5], (12, 3))
     ]
     rows = [r for r in rows if r["a"] != 3 and (r["a"], r["b"]) != (0, 0)]
-    levels, shapes = (("a", "b"), ("b",), ()), ((4, 3), (3,), ())
+    levels = (("a", "b"), ("b",), ())
+    shapes = ((4, 3), (3,), ())
     link = make_link(rows, levels, shapes, "t", 5)
     slow = twin.conditional(rows, levels, "t")
     a, b = (np.repeat(g.ravel(), 400).astype(np.uint32) for g in np.meshgrid(range(4), range(3)))

@@ -133,7 +133,8 @@ def one(values, sigma):
 
 def test_rare_values_are_shrunk_as_far_as_noise_explains_their_differences():
     """All of it, and they are equal; none, and they stay; in between they keep their order."""
-    values, rare = np.array([10.0, 25.0, 40.0, 90.0, 35.0, 5.0]), np.arange(6) < 5
+    values = np.array([10.0, 25.0, 40.0, 90.0, 35.0, 5.0])
+    rare = np.arange(6) < 5
     equal, some, same = (
         merged_codes.shape_of(one(values, s), rare, values.sum()) for s in (1e3, 20.0, 1e-6)
     )

@@ -23,13 +23,16 @@ def test_columns_are_drawn_given_what_most_rows_can_be_guessed_from(steps, noisy
     are FOLLOWS of all and LIFT of those without its most frequent value. The strongest
     come first, each after its source, no circles."""
     sizes = {"a": 300, "b": 310, "c": 500, "d": 900}
-    domain, total = Domain(sizes), 1e6
+    domain = Domain(sizes)
+    total = 1e6
     shares = {
         n: np.r_[0.8 if i == frequent else 2 / k, np.ones(k - 1)]
         for i, (n, k) in enumerate(sizes.items())
     }
     shares = {n: np.r_[s[0], (1 - s[0]) * s[1:] / s[1:].sum()] for n, s in shares.items()}
-    asked, numbers, error = [], (0.7203 + 0.015 * step for step in steps), 0.02 * noisy
+    asked = []
+    numbers = (0.7203 + 0.015 * step for step in steps)
+    error = 0.02 * noisy
 
     def guesses(pairs, *, mu, label, recode, skip):
         asked.extend((p, next(numbers)) for p in pairs)
@@ -44,16 +47,19 @@ def test_columns_are_drawn_given_what_most_rows_can_be_guessed_from(steps, noisy
     assert {p for p, _ in asked} == {
         p for p in dependencies.wide_pairs(domain, {"b"}, 10**5) if domain.cells(p) <= 800 * 900
     }
-    follow, source = {}, {}
+    follow = {}
+    source = {}
     for (a, b), x in sorted(asked, key=lambda item: -item[1]):
-        part, largest = min(1.0, x - LIKELY * error), shares[b].max()
+        part = min(1.0, x - LIKELY * error)
+        largest = shares[b].max()
         if part >= dependencies.FOLLOWS and part - largest >= dependencies.LIFT * (1 - largest):
             column, of = (b, a) if 2 * sizes[b] > sizes[a] else (a, b)
             up = of
             while up in source:
                 up = source[up]
             if column not in source and up != column:
-                source[column], follow[column] = of, part
+                source[column] = of
+                follow[column] = part
     assert {d.column: d.source for d in found} == source
     assert {d.column: d.part for d in found} == pytest.approx(follow)
     places = [d.column for d in found]

@@ -47,8 +47,11 @@ def test_the_kernel_does_what_its_slow_twin_does(case):
 def test_exchanges_are_those_of_the_slow_twin(case, scale, steps):
     shape, codes, order, items, weights, _, _ = case
     items = [c for c in items if len(c) == 2] or [(1, 0)]
-    weights, kept, names = weights[: len(items)] + 1, np.sort(order[::2]), "abcd"[: len(shape)]
-    made, own = dict(zip(names, codes[kept].T)), codes[kept].tolist()
+    weights = weights[: len(items)] + 1
+    kept = np.sort(order[::2])
+    names = "abcd"[: len(shape)]
+    made = dict(zip(names, codes[kept].T))
+    own = codes[kept].tolist()
     ends = np.array([len(kept) // 2, len(kept)])
     groups = {a: (np.arange(len(kept)), ends) for a in names if a != "b"}
     given_ = (codes, kept, scale, steps, names, made, lambda name, rows: groups.get(name))
@@ -93,15 +96,18 @@ def test_kept_rows_are_rows_in_their_order():
 
 
 def test_rows_of_a_model_are_closer_to_it_in_every_shard(monkeypatch):
-    domain, rng = Domain({"a": 20, "b": 15, "c": 3}), np.random.default_rng(6)
+    domain = Domain({"a": 20, "b": 15, "c": 3})
+    rng = np.random.default_rng(6)
     truth = rng.gamma(0.3, 1.0, (20, 15)) * 30
     ones = [Measurement((a,), np.full(n, 1000.0), 1.0) for a, n in domain.items()]
     pair = Measurement(("a", "b"), truth.reshape(-1), 1.0)
     model = fit(domain, [pair, Measurement(("c",), np.full(3, truth.sum() / 3), 1.0)])
-    total, compressed = 1501, merge(domain, ones, 3.0)
+    total = 1501
+    compressed = merge(domain, ones, 3.0)
     monkeypatch.setattr(ExpandedRows, "shard_rows", 600)
     item = Workload(domain, [("b", "c"), ("a", "c")]).halving(domain)
-    made, some = {}, compressed.rows(model, total, 1).some(50, 3)
+    made = {}
+    some = compressed.rows(model, total, 1).some(50, 3)
     for name, rows in {
         "plain": compressed.rows(model, total, 1),
         "balanced": compressed.rows(model, total, 1, None, HalvingRule(domain, item)),

@@ -28,8 +28,10 @@ def test_a_mean_is_that_of_the_rows_and_not_of_noise():
     """The largest bins are empty. Noise of 50 rows in the last dozen, cut off at 0, is about 20 rows each
     of 4,000 on average: as much again as a fifth of all. The planted bug is the rule without tails."""
     errors = np.full(BINS, SIGMA)
-    numbers, rare = np.ones(BINS, bool), np.ones(BINS, bool)
-    found, without = [], []
+    numbers = np.ones(BINS, bool)
+    rare = np.ones(BINS, bool)
+    found = []
+    without = []
     for seed in range(40):
         one = Measurement(("x",), measured(seed), SIGMA)
         rare = one.values < 3 * errors
@@ -42,7 +44,8 @@ def test_a_mean_is_that_of_the_rows_and_not_of_noise():
 
 
 def test_tails_fall_and_what_stands_out_stays():
-    values, errors = measured(3), np.full(BINS, SIGMA)
+    values = measured(3)
+    errors = np.full(BINS, SIGMA)
     first = BINS - 1 - last_bin(values[::-1], errors)
     last = last_bin(values, errors)
     made = with_tails(values, errors)

@@ -22,7 +22,8 @@ def risk(public, truth, sigma, draws=300):
     """Mean squared error of the answers averaged with the public table, over that of the answers
     alone."""
     rng = np.random.default_rng(0)
-    alone, both = 0.0, 0.0
+    alone = 0.0
+    both = 0.0
     for _ in range(draws):
         y = truth + sigma * rng.standard_normal(truth.size)
         answer = Measurement(("a",), y, sigma)
@@ -102,7 +103,8 @@ def test_priors_are_judged_like_studies_of_one_effect(rows):
 def test_public_tables_are_shrunk_as_far_as_chance_explains_their_gap():
     """Of 200 tables of 50 rows drawn from the estimate, the shrunk ones are much closer to it on
     average; a table that is far from the estimate, or of very many rows, stays."""
-    rng, estimate = np.random.default_rng(2), np.array([5.0, 10, 15, 20])
+    rng = np.random.default_rng(2)
+    estimate = np.array([5.0, 10, 15, 20])
     drawn = rng.multinomial(50, estimate / 50, 200).astype(float)
     off = np.array(
         [
@@ -112,7 +114,9 @@ def test_public_tables_are_shrunk_as_far_as_chance_explains_their_gap():
     )
     assert off[:, 1].mean() < 0.4 * off[:, 0].mean() and (off[:, 1] <= off[:, 0] + 1e-9).all()
     table = np.array([20.0, 15, 10, 5])
-    p, gap = table / 50, 0.2  # squared, of the shares; chance explains (1 - 0.3) / rows of it
+    # squared, of the shares; chance explains (1 - 0.3) / rows of it
+    p = table / 50
+    gap = 0.2
     for rows in (50, 10**6):
         weight = rows / (rows + (1 - np.square(p).sum()) / (gap - (1 - np.square(p).sum()) / rows))
         assert pseudo_bayes(table, estimate, rows) == pytest.approx(
@@ -128,5 +132,6 @@ def test_answers_over_other_groups_of_cells_are_not_averaged():
     other = Binned((12,), [np.arange(12) % 6])
     answers = [Measurement(("a",), q.product(table), 5.0, q) for q in (few, more, more, other)]
     prior = PublicPrior(("a",), table, 1.0)
-    found, alone = prior.measurement(0.0, answers), prior.measurement(0.0, answers[1:3])
+    found = prior.measurement(0.0, answers)
+    alone = prior.measurement(0.0, answers[1:3])
     assert np.array_equal(found.values, alone.values) and np.array_equal(found.sigma, alone.sigma)

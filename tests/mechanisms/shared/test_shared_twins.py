@@ -81,7 +81,8 @@ def test_pairs_are_asked_about_if_the_model_cannot_hold_them(sizes, limit):
     domain = Domain(dict(zip("abcd", sizes)))
     found = dependencies.wide_pairs(domain, {"a"}, limit)
     for a, b in permutations(domain, 2):
-        cells, drawn = domain[a] * domain[b], b if 2 * domain[b] > domain[a] else a
+        cells = domain[a] * domain[b]
+        drawn = b if 2 * domain[b] > domain[a] else a
         wide = cells > FOLLOW_CELLS and (drawn == b or cells > limit)
         assert ((a, b) in found) == (wide and drawn != "a")
     assert sorted((domain.cells(p) for p in found), reverse=True) == [
@@ -98,7 +99,8 @@ def test_tables_beside_the_model_improve_the_columns_that_others_are_drawn_from(
     )
     one = Measurement(("a",), np.array([45.0, 43.0, 6.0, 6.0]), 3.0)
     (better,) = DependentColumns([Dependency("b", "a", 0.9)], [table]).better([one])
-    beside, variance = np.array([40.0, 50, 6, 4]), np.array([2 + 16, 1 + 25, 1, 1])
+    beside = np.array([40.0, 50, 6, 4])
+    variance = np.array([2 + 16, 1 + 25, 1, 1])
     wanted = (one.values / 9 + beside / variance) / (1 / 9 + 1 / variance)
     assert better.values == pytest.approx(wanted)
     assert better.sigma == pytest.approx(np.sqrt(1 / (1 / 9 + 1 / variance)))

@@ -63,8 +63,13 @@ class ExactSession:
     """Test mode: the engine's own counts, without noise."""
 
     def __init__(self, table, cap=None):
-        self.engine, self.schema, self.domain = local(table, 1), table.schema, table.schema.domain
-        self.pure, self.mu, self.cap, self.asked = 1.0, 1.0, cap, []
+        self.engine = local(table, 1)
+        self.schema = table.schema
+        self.domain = table.schema.domain
+        self.pure = 1.0
+        self.mu = 1.0
+        self.cap = cap
+        self.asked = []
 
     def user_histogram(self, key, cap=1, *, mu=None, epsilon=None, label):
         self.asked.append((key, cap, mu, epsilon))
@@ -101,7 +106,8 @@ def run(session, j, **fields):
 )
 def test_query_set_and_collapse_are_those_of_the_slow_twin(seed, rows, months, t_max):
     s = schema()
-    public, private = calls(rows, seed, users=9), calls(300, seed + 1, users=30)
+    public = calls(rows, seed, users=9)
+    private = calls(300, seed + 1, users=30)
     j = job(s, read(public, s, public=True))
     config = UserCounts(
         columns=tuple(COLUMNS), kind="type", months=months, t_max=t_max, noise="laplace"
@@ -131,7 +137,8 @@ def test_query_set_and_collapse_are_those_of_the_slow_twin(seed, rows, months, t
 @pytest.mark.parametrize("method", ["clip", "hierarchy"])
 def test_removing_one_user_changes_a_whole_run_by_the_cap_at_most(method):
     s = schema()
-    private, public = calls(600, 4, users=30), calls(100, 5)
+    private = calls(600, 4, users=30)
+    public = calls(100, 5)
     fields = {"mechanism": "usercounts", "method": method, "cap": 4, "noise": "laplace"}
     both = [
         fastdp.synthesize(
@@ -372,11 +379,9 @@ def test_large_shares_stay_only_where_the_true_count_is_surely_that_large(seed, 
     """By a normal distribution around the count, of the noise's variance and that of a Poisson
     count."""
     rng = np.random.default_rng(seed)
-    counts, variance, block = (
-        rng.integers(0, 60, 40),
-        rng.uniform(0, 50, 40),
-        rng.integers(0, 3, 40),
-    )
+    counts = rng.integers(0, 60, 40)
+    variance = rng.uniform(0, 50, 40)
+    block = rng.integers(0, 3, 40)
     made = count_estimates.hold_back(counts.astype(float), variance, block, share, rate)
     for count, spread, b, kept in zip(counts, variance, block, made, strict=True):
         bar = share * counts[block == b].sum()

@@ -44,7 +44,8 @@ def test_odd_sides_score_as_defined():
     assert deid2.score(table, table.head(0))["overall"] == 0.0
     assert deid2.score(table.head(0), table)["overall"] == 0.0
     assert deid2.score(table.head(0), table.head(0))["overall"] == 1000.0
-    truth, synthetic = small(300, 15), small(300, 16)
+    truth = small(300, 15)
+    synthetic = small(300, 16)
     synthetic["company_id"] = np.arange(300) + 500
     truth["company_id"] = np.arange(300)
     agree(truth, synthetic)
@@ -58,7 +59,8 @@ def test_odd_sides_score_as_defined():
 
 @given(st.integers(0, 10_000), st.lists(st.integers(1, 5), min_size=2, max_size=8))
 def test_distances_of_groups_equal_the_twin_whether_cells_or_rows_are_fewer(seed, sizes):
-    rng, groups = np.random.default_rng(seed), 5
+    rng = np.random.default_rng(seed)
+    groups = 5
     sides = []
     for rows in rng.integers(0, 200, 2):
         group = rng.integers(0, rng.integers(1, groups + 1), rows)
