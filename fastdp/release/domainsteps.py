@@ -24,12 +24,12 @@ from ..schema.derived import Derived
 from ..schema.kinds.places import MOST_PLACES
 from ..schema.pending import Pending
 from . import domaincosts as costs
+from .domain_grids import Grid, LaterEngine, Opener, digits_name, provisional, with_fields
 from .domaincosts import DomainCosts
 from .gateway import Session
 from .keyselect import MOST_KEYS, release_keys
 from .noiseplan import release_of
 from .noisy_cells import digits_of
-from .partitions import Grid, LaterEngine, Opener, digits_name, provisional, with_fields
 from .steps import Steps
 
 FINISHED = "finished schema"

@@ -52,9 +52,9 @@ from ..significance import SURE
 from ..userkeys import RowsPerUser
 from . import domaincosts as costs, sums
 from .cells import Line
+from .domain_grids import Grid, line_of, listed, provisional, with_fields
 from .domainsteps import DomainSteps
 from .noisy_cells import CALENDAR_CELLS, MOST_CALENDAR, calendar, is_clock, step_of
-from .partitions import Grid, line_of, listed, provisional, with_fields
 
 
 @dataclass

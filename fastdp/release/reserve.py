@@ -39,7 +39,7 @@ from .noiseplan import check_affordable
 from .steps import Steps
 
 if TYPE_CHECKING:
-    from .partitions import Opener
+    from .domain_grids import Opener
     from .private_domain import Learning
 
 UNITS = ("user", "event")

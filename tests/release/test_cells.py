@@ -12,8 +12,8 @@ from hypothesis import given, settings, strategies as st
 from fastdp.privacy.clip import outstanding
 from fastdp.release import cells, noisy_cells
 from fastdp.release.cells import Line
+from fastdp.release.domain_grids import Grid
 from fastdp.release.noisy_cells import CALENDAR_CELLS, agree, calendar, extents
-from fastdp.release.partitions import Grid
 from fastdp.schema.kinds.numeric import Numeric
 from fastdp.schema.transforms import CLOCK_STEPS, MIDNIGHT
 

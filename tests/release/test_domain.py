@@ -22,7 +22,7 @@ from fastdp.privacy.budget import mu2
 from fastdp.privacy.ledger import Ledger, Reservation
 from fastdp.privacy.scale import least_threshold
 from fastdp.release import domaincosts, keyselect, reserve
-from fastdp.release.partitions import Grid, LaterEngine, line_of
+from fastdp.release.domain_grids import Grid, LaterEngine, line_of
 from fastdp.release.private_domain import Learning
 from fastdp.run.plan_domain import domain_lines
 from fastdp.schema import Schema, kind_of_text

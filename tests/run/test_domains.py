@@ -15,7 +15,7 @@ from fastdp.errors import BudgetError, DataError, RunError, UsageError
 from fastdp.privacy.forms import as_form
 from fastdp.privacy.statement import load_schema
 from fastdp.release import domaincosts
-from fastdp.release.partitions import LaterEngine
+from fastdp.release.domain_grids import LaterEngine
 from fastdp.schema import Schema
 from fastdp.tables.source_columns import schema_of_source
 from tests.builders import killed_at, open_ledger
