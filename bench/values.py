@@ -41,8 +41,8 @@ def found(table: pa.Table, user: str | None, share: float, seed: int) -> tuple[S
     def engine(schema: Schema):
         yield local(fastdp.read(table, schema), 2)
 
-    domaincosts.MOST_SHARE = share
-    domaincosts.MOST_SUMS = 0.3 * share
+    domaincosts.MOST_DOMAINS = share
+    domaincosts.MOST_BIN_SUMS = 0.3 * share
     ask = reserve.BudgetRequest(epsilon=EPSILON, delta=DELTA, clip="private")
     reserved = reserve.reserve(schema_of_source(table, user), [ask], seed=seed)
     schema = reserved.learn(table, engine)

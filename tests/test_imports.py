@@ -20,8 +20,8 @@ PACKAGE = Path(__file__).parents[1] / "fastdp"
 # root is a place of its own.
 FLOORS = [
     {"errors", "_core"},
-    {"domain", "_util", "significance"},
-    {"queries", "userkeys", "measurement", "schema", "rows_per_user"},
+    {"domain", "_util", "significance", "division"},
+    {"queries", "userkeys", "measurement", "schema", "rows_per_user", "important"},
     {"numbers"},
     {"codec", "privacy", "model", "simulate", "users"},
     {"tables", "estimate", "answers", "catalogs"},

@@ -73,9 +73,7 @@ def no_empty_cells(denoise: Callable) -> Callable:
 EVEN = {1: (1.0,), 2: (0.5, 0.5), 3: (1 / 3, 1 / 3, 1 / 3)}
 
 ROWS = (
-    Ablation(
-        "trends", "trends of pairs that are not measured", change={f"{TREE}.trends.SHARE": 0.0}
-    ),
+    Ablation("trends", "trends of pairs that are not measured", change={"division.TRENDS": 0.0}),
     Ablation(
         "sums of pairs",
         "sums over three groups of measured pairs, in the last fit",
@@ -142,27 +140,27 @@ ROWS = (
     Ablation(
         "NOISE_RATIO",
         "noisy 1-ways get a larger share",
-        change={f"{TREE}.budget_shares.NOISE_RATIO": 1e9},
+        change={"division.NOISE_RATIO": 1e9},
     ),
     Ablation(
         "MOST_ONES",
         "a share that the first round gives to 1-ways or batches",
-        change={f"{TREE}.budget_shares.MOST_ONES": 0.55},
+        change={"division.MOST_ONES": 0.55},
     ),
     Ablation(
         "ONES_PER_COLUMN",
         "1-ways of many columns get a larger share",
-        change={f"{TREE}.budget_shares.ONES_PER_COLUMN": 0.0},
+        change={"division.ONES_PER_COLUMN": 0.0},
     ),
     Ablation(
         "two rounds",
         "a third screening round where noise is small",
-        change={f"{TREE}.budget_shares.FEW_ROUNDS": 0.0},
+        change={"division.FEW_ROUNDS": 0.0},
     ),
     Ablation(
         "BATCHES",
         "batches of unequal shares",
-        change={f"{TREE}.budget_shares.BATCHES": EVEN},
+        change={"division.BATCHES": EVEN},
     ),
     Ablation(
         "GROWTH",
@@ -182,7 +180,7 @@ ROWS = (
     Ablation(
         "portions",
         "marginals get noise by their cells (power 2/3)",
-        change={f"{SHARED}.budget_split.portion": nothing(1.0)},
+        change={"division.portion": nothing(1.0)},
     ),
     Ablation(
         "columns that follow",
@@ -218,7 +216,7 @@ ROWS = (
     Ablation(
         "FINAL_SHARE",
         "distances of the finished model",
-        change={f"{TREE}.budget_shares.FINAL_SHARE": 1e-6},
+        change={"division.FINAL": 1e-6},
     ),
 )
 PEOPLE = (

@@ -79,6 +79,7 @@ def synth(
     diagnose: bool = False,
     ignore_empty_columns: bool = False,
     numbers: list[str] | None = None,
+    important: list[str] | None = None,
     yes: bool = False,
     progress: str = "auto",
     as_json: bool = False,
@@ -144,6 +145,7 @@ def synth(
         "out": out,
         "clip": clip_of(clip),
         "values": values_of(values),
+        "important": important_of(important, numbers),
     }
     given["memory"] = None if memory is None else parse_bytes(memory)
     status = interrupt.watch_run()
@@ -223,6 +225,7 @@ def plan(
     memory: str | None = None,
     threads: int | None = None,
     numbers: list[str] | None = None,
+    important: list[str] | None = None,
     values: list[str] | None = None,
     ledger: str | None = None,
     series: str | None = None,
@@ -247,6 +250,7 @@ def plan(
     limits["memory"] = None if memory is None else parse_bytes(memory)
     limits |= {"rows": rows_of(rows), "users": users, "public": table, "numbers": numbers}
     limits["values"] = lists
+    limits["important"] = important_of(important, numbers)
     whole = None
     if series is not None or periods is not None:
         whole = series_of(ledger, series, periods, epsilon, delta)
@@ -376,6 +380,45 @@ def values_of(texts: list[str] | None) -> dict[str, str] | None:
             raise UsageError(f"--values: {column!r} is given twice")
         files[column] = file
     return files
+
+
+def important_of(texts: list[str] | None, numbers: list[str] | None) -> dict[str, Any] | None:
+    """`age=3`, `age,income=5`, `users=2` and the like as the run's `important`; None if there are
+    none. Without a weight, `important.STATED`."""
+    from ..important import STATED
+
+    if texts is None:
+        return None
+    columns: dict[str, float] = {}
+    questions: dict[str, float] = {}
+    pairs: list[dict[str, Any]] = []
+    whole: dict[str, Any] = {}
+    for text in texts:
+        what, weight = text, STATED
+        if text not in (numbers or ()) and "=" in text:
+            what, _, stated = text.rpartition("=")
+            try:
+                weight = float(stated)
+            except ValueError:
+                raise UsageError(
+                    f"--important: expected WHAT=WEIGHT with a number, got {text!r}"
+                ) from None
+        what = what.strip()
+        known = {**columns, **questions, **whole, **{",".join(p["columns"]): 0 for p in pairs}}
+        if what in known:
+            raise UsageError(f"--important: {what!r} is given twice")
+        if what in (numbers or ()):
+            questions[what] = weight
+        elif what in ("users", "numbers"):
+            whole[what] = weight
+        elif what.count(",") == 1:
+            pairs.append({"columns": [name.strip() for name in what.split(",")], "weight": weight})
+        else:
+            columns[what] = weight
+    if questions and "numbers" in whole:
+        raise UsageError("--important: give a weight of all numbers, or of some of them")
+    named = {"columns": columns, "pairs": pairs, "numbers": questions}
+    return {key: value for key, value in named.items() if value} | whole
 
 
 def epsilons(text: str) -> list[float]:

@@ -26,8 +26,18 @@ STAGES = HELP["stages"]
 _SWITCHES = ("resume", "ignore_empty_columns", "late")
 """Parameters that are named as `NAME=True` in texts of the library."""
 _NAMED = (
-    *("archetypes", "clip", "dataset", "domain", "drop", "engine", "form", "ledger", "max_cells"),
-    *("memory", "out", "partitions", "period", "previous", "private_dir", "public", "report"),
+    *("archetypes", "clip", "dataset", "domain", "drop", "engine", "form", "important", "ledger"),
+    *(
+        "max_cells",
+        "memory",
+        "out",
+        "partitions",
+        "period",
+        "previous",
+        "private_dir",
+        "public",
+        "report",
+    ),
     *("rows", "schema", "seed", "series", "user"),
 )
 """Parameters that are named as `NAME=` or `NAME='value'`."""

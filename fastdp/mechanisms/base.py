@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from .._util.lazy import pa
 from ..domain import Clique, Cliques, Columns, Domain
 from ..errors import SchemaError, UsageError
+from ..important import NEUTRAL, Important
 from ..measurement import Measurement
 from ..model.graphical_model import Model
 from ..model.junction_tree import DEFAULT_MAX_CELLS
@@ -92,7 +93,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     the schema's extra columns, such as the day of the week. `max_cells`: the most cells of the
     model, checked before anything is reserved (None: `model.junction_tree.DEFAULT_MAX_CELLS`).
     `memory`: the same limit in bytes. `public_relabel`: columns of public data that are moved to
-    the schema's values, such as the year."""
+    the schema's values, such as the year. `important`: what matters more than the rest, with
+    weights, from which shares follow."""
 
     name: ClassVar[str] = ""
     traits: ClassVar[Traits] = Traits()
@@ -106,6 +108,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_cells: int | None = None
     memory: int | None = None
     public_relabel: tuple[str, ...] = ()
+    important: Important = NEUTRAL
 
     @property
     def deals_ids(self) -> bool:
@@ -170,6 +173,13 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         not in the schema."""
         schema.domain.check(self.ids.columns or ())
         schema.domain.check(self.public_relabel)
+        if self.important.names_rows and not self.traits.weighs:
+            weighing = " or ".join(names_where(lambda traits: traits.weighs))
+            raise UsageError(
+                f"field 'important': {self.name} measures what its recipe lists, and weighs no"
+                f" columns or pairs; mechanisms that do: {weighing}"
+            )
+        self.important.of_cliques(schema.modelled)
 
     def check(self, schema: Schema) -> None:
         """Raise UsageError if fields do not fit the schema; called before anything is reserved or

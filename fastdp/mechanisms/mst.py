@@ -11,6 +11,7 @@ from functools import partial
 from typing import Literal
 
 from .._util.threads import resolve
+from ..division import best_shares
 from ..domain import Clique, Cliques, Domain, Tables
 from ..measurement import Request
 from ..model.marginals import marginals
@@ -20,7 +21,6 @@ from .limits.model_size import LargestModel, largest_forest
 from .limits.size_limits import MAX_PAIR_CELLS
 from .plans import Outline, Planned, PlannedStep
 from .registry import mechanism
-from .shared.budget_split import divided_by
 from .shared.merged_codes import Merged, merge
 from .shared.one_ways import effective_cells, measure_planned, ones_step, part_mu
 from .shared.prior_screening import prior_notes
@@ -155,4 +155,4 @@ def parts_by_size(merged: Merged, cliques: Cliques, sigma: float) -> dict[Clique
     each = sigma * math.sqrt(max(1, len(cliques)))
     estimates = merged.independent([c for c in cliques if len(c) == 2])
     estimates |= {c: merged.ones_shape[c[0]] for c in cliques if len(c) == 1}
-    return divided_by({c: max(1.0, effective_cells(estimates[c], each)) for c in cliques})
+    return best_shares({c: max(1.0, effective_cells(estimates[c], each)) for c in cliques})

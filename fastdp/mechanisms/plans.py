@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import combinations
 from typing import Any
 
@@ -9,14 +10,13 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..division import BY_RECIPE, HISTOGRAM, WHY
 from ..domain import Clique, Domain
 from ..privacy.clip import PRIVATE
 from .limits import size_limits
 
 ROWS_PER_USER = "rows per user"
 """The label of the histogram that user ids and the clip can come from."""
-CLIP_SHARE = 0.02
-"""Share of mu^2 of the histogram of rows per user where only the clip is chosen from it."""
 EVENLY = np.arange(1, 32, 2) / 32
 """Places among the sizes of all pairs, of which `any_pair` takes its stand-ins."""
 
@@ -47,6 +47,11 @@ class PlannedStep(Struct, frozen=True):
     label: str
     share: float
     lines: tuple[Planned, ...] = ()
+
+    @property
+    def why(self) -> str:
+        """What the share buys."""
+        return WHY.get(re.sub(r"^\d+ ", "", self.label), BY_RECIPE)
 
 
 class Outline(Struct, frozen=True):
@@ -101,5 +106,5 @@ def users_share(config: Any, *, public: bool, user: bool) -> float:
     use the same one: the larger share pays for both."""
     share = ids_share(config.ids, public=public, user=user)
     if user and config.clip == PRIVATE:
-        share = max(share, CLIP_SHARE if config.clip_share is None else config.clip_share)
+        share = max(share, HISTOGRAM if config.clip_share is None else config.clip_share)
     return share

@@ -30,7 +30,8 @@ class Traits(Struct, frozen=True, kw_only=True):
     may_choose_clip: `clip` may be "private". fits_sparse: its fit needs scipy.sparse, imported
     while rows are read. corrects_clipped_total: for rows that a fixed clip left out. for_linked: it
     fits any table, and draws rows from a model given some columns. takes_prior: marginals of
-    `Job.prior` are tested privately, and used where they hold. no_constraints: why its rows cannot
+    `Job.prior` are tested privately, and used where they hold. weighs: columns and pairs that matter
+    (`Config.important`) are measured better. no_constraints: why its rows cannot
     keep a schema's constraints; empty if they do.
     """
 
@@ -44,6 +45,7 @@ class Traits(Struct, frozen=True, kw_only=True):
     corrects_clipped_total: bool = False
     for_linked: bool = False
     takes_prior: bool = False
+    weighs: bool = False
     no_constraints: str = ""
 
 

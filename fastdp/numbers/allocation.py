@@ -9,6 +9,9 @@ The share itself weighs numbers against rows in the same way. With a share w, nu
 relative variance E^2 / w, the mean over those asked, and rows R^2 / (1 - w). The sum is least at
 w / (1 - w) = E / R. Both E and R are in proportion to 1 / (mu * users). So the
 share follows from the questions and the schema alone: epsilon and the number of users cancel.
+
+Where the owner states weights (`fastdp.important`), squares of a number's widths count as many times,
+so its portion grows with the root of its weight (`division`).
 """
 
 import math
@@ -16,6 +19,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
+from ..division import LEAST_NUMBERS, MOST_NUMBERS, VARIANCE, portion
 from ..schema import Schema
 from .declared import Declared
 from .typed import TypedNumber
@@ -30,13 +34,6 @@ median of log-normal amounts (sigma 1). Rough public guesses from prototypes: th
 and no interval follows from them."""
 MOST = 1.0
 """A number that would be wider than this counts as this wide: more of mu^2 would not save it."""
-
-
-LEAST_SHARE = 0.05
-"""The least share that is chosen: with it, rows have 2.6 % more noise."""
-MOST_SHARE = 0.3
-"""The largest share that is chosen: with it, rows have 20 % more noise. Who wants more says so.
-`python -m bench.numbers_asked --shares` shows what other shares cost."""
 SHARE_STEPS = 100
 """The chosen share is a whole multiple of 1 / SHARE_STEPS, to be read and to be the same anywhere."""
 Z = 1.96
@@ -89,8 +86,14 @@ def default_share(numbers: Sequence[TypedNumber]) -> float:
     """The share of mu^2 that numbers get where the owner states none."""
     mean_square = sum(map(scaled_width, numbers)) / math.sqrt(len(numbers))
     ratio = mean_square / rows_width(numbers[0].schema, numbers[0].private)
-    share = min(max(ratio / (1 + ratio), LEAST_SHARE), MOST_SHARE)
-    return math.floor(share * SHARE_STEPS + 1e-6) / SHARE_STEPS
+    share = min(max(ratio / (1 + ratio), LEAST_NUMBERS), MOST_NUMBERS)
+    share = math.floor(share * SHARE_STEPS + 1e-6) / SHARE_STEPS
+    if all(number.weight == 1 for number in numbers):
+        return share
+    plain = math.fsum(map(scaled_width, numbers))
+    weighed = math.fsum(portion(n.weight, VARIANCE) * scaled_width(n) for n in numbers)
+    ratio = share / (1 - share) * weighed / plain
+    return math.ceil(ratio / (1 + ratio) * SHARE_STEPS - 1e-6) / SHARE_STEPS
 
 
 def shares(
@@ -100,7 +103,7 @@ def shares(
     With J of these it gets sqrt(J) times the share of one: that minimises the largest half-width of
     a share of users, (1/4 + a^2 / J)(1 + 1 / (4 a^2)) at a = J^(1/4) / 2 (docs/explain/numbers.md).
     """
-    weights = [half_width(number, users, mu) for number in numbers]
+    weights = [portion(n.weight, VARIANCE) * half_width(n, users, mu) for n in numbers]
     people = [i for i, n in enumerate(numbers) if counts_people(n) and not n.by]
     asked = [i for i in people if numbers[i].number.where is not None]
     for i in people:

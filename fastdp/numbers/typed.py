@@ -33,7 +33,8 @@ class TypedNumber(Struct, frozen=True, eq=False, dict=True):
     kind: "truth" (values 0 and 1), "count", "number", "days" or "seconds"; unit: what a whole
     number 1 of a user's value stands for; signed: whether values below zero can occur by the
     schema; amounts: the fields that are read as exact numbers; one_group: whether each user is in
-    one group at most; private: fields whose values the run finds.
+    one group at most; private: fields whose values the run finds; weight: how many times as much its
+    error matters as that of the rows.
     """
 
     number: Number
@@ -44,6 +45,7 @@ class TypedNumber(Struct, frozen=True, eq=False, dict=True):
     one_group: bool
     amounts: tuple[str, ...]
     private: tuple[str, ...] = ()
+    weight: float = 1.0
 
     @property
     def text(self) -> str:

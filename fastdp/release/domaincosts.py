@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..division import ATOMS, BIN_SUMS, MOST_ATOMS, MOST_BIN_SUMS, MOST_DOMAINS, PER_DOMAIN
 from ..errors import UsageError
 from ..privacy.scale import least_threshold
 from ..rows_per_user import last_bin, size_edges
@@ -19,10 +20,6 @@ from ..schema.kind_of_text import TEXT, VALUE_KINDS as KIND_NAMES
 from ..schema.pending import ANY, Pending
 from ..significance import LIKELY, SURE
 
-PER_COLUMN = 0.03
-"""Share of the run's mu^2 that finding one private column costs."""
-MOST_SHARE = 0.2
-"""The largest share of mu^2 that all private columns may cost, the sums inside bins included."""
 KEYS_SHARE = 0.1
 """Share of the run's delta that pays for the thresholds of all columns whose values are found."""
 LESS = 1 - 2.0**-30
@@ -47,19 +44,8 @@ CELL_NOISE = 4.0
 rows."""
 MOST_CELLS = 8
 """But at most so many cells per bin."""
-SUMS = 0.015
-"""Share of the run's mu^2 for the sums inside the bins of one column. At epsilon 1, one row per user
-and 50,000 rows, a bin of 1,500 rows then has its mean to about .03 of its width. A sum over all rows
-is known to less than 1 %."""
-MOST_SUMS = 0.06
-"""The most that the sums of all columns may cost, as a share of the run's mu^2."""
 RANKS = 0.1
 """The part of the sums' share that pays for ranks."""
-ATOMS = 0.02
-"""Share of the run's mu^2 for finding the frequent values of one numeric column. Not tuned: tested
-where three values have 8 % of the rows each."""
-MOST_ATOMS = 0.06
-"""The most that the frequent values of all columns may cost, as a share of the run's mu^2."""
 ATOMS_KEPT = 32
 """Of the values found, so many that most users have get codes of their own."""
 KEYS_PER_USER = 32
@@ -117,9 +103,9 @@ class DomainCosts:
         atoms = _atoms_share(schema)
         keyed = any(c.keyed for c in schema.pending.values())
         if keyed:
-            share = MOST_SHARE
+            share = MOST_DOMAINS
         else:
-            share = min(MOST_SHARE, sums + atoms + PER_COLUMN * columns_paid(schema))
+            share = min(MOST_DOMAINS, sums + atoms + PER_DOMAIN * columns_paid(schema))
         return cls(share, KEYS_SHARE * delta if keyed or atoms else 0.0, sums, atoms)
 
 
@@ -157,7 +143,7 @@ def _column_cost(column: Pending) -> float:
 
 def sums_share(columns: int) -> float:
     """The share of mu^2 for sums inside the bins of this many columns."""
-    return min(MOST_SUMS, SUMS * columns)
+    return min(MOST_BIN_SUMS, BIN_SUMS * columns)
 
 
 def _most_sums(schema: Schema) -> float:
@@ -186,8 +172,8 @@ def column_mu(schema: Schema, mu: float) -> float:
 
 def _unit(schema: Schema) -> float:
     """The share of mu^2 of one private column."""
-    left = MOST_SHARE - _most_sums(schema) - _atoms_share(schema)
-    return min(PER_COLUMN, left / max(columns_paid(schema), ROWS))
+    left = MOST_DOMAINS - _most_sums(schema) - _atoms_share(schema)
+    return min(PER_DOMAIN, left / max(columns_paid(schema), ROWS))
 
 
 def second_round(
@@ -273,7 +259,7 @@ def crowding_warning(schema: Schema, mu: float, costs: DomainCosts) -> str:
     if not keyed:
         return ""
     cap = max(keys_cap(schema, c) for c in keyed)
-    _, alone = users_needed(cap, mu, MOST_SHARE - PER_COLUMN, keys_delta(costs, 1))
+    _, alone = users_needed(cap, mu, MOST_DOMAINS - PER_DOMAIN, keys_delta(costs, 1))
     _, needed = users_needed(cap, mu, *expected_keys(schema, costs))
     if needed <= CROWDING * alone:
         return ""

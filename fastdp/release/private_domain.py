@@ -238,7 +238,9 @@ class Learning(DomainSteps):
                 for c in self.columns.values()
                 if not c.keyed
             ]
-            bins = bins or [(2, 1.0) if self.asked.pending else (64, costs.SUMS / costs.PER_COLUMN)]
+            bins = bins or [
+                (2, 1.0) if self.asked.pending else (64, costs.BIN_SUMS / costs.PER_DOMAIN)
+            ]
             most = self.max_rows or bound
             sizes, users = clip_rules.from_histogram(counts, bound, float(np.max(answer.sigma)))
             kept = [(s, u) for s, u in zip(sizes, users) if s <= most]

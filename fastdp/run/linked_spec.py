@@ -12,6 +12,7 @@ import msgspec
 
 from .._util.notebook_progress import shown_by
 from .._util.progress import Reporter
+from ..division import PARENTS
 from ..engines.engine import ENGINES, no_links
 from ..errors import PrivacyError, UsageError
 from ..mechanisms import recipe as recipes
@@ -33,9 +34,6 @@ from .spec import RunOptions, RunSpec, plugins_of
 from .status import RunStatus
 from .validate import check_sources, checked_epsilons, checked_values
 
-PARENT_SHARE = 0.3
-"""Share of mu^2 of the parents' table; child tables divide the rest evenly (chosen on simulated
-households)."""
 REFUSED = {
     "domain": "write the values down in the schema",
     "user": "the schema names the keys",
@@ -44,6 +42,7 @@ REFUSED = {
     "public": "public data is for one table",
     "diagnose": "look at each table with fastdp.check",
     "numbers": "ask them of one table that has the user column",
+    "important": "weigh the columns of one table",
     "previous": "a prior is for one table",
     "series": "make a series of one table",
     "period": "make a series of one table",
@@ -182,7 +181,7 @@ def links_of(schema: Any, mechanism: Any) -> Links:
 def shares_of(links: Links) -> tuple[float, ...]:
     """Each table's share of mu^2, the parents' first."""
     children = len(links.linked.children)
-    return (PARENT_SHARE, *[(1 - PARENT_SHARE) / children] * children)
+    return (PARENTS, *[(1 - PARENTS) / children] * children)
 
 
 def divided(

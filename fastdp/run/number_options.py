@@ -13,9 +13,10 @@ from decimal import Decimal
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from ..errors import UsageError, did_you_mean
+from ..important import Important
 from ..numbers import language, number_text
 from ..numbers.allocation import counts_people, default_share
 from ..numbers.declared import Declared
@@ -27,19 +28,43 @@ MOST_NUMBERS = 100
 
 
 class NumberOptions(Struct, frozen=True, forbid_unknown_fields=True, rename={"questions": "list"}):
-    """Questions, and what is declared of them."""
+    """Questions, and what is declared of them. important: weights of all numbers, or by question, as
+    the run's `important` states them."""
 
     questions: tuple[str, ...]
     share: float | None = None
     max: float | dict[str, float] | None = None
     signed: bool | dict[str, bool] | None = None
+    important: float | dict[str, float] | None = None
 
     def typed(self, schema: Schema, private: Collection[str] = ()) -> tuple[TypedNumber, ...]:
         """The questions under a schema; UsageError where one cannot be measured. private: columns
         whose values the run finds."""
         numbers = tuple(check(text, schema, private) for text in self.questions)
         check_numbers(numbers)
-        return numbers
+        return tuple(structs.replace(n, weight=self._weight(n)) for n in numbers)
+
+    def _weight(self, number: TypedNumber) -> float:
+        """How many times as much the number's error matters as that of the rows."""
+        if isinstance(self.important, Mapping):
+            return float(self._of(self.important, number, 1.0))
+        return 1.0 if self.important is None else self.important
+
+    def weighed(self, important: Important) -> NumberOptions:
+        """The options with the weights that the owner states; UsageError where they fit no
+        number."""
+        if not important.names_numbers:
+            return self
+        asked = [_canonical(text) for text in self.questions]
+        for text in important.numbers if isinstance(important.numbers, Mapping) else ():
+            if _canonical(text) not in asked:
+                meant = did_you_mean(text, self.questions)
+                raise UsageError(f"important, numbers: {text!r} is not among the questions{meant}")
+        if self.share is not None and not isinstance(important.numbers, Mapping):
+            raise UsageError(
+                "important, numbers: their share is stated as well (numbers, share); state one"
+            )
+        return structs.replace(self, important=important.numbers)
 
     def declared(self, numbers: Sequence[TypedNumber]) -> list[Declared]:
         """What is declared of each number, in its whole units."""

@@ -14,11 +14,13 @@ from typing import Any
 from msgspec import Struct
 
 from .._util.threads import resolve
+from ..division import WHY, Part
 from ..errors import UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config
+from ..mechanisms.plans import Outline
 from ..mechanisms.usercounts.count_estimates import Noise
-from ..mechanisms.with_users import plan_charges, users_cost
+from ..mechanisms.with_users import plan_charges, user_shares, users_cost
 from ..numbers.stand_in import ROWS_EACH, expected_widths
 from ..privacy.calibrate import mu_of_method
 from ..privacy.clip import resolve as resolve_clip
@@ -41,7 +43,7 @@ from .plan_users import imagined_users
 from .plan_verdict import plan_verdict
 from .public_data import read_public
 from .spec import RunOptions
-from .validate import check_asked, checked_epsilons, resolve_schema
+from .validate import check_asked, checked_epsilons, resolve_schema, weighed
 
 TAILS = (
     "totals are expected as of log-normal amounts (sigma 1); where few users have much of the total, "
@@ -65,6 +67,7 @@ def plan(
     users: int | None = None,
     numbers: Any = None,
     values: Mapping[str, Any] | None = None,
+    important: Mapping[str, Any] | None = None,
 ) -> Plan:
     """What a run on `rows` rows would measure and need; touches no data. Errors are those of the
     run itself.
@@ -99,6 +102,8 @@ def plan(
         As in `synthesize`: the plan says how wide the interval of each is likely to be.
     values : mapping, optional
         As in `synthesize`: public lists of columns whose domain the schema leaves private.
+    important : mapping, optional
+        As in `synthesize`: what matters more than the rest. `Plan.division` has the shares that follow.
     """
 
     public = False if public is None else public
@@ -107,9 +112,13 @@ def plan(
     ):
         if public is not False:
             raise UsageError("public= is not supported for linked tables")
+        if important is not None:
+            raise UsageError("important= is not supported for linked tables")
         limits = RunOptions(clip=clip, max_cells=max_cells, memory=memory)
         return _linked_plan(schema, mechanism, epsilon, delta, rows, limits, threads)
-    recipe = recipes.load(mechanism).limited(clip=clip, max_cells=max_cells, memory=memory)
+    recipe = recipes.load(mechanism).limited(
+        clip=clip, max_cells=max_cells, memory=memory, important=important
+    )
     asked = resolve_schema(schema, recipe, values)
     (epsilon,) = checked_epsilons([epsilon], delta)
     schema = asked.stand_in()
@@ -122,6 +131,7 @@ def plan(
     left = remaining_delta(delta, costs.keys_delta) if costs.keys_delta else delta
     whole = mu_of_method(epsilon, left, "laplace" if pure else config.calibration)
     asked_for = number_options(recipe.numbers if numbers is None else numbers)
+    asked_for = weighed(asked_for, [config], asked, public is not False)
     guessed = False
     if rows is None and users and asked_for is not None and schema.user is not None:
         rows = users * ROWS_EACH
@@ -173,8 +183,10 @@ def plan(
         unit="event" if config.unit == "event" else schema.user or "row",
         lines=tuple(lines),
         charges=tuple(
-            (what, share * left_over) for what, share in plan_charges(outline, schema, of_users)
+            (what, share * left_over)
+            for what, share in plan_charges(outline, schema, config, of_users)
         ),
+        division=_division(costs.share, wanted, outline, config, schema, of_users),
         cliques=outline.cliques,
         model_cells=largest.cells,
         too_large=too_large,
@@ -199,11 +211,38 @@ def plan(
 
 
 class _NumberPlan(Struct, frozen=True):
-    """tails: whether a total is among the numbers of which nobody declared a maximum per user."""
+    """tails: whether a total is among the numbers of which nobody declared a maximum per user; why:
+    the share is this much."""
 
     share: float
     lines: tuple[NumberLine, ...]
     tails: bool
+    why: str = ""
+
+
+def _division(
+    domains: float,
+    numbers: _NumberPlan | None,
+    outline: Outline,
+    config: Config,
+    schema: Schema,
+    of_users: float,
+) -> tuple[Part, ...]:
+    """Every share of the run's mu^2, in the order in which it is set aside. They add up to 1."""
+    out = []
+    if domains:
+        out.append(Part("private domains", domains, "at most: values, bounds and bins are found"))
+    left = 1 - domains
+    if numbers is not None:
+        out.append(Part("numbers", left * numbers.share, numbers.why))
+        left *= 1 - numbers.share
+    weight = config.important.users
+    more = "" if weight == 1 else f"; matters {weight:g} times as much (important)"
+    if of_users:
+        parts = user_shares(schema, config)
+        out += [Part(what, left * part, WHY[what] + more) for what, part in parts.items()]
+        left *= 1 - of_users
+    return (*out, *(Part(s.label, left * s.share, s.why) for s in outline.steps))
 
 
 def _number_plan(
@@ -239,7 +278,10 @@ def _number_plan(
         number.aggregate == "sum" and facts.maximum is None
         for number, facts in zip(typed, options.declared(typed), strict=True)
     )
-    return _NumberPlan(share, tuple(lines), tails)
+    why = "as stated" if options.share is not None else "expected widths against the rows'"
+    if options.important is not None:
+        why += "; weights as stated (important)"
+    return _NumberPlan(share, tuple(lines), tails, why)
 
 
 def _linked_plan(

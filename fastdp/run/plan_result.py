@@ -9,6 +9,7 @@ from typing import Any
 from .._util.html import text_html
 from .._util.texttable import plural, size, table
 from ..answers.verdict import NONE, Verdict
+from ..division import Part
 from ..measurement import Clique
 from ..release.domaincosts import vanishing
 
@@ -71,7 +72,8 @@ class ClipOption:
 class Plan:
     """The plan of one epsilon; `print` shows it.
 
-    `charges`: what is paid for besides measurements, as shares of mu^2. With public data,
+    `charges`: what is paid for besides measurements, as shares of mu^2. `division`: every share of the
+    run's mu^2, with the reason; they add up to 1. With public data,
     `clip_bias` is the share of its rows that the clip loses, and `clip_suggested` the clip of least
     error on it. For a run that chooses its clip, `clip_options` lists some of the clips it may
     choose. `clip_noise` is the noise, in users, of the histogram that it chooses by. `clip` is then
@@ -113,6 +115,7 @@ class Plan:
     verdict: Verdict = NONE
     numbers: tuple[NumberLine, ...] = ()
     numbers_share: float = 0.0
+    division: tuple[Part, ...] = ()
     table: str = ""
     children: tuple[Plan, ...] = ()
 
@@ -169,7 +172,7 @@ def _text(plan: Plan) -> str:
         numbers = (f"{p.cells:,}", str(p.times), f"{p.sigma:,.1f}", f"{p.detectable:,.0f}")
         rows.append((" x ".join(p.clique), *numbers, p.note))
     lines += table([heads, *rows])
-    lines += [f"{what}: {share:.1%} of mu^2" for what, share in plan.charges]
+    lines += _division(plan)
     lines += _numbers(plan)
     lines.append(f"{plural(plan.measurements, 'measurement')}; model: {_model(plan)}")
     about = "about" if plan.model_exact else "at most about"
@@ -202,6 +205,12 @@ def _domain(plan: Plan) -> list[str]:
         *table([heads, *rows]),
         paid + "; sizes below are guesses, what is measured has the rest",
     ]
+
+
+def _division(plan: Plan) -> list[str]:
+    """What the budget is spent on, and why so much."""
+    rows = [(part.what, f"{part.share:.1%}", part.why) for part in plan.division]
+    return table([("how the budget is divided", "of mu^2", ""), *rows]) if rows else []
 
 
 def two_digits(number: float) -> str:

@@ -71,6 +71,7 @@ class Options(TypedDict, total=False):
     engine: str | None
     partitions: int | None
     numbers: Sequence[str] | Mapping[str, Any] | None
+    important: Mapping[str, Any] | None
     ignore_empty_columns: bool
     diagnose: bool
 

@@ -164,6 +164,9 @@ def synthesize(
         Numbers to measure beside the rows, such as "sum(amount) by month" or "share of users where
         rows > 1", in place of the recipe's. `run.numbers` has them with intervals. A mapping has
         `list`, `share` (of mu^2), `max` (per user) and `signed` (docs/reference/numbers.md).
+    important : mapping, optional
+        What matters more than the rest, with weights: `columns`, `pairs`, `numbers`, `users`. Shares of the
+        budget follow from it, in place of the recipe's `important` (docs/guide/important.md). Public.
     ignore_empty_columns : bool
         Do not stop where the noisy 1-ways say that a column is almost all null or outside its domain.
     diagnose : bool

@@ -16,6 +16,7 @@ from .._util.threads import resolve
 from ..errors import UsageError, is_whole
 from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config
+from ..mechanisms.with_users import users_cost
 from ..privacy.clip import PRIVATE
 from ..schema import Schema
 from ..schema.dialect import Dialect
@@ -47,6 +48,7 @@ def validate(
         max_cells=options.max_cells,
         memory=options.memory,
         deadline=options.deadline,
+        important=options.important,
     )
     schema = in_series(_schema(table, options, recipe), period, table)
     likely = schema.stand_in()
@@ -54,6 +56,7 @@ def validate(
     for config in configs:
         recipes.check_config(config, schema)
     numbers = number_options(recipe.numbers if options.numbers is None else options.numbers)
+    numbers = weighed(numbers, configs, schema, options.public is not None)
     if numbers is not None:
         check_asked(numbers, schema, configs, float(delta), table)
     previous = previous_run(options.previous, options.public, configs, options.seed is not None)
@@ -72,6 +75,25 @@ def validate(
         plugins=plugins_of(recipe, [table, options.public]),
         previous=previous,
     )
+
+
+def weighed(
+    numbers: NumberOptions | None, configs: Sequence[Config], schema: Schema, public: bool
+) -> NumberOptions | None:
+    """The numbers with the weights that the configs' `important` states. UsageError where it states
+    a weight for something that the run does not release."""
+    first = configs[0].important
+    if any(config.important.numbers != first.numbers for config in configs):
+        raise UsageError("important, numbers: expected the same weights at every epsilon")
+    if first.names_numbers and numbers is None:
+        raise UsageError("important, numbers: the run is asked for no numbers (numbers=)")
+    for config in configs:
+        if config.important.users != 1 and not users_cost(config, schema.stand_in(), public):
+            raise UsageError(
+                "important, users: this run releases nothing about users that could get more"
+                " (ids.source = 'users', a user column, several rows per user, no public data)"
+            )
+    return None if numbers is None else numbers.weighed(first)
 
 
 def check_asked(

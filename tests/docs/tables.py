@@ -56,6 +56,10 @@ WORDS["numbers.md"] = {
     "amount": {"kind": "numeric", "edges": [0, 10, 100], "digits": 2},
     "month": {"kind": "integer", "min": 1, "max": 12},
 }
+WORDS["important.md"] = {
+    "age": {"kind": "integer", "min": 0, "max": 19},
+    "income": {"kind": "integer", "min": 0, "max": 29},
+}
 WORDS["schema.md"] = {**TRIPS, **WORDS["constraints.md"]}
 """Columns that the fragments of a page's schemas and recipes speak about."""
 

@@ -18,7 +18,7 @@ from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.cliquetree import CliqueTree, budget_shares, tree_state
 from fastdp.mechanisms.cliquetree.tree_state import CliqueTreeState
 from fastdp.mechanisms.shared import merged_codes, one_ways, screening
-from fastdp.mechanisms.shared.partitions import Partition
+from fastdp.mechanisms.shared.code_partitions import Partition
 from fastdp.model.junction_tree import NO_LIMIT, junction_tree
 
 from .growing import RowsSession, dependent_rows
@@ -354,7 +354,7 @@ def test_the_finished_model_is_compared_with_every_pair_that_was_not_measured():
         pair = tuple(r["columns"])
         gap = np.abs(session.marginal(pair) - outcome.model.marginal(pair).reshape(-1)).sum()
         assert abs(r["distance"] - gap) < 5 * r["standard_error"]
-        want = math.sqrt(len(lines) / budget_shares.FINAL_SHARE) * session.clip / session.mu
+        want = math.sqrt(len(lines) / budget_shares.FINAL) * session.clip / session.mu
         assert math.isclose(r["standard_error"], want, rel_tol=1e-6)
     assert math.isclose(session.spent, 0.25, rel_tol=1e-9)
 

@@ -14,9 +14,9 @@ from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import whole_total
 from fastdp.mechanisms.cliquetree import dense_tables, resolutions, tree_state, trends
 from fastdp.mechanisms.shared import dependencies
+from fastdp.mechanisms.shared.code_partitions import CODES, Partition
 from fastdp.mechanisms.shared.merged_codes import merge, shrunk_to_uniform
 from fastdp.mechanisms.shared.one_ways import effective_cells
-from fastdp.mechanisms.shared.partitions import CODES, Partition
 from fastdp.mechanisms.shared.screening import candidates, least_cells
 from fastdp.mechanisms.shared.steering import Steering
 from fastdp.queries import Binned
@@ -146,7 +146,7 @@ def test_fine_bins_keep_a_moderate_correlation(monkeypatch):
     grouped = {m.values.size for m in outcome.measurements if m.clique == ("a", "b")}
     assert np.abs(shares - 1 / 64).max() < 0.01 and grouped == {domain_of.cells(("a", "b"))}
     monkeypatch.setattr(tree_state, "LEAST_SAVED", math.inf)
-    monkeypatch.setattr(trends, "SHARE", 0.0)
+    monkeypatch.setattr(trends, "TRENDS", 0.0)
     outcome, _ = run(RowsSession(domain, rows, mu=0.2, seed=1))
     assert "over_groups" not in outcome.details and correlation(outcome) < 0.2
 
@@ -168,7 +168,7 @@ def test_rows_keep_weak_trends_of_pairs_that_are_not_measured(monkeypatch):
     rows = correlated(50_000, 32, 0.1, seed=3)
     monkeypatch.setattr(tree_state.CliqueTreeState, "asked_over_groups", lambda *_: False)
     for share, low, high in ((0.1, 0.05, 0.13), (0.0, -0.04, 0.04)):
-        monkeypatch.setattr(trends, "SHARE", share)
+        monkeypatch.setattr(trends, "TRENDS", share)
         outcome, _ = run(session := RowsSession(domain, rows, mu=0.2, seed=1))
         assert (
             ("trends" in session.steps)

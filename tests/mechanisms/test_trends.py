@@ -40,6 +40,6 @@ def test_trends_are_released_of_the_farthest_pairs_with_noise_within_bounds(shar
     if pairs:
         part = 1 / math.sqrt(unit * each) / total  # the noise of a sum
         assert trends.FINEST * (1 - 1e-9) <= part <= trends.COARSEST * (1 + 1e-9)
-        assert each * len(pairs) <= trends.SHARE * share * (1 + 1e-9)
+        assert each * len(pairs) <= trends.TRENDS * share * (1 + 1e-9)
     least = 1 / (unit * (trends.COARSEST * total) ** 2)  # of the share, for one more
-    assert len(pairs) == 11 or (len(pairs) + 1) * least > trends.SHARE * share * (1 - 1e-9)
+    assert len(pairs) == 11 or (len(pairs) + 1) * least > trends.TRENDS * share * (1 - 1e-9)

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fastdp.division import AGREEMENT, USERS
 from fastdp.mechanisms.base import Ids
 from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.mechanisms.mst import MST
@@ -16,7 +17,7 @@ from tests.builders import schema_with_users
 
 def test_users_cost_their_shares_where_they_are_asked_for_and_can_repeat_something():
     many, one = (schema_with_users({"a": 3}, "who", max_rows=n) for n in (2, 1))
-    whole = sum(user_budget.SHARES.values())
+    whole = sum(USERS.values())
     for config, source, public in product(
         (CliqueTree, MST), ("auto", "users", "private"), (False, True)
     ):
@@ -31,10 +32,10 @@ def test_users_cost_their_shares_where_they_are_asked_for_and_can_repeat_somethi
             if users is None
             else SimpleNamespace(values=np.array([7e7, users / 4, 3 * users / 4]))
         )
-        state = SimpleNamespace(session=session, coarse=coarse)
+        state = SimpleNamespace(session=session, coarse=coarse, _part=AGREEMENT.__getitem__)
         share = user_questions.UserQuestions._enough(state, columns, which)
         there = max(1.0, users or 1.0) / (3 if which else 1)
         error = math.sqrt((columns + 1) / share) / 0.5 / there / 2  # of a rate: a user adds 2 a - 1
         assert error == pytest.approx(user_questions.LEAST_ERROR) or (
-            share == user_questions.PARTS[which] and error > user_questions.LEAST_ERROR
+            share == AGREEMENT[which] and error > user_questions.LEAST_ERROR
         )

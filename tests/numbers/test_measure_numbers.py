@@ -291,7 +291,7 @@ def test_the_default_share_is_least_in_all():
     e = allocation.scaled_width(one[0])
     shares = np.linspace(0.01, 0.99, 981)
     best = shares[np.argmin(e**2 / shares + rows**2 / (1 - shares))]
-    expected = min(max(best, allocation.LEAST_SHARE), allocation.MOST_SHARE)
+    expected = min(max(best, allocation.LEAST_NUMBERS), allocation.MOST_NUMBERS)
     assert allocation.default_share(one) == pytest.approx(expected, abs=0.011)
 
 

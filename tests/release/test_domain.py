@@ -187,7 +187,7 @@ PLANNED = {
 @settings(max_examples=30, deadline=None)
 def test_shares_of_private_columns_add_up(kinds, users):
     """What each kind of column costs, in columns' shares, by the texts of the constants; sums,
-    atoms and all columns together stay within MOST_SHARE; a forecast of values spends what a run
+    atoms and all columns together stay within MOST_DOMAINS; a forecast of values spends what a run
     may spend; a value with as many users as are named passes the threshold in 95 % of draws."""
     plain = {f"{kind}{i}": PLANNED[kind] for i, kind in enumerate(kinds)}
     plain = {"columns": plain} | ({"user": {"column": "who", "max_rows": 9}} if users else {})
@@ -205,12 +205,16 @@ def test_shares_of_private_columns_add_up(kinds, users):
     assert cost.columns_paid(schema) == pytest.approx(paid)
     costs = cost.DomainCosts.of(schema, 1e-6)
     atoms = min(cost.MOST_ATOMS, cost.ATOMS * n("atoms"))
-    sums = min(cost.MOST_SUMS, cost.SUMS * (n("int") + n("between") + n("float") + n("means")))
+    sums = min(
+        cost.MOST_BIN_SUMS, cost.BIN_SUMS * (n("int") + n("between") + n("float") + n("means"))
+    )
     assert (costs.sums, costs.atoms) == pytest.approx((sums, atoms))
-    whole = sums + atoms + cost.PER_COLUMN * paid
-    assert costs.share == pytest.approx(cost.MOST_SHARE if keyed else min(cost.MOST_SHARE, whole))
+    whole = sums + atoms + cost.PER_DOMAIN * paid
+    assert costs.share == pytest.approx(
+        cost.MOST_DOMAINS if keyed else min(cost.MOST_DOMAINS, whole)
+    )
     assert costs.keys_delta == pytest.approx(cost.KEYS_SHARE * 1e-6 if keyed or atoms else 0)
-    unit = min(cost.PER_COLUMN, (cost.MOST_SHARE - sums - atoms) / max(paid, cost.ROWS))
+    unit = min(cost.PER_DOMAIN, (cost.MOST_DOMAINS - sums - atoms) / max(paid, cost.ROWS))
     assert cost.column_mu(schema, 0.5) ** 2 == pytest.approx(unit / 4)
     cap = cost.KEYS_PER_USER if users else 1
     measured = n("int") + n("between") + n("float") + n("means")
@@ -243,7 +247,7 @@ def test_shares_of_private_columns_add_up(kinds, users):
     assert (sigma, passes) == pytest.approx((2 / math.sqrt(share), 0.95), rel=1e-3)
     assert [cost.keys_cap(schema, c) for c in schema.pending.values()] == [cap] * found
     alone = cost.users_needed(
-        cap, 0.5, cost.MOST_SHARE - cost.PER_COLUMN, cost.keys_delta(costs, 1)
+        cap, 0.5, cost.MOST_DOMAINS - cost.PER_DOMAIN, cost.keys_delta(costs, 1)
     )[1]
     crowded = cost.users_needed(cap, 0.5, share, delta)[1] > cost.CROWDING * alone
     assert bool(cost.crowding_warning(schema, 0.5, costs)) == crowded

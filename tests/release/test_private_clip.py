@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import fastdp
+from fastdp.division import HISTOGRAM
 from fastdp.mechanisms.base import Ids
-from fastdp.mechanisms.plans import CLIP_SHARE
 from fastdp.privacy import clip as clip_rules, statement
 from fastdp.run.verify import inspect, verify
 from fastdp.schema import Schema
@@ -23,7 +23,7 @@ OUTER = [["pickup_community_area", "shift"], ["fare", "trip_total"], ["payment_t
 ADAGRID = {"mechanism": "adagrid", "outer": OUTER, "clip": "private"}
 MST = {"mechanism": "mst", "clip": "private"}
 DELTA = 2.5e-5
-SHARE = max(Ids().share, CLIP_SHARE)
+SHARE = max(Ids().share, HISTOGRAM)
 """Ids and clip share one histogram, and the larger share pays."""
 
 

@@ -95,6 +95,7 @@ ABSURD = {
     "engine": [5, "no", "", *OTHER],
     "partitions": [*WHOLE, 0, 10**20],
     "numbers": [5, "sum(", ["sum(nope)"], [5], {"no": 1}, {"list": ["count"], "share": 2}, THING],
+    "important": [5, "a", [], {"no": 1}, {"columns": ["no"]}, {"users": -1}, {"pairs": 5}, THING],
     "ignore_empty_columns": FLAGS,
     "diagnose": FLAGS,
 }

@@ -146,7 +146,7 @@ def test_the_ledger_pays_once_and_knows_the_schema_again(tmp_path):
     write(tmp_path / "run", statement)
     with pytest.raises(RunError, match="not the finished schema that the run released"):
         fastdp.verify(tmp_path / "run", ledger)
-    assert run.privacy["schema"]["found"]["share"] <= domaincosts.MOST_SHARE
+    assert run.privacy["schema"]["found"]["share"] <= domaincosts.MOST_DOMAINS
 
 
 def test_a_ledger_without_delta_for_keys_refuses_and_a_wide_table_is_warned_of(
@@ -204,7 +204,7 @@ def test_what_cannot_be_read_twice_or_has_no_types_is_refused(tmp_path):
 def test_a_plan_says_what_finding_domains_costs():
     asked = schema_of_source(people(10), "id")
     made = fastdp.plan(asked, "auto", 1.0, 1e-6, rows=10_000_000)
-    assert 0 < made.domain_share <= domaincosts.MOST_SHARE
+    assert 0 < made.domain_share <= domaincosts.MOST_DOMAINS
     assert made.domain_delta == pytest.approx(domaincosts.KEYS_SHARE * 1e-6)
     of_domains = [d.column for d in made.domain if not d.how.startswith("sums")]
     assert of_domains == ["age", "wage", "city", "at"]

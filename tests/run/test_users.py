@@ -10,20 +10,19 @@ import pytest
 from msgspec.structs import replace
 
 import fastdp
+from fastdp.division import AGREEMENT, ORDER_OF_ROWS, USERS
 from fastdp.errors import SchemaError, UsageError
 from fastdp.mechanisms.base import Ids
 from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.mechanisms.with_users import check_users
 from fastdp.mechanisms.with_users.user_budget import (
-    FACTS_SHARE,
+    FACTS_LABEL,
     NULLS_LABEL,
     ORDER_LABEL,
-    ORDER_SHARE,
     ROWS_LABEL,
-    SHARES,
     SIZES_LABEL,
 )
-from fastdp.mechanisms.with_users.user_questions import LABELS, PARTS
+from fastdp.mechanisms.with_users.user_questions import LABELS
 from fastdp.privacy import noise
 from fastdp.report import page
 from tests.builders import killed_at, open_ledger, schema_with_users
@@ -150,16 +149,16 @@ def test_the_budget_is_charged_once_and_verified(run):
     def share(belongs):
         return sum(r["event"]["mu"] ** 2 for r in lines if belongs(r)) / made.privacy["mu"] ** 2
 
-    left = SHARES["agreement rates"] - share(lambda r: r["label"] in LABELS)
-    assert -1e-9 < left < sum(PARTS[:2])  # no smaller standard error is asked for
+    left = USERS["agreement rates"] - share(lambda r: r["label"] in LABELS)
+    assert -1e-9 < left < sum(AGREEMENT[:2])  # no smaller standard error is asked for
     assert math.isclose(
-        share(lambda r: r["label"] == ROWS_LABEL), SHARES["number of rows"], rel_tol=1e-6
+        share(lambda r: r["label"] == ROWS_LABEL), USERS["number of rows"], rel_tol=1e-6
     )
     assert math.isclose(
-        share(lambda r: r["label"] == NULLS_LABEL), SHARES[NULLS_LABEL], rel_tol=1e-6
+        share(lambda r: r["label"] == NULLS_LABEL), USERS[NULLS_LABEL], rel_tol=1e-6
     )
     of_users = share(lambda r: r.get("of") == "users" or r["label"] == SIZES_LABEL)
-    assert math.isclose(of_users, SHARES["table of users"] + FACTS_SHARE, rel_tol=1e-6)
+    assert math.isclose(of_users, USERS["table of users"] + USERS[FACTS_LABEL], rel_tol=1e-6)
     assert all(
         r["sensitivity"] == 1 for r in lines if r.get("of") == "users" and r["kind"] == "marginal"
     )
@@ -237,7 +236,7 @@ def test_rows_follow_each_other_where_an_order_is_declared(ordered):
     assert in_order and share > max(0.3, other + 0.6 * (truth - other))
     (line,) = [r for r in made.privacy["parts"][0]["releases"] if r["label"] == ORDER_LABEL]
     assert math.isclose(
-        line["event"]["mu"] ** 2 / made.privacy["mu"] ** 2, ORDER_SHARE, rel_tol=1e-6
+        line["event"]["mu"] ** 2 / made.privacy["mu"] ** 2, ORDER_OF_ROWS, rel_tol=1e-6
     )
     pairs = len(order["pairs"]) + sum(x != y for x, y, *_ in order["pairs"])
     assert math.isclose(line["sensitivity"] ** 2, pairs + 4, rel_tol=1e-9)
@@ -252,9 +251,9 @@ def test_orders_are_the_same_for_any_threads_and_cost_nothing_undeclared(ordered
     trips, made, _ = ordered
     assert go(trips, epsilon=10.0, schema=made.schema, threads=3).data.equals(made.data)
     plan = fastdp.plan(made.schema, "cliquetree", 1.0, 1e-6, rows=30_000)
-    assert dict(plan.charges)[ORDER_LABEL] == ORDER_SHARE
+    assert dict(plan.charges)[ORDER_LABEL] == ORDER_OF_ROWS
     plan = fastdp.plan(schema(), "cliquetree", 1.0, 1e-6, rows=30_000)
-    assert ORDER_LABEL not in dict(plan.charges) and SHARES.items() <= dict(plan.charges).items()
+    assert ORDER_LABEL not in dict(plan.charges) and USERS.items() <= dict(plan.charges).items()
 
 
 def test_a_killed_run_is_resumed_with_the_same_answers(tmp_path, monkeypatch):

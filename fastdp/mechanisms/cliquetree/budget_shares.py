@@ -7,44 +7,24 @@ import math
 from msgspec import Struct
 from msgspec.structs import replace
 
-# Constants, chosen on adult, ma2019, the coded taxi table and generated tables
-# (docs/explain/cliquetree.md).
-ONES_PER_COLUMN = 0.013
-"""Share of mu^2 per column that the first measurement of the 1-ways gets, at least LEAST_ONES and at
-most MOST_FIRST."""
-LEAST_ONES = 0.1
-"""The smallest share of mu^2 that the first measurement of the 1-ways gets."""
-MOST_FIRST = 0.55
-"""The largest share of mu^2 that 1-ways get before the first screening round. A second measurement
-may raise their share to this. For n columns it is at most (n - 1) / (n + 1), since a 1-way serves n
-- 1 pairs."""
-MOST_ONES = 0.75
-"""The largest share of mu^2 that 1-ways get in all. They are measured once more after the first
-screening round, as far as pairs do not account for the columns anyway (`screening.accounted`)."""
+from ...division import (
+    BATCHES,
+    FEW_ROUNDS,
+    FINAL,
+    LEAST_ONES,
+    MOST_FIRST,
+    MOST_ONES,
+    NOISE_RATIO,
+    ONES_PER_COLUMN,
+    REPORT,
+    SCREENING,
+    WORKLOAD_BATCHES,
+    WORKLOAD_ONES,
+)
+
 LEAST_AGAIN = 0.001
 """1-ways are not measured again for a smaller share of mu^2: they would only get noise, and shares
 at rounding level cannot be calibrated."""
-NOISE_RATIO = 0.0033
-"""The noise ratio is the mean total variation that noise would cause in the 1-ways if they got the
-whole budget (`one_ways.noise_ratio`). At this ratio the 1-ways get a share of 0.2, and 0.19 more
-with every doubling."""
-FEW_ROUNDS = 0.008
-"""At this noise ratio or above there are two screening rounds, below it three."""
-SCREENING_SHARE = 0.05
-"""Share of mu^2 that pays for all screening rounds together."""
-REPORT_SHARE = 0.002
-"""Share of mu^2 that a run with a workload spends on distances of the finished model from each
-item."""
-FINAL_SHARE = 0.01
-"""Share of mu^2 that pays for distances of the finished model from all pairs that were not
-measured. Errors of the model grow by about half of it; without them nothing could be said about
-these pairs (docs/guide/answers.md)."""
-BATCHES = {1: (1.0,), 2: (0.45, 0.55), 3: (0.3, 0.35, 0.35)}
-WORKLOAD_ONES = 0.2
-"""Least share of the 1-ways in a run with a workload: only they tell rare values apart."""
-WORKLOAD_BATCHES = BATCHES | {3: (0.2, 0.3, 0.5)}
-"""With a workload the last batch gets most, since the larger sets of a workload are measured late.
-"""
 
 
 class Shares(Struct, frozen=True):
@@ -91,8 +71,8 @@ def shares(
     """How `rest` of mu^2 is divided. `noise_ratio` is available only after the first 1-ways, which
     do not depend on it; `spent` is then what they took. `rounds`: the number of screening rounds,
     if it is fixed."""
-    report = rest * REPORT_SHARE if workload else 0.0
-    final = rest * FINAL_SHARE if columns > 1 else 0.0
+    report = rest * REPORT if workload else 0.0
+    final = rest * FINAL if columns > 1 else 0.0
     rest -= report + final
     first = min(
         MOST_FIRST, max(WORKLOAD_ONES if workload else LEAST_ONES, ONES_PER_COLUMN * columns)
@@ -107,8 +87,8 @@ def shares(
     before = max(first, min(ones, MOST_FIRST, (columns - 1) / (columns + 1)))
     before = before if before - first > LEAST_AGAIN else first
     ones = ones if ones - before > LEAST_AGAIN else before
-    left = rest * (1 - ones - SCREENING_SHARE)
-    screening = rest * SCREENING_SHARE / count
+    left = rest * (1 - ones - SCREENING)
+    screening = rest * SCREENING / count
     batches = tuple(left * s for s in split)
     again = rest * (before - first)
     later = rest * (ones - before)

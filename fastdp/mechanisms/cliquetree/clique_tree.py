@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from ..._util.arrow import of_numpy, of_texts
 from ..._util.lazy import pa
+from ...division import FOLLOWING, PROBE, TEST
 from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...release.gateway import Session
@@ -48,7 +49,6 @@ from ..shared.user_histogram import measure_users
 from ..shared.workload_weights import Workload, WorkloadItem
 from . import target_sets
 from .budget_shares import Shares, shares
-from .dense_tables import PROBE, TEST
 from .tree_state import CliqueTreeState
 
 DRAWN_WEIGHT = 0.03
@@ -92,6 +92,7 @@ class SingleColumns(Struct, frozen=True):
         "few screening rounds"
     ),
     takes_prior=True,
+    weighs=True,
     may_choose_clip=True,
     users_by_default=True,
 )
@@ -118,7 +119,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         self.wanted(schema.modelled)
 
     def wanted(self, domain: Domain) -> Workload:
-        return Workload(domain, self.workload, self.target)
+        return Workload(domain, self.workload, self.target, self.important.of_cliques(domain))
 
     def reported_items(self, domain: Domain) -> list[Clique]:
         """The workload's items of two columns or more, whose errors the run reports."""
@@ -281,7 +282,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         steps = [ones_step(domain, first, wanted.weight)]
         wide = dependencies.wide_pairs(domain, {a for c in wanted.named for a in c}, self.limit)
         if wide:
-            follow = rest * dependencies.GUESS_SHARE
+            follow = rest * FOLLOWING
             steps.append(PlannedStep("columns that follow from others", follow))
             plan = self.divided(domain, rest - follow, spent=first).after_ones(first)
         if plan.final:
@@ -314,6 +315,10 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
                 "columns that are found to follow from others are left out of the model and drawn"
                 " given these"
             )
+        if self.important.names_rows:
+            named = self.important.of_cliques(domain).items()
+            listed = ", ".join(f"{' and '.join(c)} ({weight:g} times)" for c, weight in named)
+            notes.append(f"what matters more is measured with less noise: {listed}")
         if self.target is not None and plan.batches:
             notes.append(
                 f"up to {target_sets.reserved():.1%} of mu^2, out of the batches' share, looks for"

@@ -30,6 +30,7 @@ from msgspec.structs import replace
 
 from ..._util.lazy import special
 from ..._util.threads import resolve
+from ...division import PROBE, TEST
 from ...domain import Clique, Domain
 from ...model.graphical_model import Model, Node
 from ...model.marginals import marginals
@@ -39,9 +40,9 @@ from ...schema import Schema
 from ...significance import LIKELY, chance_distance
 from ..base import Job
 from ..shared.code_compression import Compression
+from ..shared.code_partitions import Key
 from ..shared.merged_codes import MAX_CANDIDATES, Merged
 from ..shared.one_ways import part_mu
-from ..shared.partitions import Key
 from ..shared.screening import Candidate, ScreeningResult
 from .hidden_factors import (
     LEAST_FACTOR,
@@ -60,10 +61,6 @@ from .resolutions import ModelCodes, neighbour_groups
 # (docs/research/dense.md).
 LEAST = 0.02
 """Least part of the rows by which a tree is off, beyond what sampling explains, for a probe."""
-PROBE = 0.01
-"""Share of mu^2 of the first contrasts."""
-TEST = 0.002
-"""Share of mu^2 of the distances from the model that the first contrasts give."""
 RATIO = 0.75
 """The model of hidden factors has to be better than the tree by this factor."""
 LEAST_COLUMNS = 3
@@ -297,8 +294,10 @@ def decided(
     known = {p: d for p, d in zip(result.cliques, result.distances) if len(p) == 2}
     if not known or share < 4 * (PROBE + TEST) or not possible(state):
         return None, 0.0
-    by_chance = float(np.mean([chance_distance(result.estimates[p]) for p in known]))
-    tree = float(np.mean(list(known.values())))
+    matters = np.array([state.workload.weight(p) for p in known])
+    chance = [chance_distance(result.estimates[p]) for p in known]
+    by_chance = float(np.average(chance, weights=matters))
+    tree = float(np.average(list(known.values()), weights=matters))
     columns = dense_columns(state.merged, state.session.schema, state.dependent)
     d = len(columns)
     if tree - by_chance < LEAST * total or d < LEAST_COLUMNS:
@@ -308,7 +307,7 @@ def decided(
         return None, 0.0
     table = DenseTable(state, columns)
     table.measure(PROBE, "contrasts")
-    far, error = distance(state, table.model(state.merged), list(known))
+    far, error = distance(state, table.model(state.merged), list(known), matters)
     if far + LIKELY * error - by_chance >= RATIO * (tree - by_chance):
         return None, PROBE + TEST
     table.measure(share - PROBE - TEST, "contrasts again")
@@ -321,8 +320,11 @@ def possible(state: GrownTree) -> bool:
     return not (state.workload.items or state.merged.zeros or state.priors is not None)
 
 
-def distance(state: GrownTree, model: Model, pairs: Sequence[Clique]) -> tuple[float, float]:
-    """(the released mean distance of a model from pairs, its standard error)."""
+def distance(
+    state: GrownTree, model: Model, pairs: Sequence[Clique], matters: np.ndarray
+) -> tuple[float, float]:
+    """(the released mean distance of a model from pairs by what each `matters`, its standard
+    error)."""
     estimates = marginals(model, pairs, resolve(state.job.threads))
     released = state.session.distances(
         pairs,
@@ -331,8 +333,8 @@ def distance(state: GrownTree, model: Model, pairs: Sequence[Clique]) -> tuple[f
         label="distances of hidden factors",
         recode=state.merged.codes,
     )
-    error = float(np.sqrt(np.sum(released.sigma**2))) / len(pairs)
-    return float(np.mean(released.values)), error
+    error = float(np.sqrt(np.sum((matters * released.sigma) ** 2)) / matters.sum())
+    return float(np.average(released.values, weights=matters)), error
 
 
 def _recoded(table: np.ndarray, column: DenseColumn, merged: Merged, name: str) -> np.ndarray:

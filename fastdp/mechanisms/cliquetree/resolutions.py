@@ -20,9 +20,9 @@ from ...measurement import Measurement
 from ...queries import Binned
 from ...schema import Schema
 from ..shared.code_compression import Compression, numberless
+from ..shared.code_partitions import composed
 from ..shared.merged_codes import Merged
 from ..shared.one_ways import NOISE
-from ..shared.partitions import composed
 
 GROUPED_COST = 0.037
 """The noise of a pair of grouped columns costs about this part of all rows (L1): some 10 groups on

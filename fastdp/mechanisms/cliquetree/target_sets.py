@@ -21,6 +21,7 @@ import numpy as np
 from msgspec import Struct
 
 from ..._util.bit_rows import BitRows
+from ...division import CHECK, PICK
 from ...domain import Clique, Domain
 from ...model.graphical_model import Model
 from ...privacy import gdp
@@ -29,10 +30,6 @@ from ...release.half_sets import HalfSets
 from ...significance import chance_distance, chance_distances, threshold
 from ..shared.one_ways import part_mu
 
-PICK = 0.0025
-"""Share of mu^2 of one pick. Twice as much for it and its check loses 1 % of adult's pairs."""
-CHECK = 0.001
-"""Share of mu^2 of the check of a pick (see PICK for what more would lose)."""
 ORDERS = (3, 4)
 """Columns beside the target. Smaller sets are screened; larger ones would be too many."""
 MOST_FOUND = 4

@@ -18,9 +18,9 @@ from ...model.marginals import marginals
 from ...release.gateway import Session
 from ..base import Job
 from ..shared import screening
+from ..shared.code_partitions import CODES, Key, Partition, composed
 from ..shared.merged_codes import MAX_CANDIDATES, Merged, all_pairs
 from ..shared.one_ways import NOISE, effective_cells, measure_ones, part_mu
-from ..shared.partitions import CODES, Key, Partition, composed
 from ..shared.prior_screening import PublicPriors
 from ..shared.public_prior import PublicMarginals
 from ..shared.screening import Candidate, NoiseOf, ScreeningResult, Structure
@@ -376,9 +376,10 @@ class CliqueTreeState:
         self, fine: Candidate, result: ScreeningResult, about: float, sigma: NoiseOf, left: NoiseOf
     ) -> Candidate:
         """The candidate over groups, where that leaves the smaller error over all codes, or where
-        the one over all codes is not worth measuring. Otherwise it is unchanged. Over groups it is
-        worth what it tells of them. With less than a row per cell, most of the distance over all
-        codes is chance, which no answer removes: then groups are taken."""
+        the one over all codes is not worth measuring. Otherwise it is unchanged. Beside other
+        candidates it is worth what it tells of its groups, without what stays inside them. With
+        less than a row per cell, most of the distance over all codes is chance, which no answer
+        removes: then groups are taken."""
         clique = fine.clique
         if clique not in result.grouped or fine.explained or not self.groups.coarsens(clique):
             return fine
@@ -389,11 +390,11 @@ class CliqueTreeState:
         )
         between = min(max(coarse.distance, 0.0), fine.distance)
         within = math.sqrt(fine.distance**2 - between**2)
-        coarse = replace(coarse, distance=between)
-        gain = replace(coarse, within=within).gain(left(coarse))
-        worth = fine.gain(left(fine)) > gain and fine.gain(sigma(fine)) > LEAST_GAIN * result.noise
+        coarse = replace(coarse, distance=between, within=within, partition=self.groups)
+        better = fine.gain(left(fine)) > coarse.gain(left(coarse))
+        worth = better and fine.gain(sigma(fine)) > LEAST_GAIN * result.noise
         worth &= result.estimates[clique].size * LEAST_PER_CELL <= self.merged.total
-        return fine if worth else replace(coarse, partition=self.groups)
+        return fine if worth else replace(coarse, within=0.0)
 
     def within_limit(self, number: int, good: list[Candidate]) -> list[Candidate]:
         """Those of the candidates, in this order, that keep the junction tree within the round's
@@ -453,7 +454,8 @@ class CliqueTreeState:
         self.few = few_groups(codes, self.alone, self.blank)
         distances = dict(zip(result.cliques, result.distances)) | dict(result.grouped)
         pairs = [p for p in self.pairs if p in distances and self.few.keys() >= set(p)]
-        left = {p: distances[p] for p in pairs if not contained(p, held)}
+        weight = self.workload.weight
+        left = {p: weight(p) * distances[p] for p in pairs if not contained(p, held)}
         asked, each = affordable(left, share, self.unit, self.merged.total)
         three, mu = Partition("three groups", self.few), part_mu(self.session, each)
         requests = [Request(p, mu, three.query(p, codes.domain.shape(p))) for p in asked]

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ...division import TRENDS
 from ...domain import Clique, Columns
 from ...measurement import Measurement
 from ...queries import Binned
@@ -24,8 +25,6 @@ FEW = 3
 constants below, on tables of eight columns of 20 and of 32 bins, adult and ma2019, epsilon 1."""
 LEAST_CODES = 8
 """The least codes of a column that is grouped. Chosen on the same tables."""
-SHARE = 0.1
-"""The most of the last batch's share of mu^2 that trends cost."""
 FINEST = 0.003
 """The least noise of a sum, as a part of all rows. A correlation then has an error of .01."""
 COARSEST = 0.006
@@ -63,11 +62,12 @@ def affordable(
     distances: Mapping[Clique, float], share: float, unit: float, total: float
 ) -> tuple[list[Clique], float]:
     """(the pairs whose trends are released, the share of mu^2 for each): those with the largest
-    distances from the model. `share`: that of the batch; `unit`: 1 / sigma^2 that all of mu^2 buys.
+    distances from the model, by what they matter. `share`: that of the batch; `unit`: 1 / sigma^2
+    that all of mu^2 buys.
     """
     finest, coarsest = (1 / (unit * (part * max(total, 1.0)) ** 2) for part in (FINEST, COARSEST))
-    pairs = sorted(distances, key=lambda p: -distances[p])[: int(SHARE * share / coarsest)]
-    return pairs, min(finest, SHARE * share / max(1, len(pairs)))
+    pairs = sorted(distances, key=lambda p: -distances[p])[: int(TRENDS * share / coarsest)]
+    return pairs, min(finest, TRENDS * share / max(1, len(pairs)))
 
 
 def group_scores(merged: Merged, name: str, groups: np.ndarray, alone: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ...domain import Clique, Domain
-from ..shared.partitions import CODES, Partition
+from ..shared.code_partitions import CODES, Partition
 
 STANDS_OUT = 5.0
 LEVEL = 1.5

@@ -17,6 +17,7 @@ from itertools import permutations
 import numpy as np
 from msgspec import Struct
 
+from ...division import FOLLOWING, portion
 from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...model.row_facts import DrawnColumn
@@ -24,14 +25,11 @@ from ...release.filtered_marginals import Filtered
 from ...release.gateway import Session
 from ...schema.constraints import FOLLOW_CELLS
 from ...significance import LIKELY
-from .budget_split import portion
 from .code_compression import merge_rare
 from .one_ways import averaged, effective_cells, estimate_total, part_mu
 
 # Constants, chosen on generated tables of 100,000 rows (1,500 zips and 900 towns; a copy of 2,000
 # codes).
-GUESS_SHARE = 0.005
-"""Share of mu^2 that pays for the release that finds dependencies."""
 FOLLOWS = 0.75
 """B follows from A if this part of all rows has the most frequent B of its A."""
 LIFT = 0.5
@@ -136,7 +134,7 @@ def sources(found: Mapping[str, Dependency], column: str) -> list[str]:
 
 def tables_part(found: Sequence[Dependency], ones: Sequence[Measurement], sigma: float) -> float:
     """The part of what is left of the budget that pays for the tables of the dependencies. Portions
-    are by effective cells, as for marginals of the model (see `budget_split`)."""
+    are by effective cells, as for marginals of the model (see `division`)."""
     codes = {m.clique[0]: max(1.0, effective_cells(np.maximum(m.values, 0), sigma)) for m in ones}
     drawn = {d.column for d in found}
     inner = sorted(n for a, n in codes.items() if a not in drawn)[:-1]
@@ -210,7 +208,7 @@ def measured(
     """Finds dependencies and measures their tables, within `rest` of mu^2, of which the 1-ways
     `spent` some. `excluded`: columns that are not to be drawn given others; `limit`: cells that the
     model may have."""
-    asked = rest * GUESS_SHARE
+    asked = rest * FOLLOWING
     found = find(session, ones, asked, excluded, limit)
     if not found:
         return DependentColumns(share=0.0 if found is None else asked)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from ...division import best_shares
 from ...domain import Clique, Domain
 from ...errors import UsageError
 from ...estimate.total import average
@@ -13,7 +14,6 @@ from ...model.table_ops import onto_simplex
 from ...release.gateway import Session
 from ...significance import LIKELY
 from ..plans import Outline, Planned, PlannedStep
-from .budget_split import divided_by
 
 NOISE = math.sqrt(2 / math.pi)
 """Mean of |N(0, 1)|."""
@@ -34,7 +34,7 @@ def ones_shares(
     if weight is None:
         return {a: share / len(domain) for a in domain}
     cells = {a: weight((a,)) * n for a, n in domain.items()}
-    return {a: share * part for a, part in divided_by(cells).items()}
+    return {a: share * part for a, part in best_shares(cells).items()}
 
 
 def ones_step(

@@ -4,6 +4,7 @@ public prior (`public_prior`)."""
 from msgspec import Struct
 
 from ..._util.disjoint import DisjointSets
+from ...division import SCREENED_PAIRS
 from ...domain import Clique, Domain, maximal
 from ...model.grow import grow
 from ...release.gateway import Session
@@ -15,10 +16,6 @@ from .prior_screening import PublicPriors
 from .public_prior import PublicMarginals
 from .screening import Candidate, candidates
 from .spanning_tree import ForestRule
-
-SCREENING = 0.5
-"""Part of the choice's share of mu^2 that pays for distances from independence; distances from
-priors cost at most the same again."""
 
 
 class ScreenedPairs(Struct, frozen=True):
@@ -72,7 +69,7 @@ def screen_pairs(
         return ScreenedPairs([], priors, 0.0)
     estimates = merged.independent(cliques)
     weight = dict.fromkeys(cliques, 1.0)
-    first = share * SCREENING
+    first = share * SCREENED_PAIRS
     mu = part_mu(session, first)
     label = "screening of pairs"
     released = session.distances(cliques, estimates, mu=mu, label=label, recode=merged.codes)

@@ -23,11 +23,11 @@ from msgspec.structs import replace
 
 from ..._core.treesize import Graph
 from ..._util.disjoint import DisjointSets
+from ...division import portion
 from ...domain import Clique, Domain
 from ...significance import chance_distance, posterior_means, threshold
-from .budget_split import portion
+from .code_partitions import CODES, Key, Partition
 from .one_ways import NOISE, effective_cells
-from .partitions import CODES, Key, Partition
 
 Follows = Callable[[str, str], float]
 
@@ -64,11 +64,14 @@ class Candidate(Struct, frozen=True):
         An answer replaces the deviations between groups by those of noise. Deviations inside groups
         stay; they are about independent of both, so squares add up. Over all codes there are none,
         and the gain is the distance less the noise."""
-        noise = NOISE * sigma * self.cells
         if not self.within:
-            return self.weight * (self.removed - noise)
-        before, after = (math.hypot(x, self.within) for x in (self.removed, noise))
+            return self.weight * (self.removed - self.noise(sigma))
+        before, after = (math.hypot(x, self.within) for x in (self.removed, self.noise(sigma)))
         return self.weight * (before - after)
+
+    def noise(self, sigma: float) -> float:
+        """The error that noise of this size causes between groups."""
+        return NOISE * sigma * self.cells
 
     def worth(self, sigma: float) -> float:
         """What having it is worth: explained by public data, or measured."""
@@ -286,7 +289,7 @@ def unexplained(
             part = explaining.of(c.clique)
             left = replace(c, distance=c.distance - part) if 2 * part > c.distance else c
             known = left.gain(sigma(left)) <= least
-            if known and c.gain(sigma(c)) < (1 - cheap) * c.weight * c.removed:
+            if known and c.noise(sigma(c)) > cheap * c.removed:
                 continue
             explaining.ask(c.clique, c.distance)
             c = c if known else left

@@ -7,9 +7,10 @@ The workload sets the weight of a candidate's distance from the model. Candidate
     weights),
 
 since measuring c removes its distance from every item that contains it; without a workload every
-candidate has weight 1. Subsets of the items with three columns or more become candidates too. So
-do, with a target, the sets of it and two other columns, which weigh as much as its pairs: what
-decides a target together may show in neither pair (exclusive or).
+candidate has weight 1. What the owner calls important multiplies it (`fastdp.important`). Subsets
+of the items with three columns or more become candidates too. So do, with a target, the sets of it
+and two other columns, which weigh as much as its pairs: what decides a target together may show in
+neither pair (exclusive or).
 """
 
 import math
@@ -21,6 +22,7 @@ import numpy as np
 
 from ...domain import Clique, Domain
 from ...errors import SchemaError, UsageError
+from ...important import Emphasis
 from ...model.graphical_model import Model
 from .halving import Halving
 from .one_ways import NOISE, effective_cells
@@ -49,21 +51,25 @@ class WorkloadItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 class Workload:
     """`items`: cliques, or `WorkloadItem`s. `target`: the pairs of this column with every other
-    one. `named`: sets of columns that are to be modelled well."""
+    one. `named`: sets of columns that are to be modelled well. `important`: weights of columns and
+    pairs that matter more than the rest, by which all other weights are multiplied."""
 
     def __init__(
         self,
         domain: Domain,
         items: Sequence[Sequence[str] | WorkloadItem] = (),
         target: str | None = None,
+        important: Mapping[Clique, float] | None = None,
     ):
+        self._emphasis = Emphasis(important or {})
         self.items: dict[Clique, float] = {}
         for item in items:
             columns, weight = (
                 (item.columns, item.weight) if isinstance(item, WorkloadItem) else (item, 1.0)
             )
             self._add(domain, tuple(columns), weight, "workload")
-        self.named: list[Clique] = [*self.items, *([(target,)] if target is not None else [])]
+        self.named: list[Clique] = [*self.items, *(important or {})]
+        self.named += [(target,)] if target is not None else []
         self.target = target
         self.has_sets = bool(self.items)
         """Whether sets are named, and not only a target."""
@@ -83,14 +89,15 @@ class Workload:
         self.items[clique] = self.items.get(clique, 0.0) + weight
 
     def weight(self, clique: Clique) -> float:
-        """The weight of the candidate's distance, at most 1."""
-        if not self.items:
-            return 1.0
+        """The weight of the candidate's distance, above 0 and at most 1."""
         names = frozenset(clique)
+        if not self.items:
+            return self._emphasis.weight(names)
         if names not in self._weights:
             inside = math.fsum(w for s, w in self._sets if names <= s)
             inside += 1.0 if len(names) >= 3 and self.target in names else 0.0
-            self._weights[names] = BASE + (1 - BASE) * inside / self._total
+            own = BASE + (1 - BASE) * inside / self._total
+            self._weights[names] = own * self._emphasis.weight(names)
         return self._weights[names]
 
     def spread(self) -> dict[str, Clique]:

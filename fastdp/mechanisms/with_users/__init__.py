@@ -19,7 +19,13 @@ from ..base import Config, Job, Outcome, run_checked, run_in_parts
 from ..shared.model_rows import ModelRows
 from .chosen_users import with_chosen_users
 from .table_model import TableModel
-from .user_budget import NULLS_LABEL, ROWS_LABEL, plan_charges, users_cost
+from .user_budget import (
+    NULLS_LABEL,
+    ROWS_LABEL,
+    plan_charges,
+    shares as user_shares,
+    users_cost,
+)
 from .user_demands import check_users, group_column
 from .user_questions import UserQuestions
 
@@ -30,6 +36,7 @@ __all__ = [
     "group_column",
     "plan_charges",
     "run_with_users",
+    "user_shares",
     "users_cost",
 ]
 

@@ -17,7 +17,7 @@ from ...users.order import to_ask
 from ...users.user_table import Marginal, PoolTable, combined, pool_facts, user_facts
 from ..limits.structural_zeros import StructuralZeros
 from ..shared.model_rows import ModelRows
-from .user_budget import FACTS_SHARE, ORDER_LABEL
+from .user_budget import FACTS_LABEL, ORDER_LABEL
 from .user_demands import group_column
 from .user_questions import UserQuestions
 
@@ -44,7 +44,7 @@ class TableAboutUsers:
         start = np.append(0, np.cumsum(np.bincount(owner)))
         in_order = {n: c[order] for n, c in codes.items()}
         found = pool_facts(self.view, session.schema, in_order, start)
-        of_users = session.part(FACTS_SHARE, self.view)
+        of_users = session.part(asked.shares[FACTS_LABEL], self.view)
         task = replace(
             job,
             schema=of_users.schema,

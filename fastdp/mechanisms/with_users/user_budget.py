@@ -2,27 +2,14 @@
 
 import math
 
+from ...division import ORDER_OF_ROWS, USERS, raised
 from ...schema import Schema
 from ..base import Config
 from ..plans import Outline
 
-SHARES = {
-    "agreement rates": 0.06,
-    "number of rows": 0.023,
-    "rows without a user id": 0.002,
-    "table of users": 0.03,
-}
 CONSTANTS_LABEL = "users whose rows disagree"
 FACTS_LABEL = "facts about users"
-FACTS_SHARE = 0.06
-SHARES |= {CONSTANTS_LABEL: 0.01, FACTS_LABEL: FACTS_SHARE}
-"""Shares of mu^2 (chosen on flights, Chicago trips and simulated trips). Of the first only a part,
-and the third, are spent where users repeat nothing; of constants what a standard error of .01 needs,
-and nothing where no column can be constant; the last, the table about users, where it is not
-noise."""
 ORDER_LABEL = "order of users' rows"
-ORDER_SHARE = 0.02
-"""The share where the schema declares an order (chosen on Chicago trips)."""
 ROWS_LABEL = "number of rows"
 SIZES_LABEL = "rows per user in fine bins"
 NULLS_LABEL = "rows without a user id"
@@ -33,16 +20,23 @@ def users_cost(config: Config, schema: Schema, public: bool) -> float:
     auto = config.ids.source == "auto" and config.traits.users_by_default and not public
     wanted = auto or config.ids.source == "users"
     repeats = schema.user is not None and schema.max_rows_per_user != 1
-    return math.fsum(shares(schema).values()) if wanted and repeats else 0.0
+    return math.fsum(shares(schema, config).values()) if wanted and repeats else 0.0
 
 
-def shares(schema: Schema) -> dict[str, float]:
-    """What is released about users, by its share of mu^2."""
-    ordered = {ORDER_LABEL: ORDER_SHARE} if schema.order else {}
-    return SHARES | ordered
+def shares(schema: Schema, config: Config) -> dict[str, float]:
+    """What is released about users, by its share of mu^2: as declared, and raised where the owner
+    says that users matter more than rows."""
+    parts = USERS | ({ORDER_LABEL: ORDER_OF_ROWS} if schema.order else {})
+    if config.important.users == 1:
+        return parts
+    whole = math.fsum(parts.values())
+    factor = raised(whole, config.important.users) / whole
+    return {what: factor * share for what, share in parts.items()}
 
 
-def plan_charges(outline: Outline, schema: Schema, cost: float) -> tuple[tuple[str, float], ...]:
+def plan_charges(
+    outline: Outline, schema: Schema, config: Config, cost: float
+) -> tuple[tuple[str, float], ...]:
     """The charges of a mechanism's plan within what users leave it, and those of users."""
     own = tuple((what, share * (1 - cost)) for what, share in outline.charges)
-    return own + tuple(shares(schema).items()) if cost else own
+    return own + tuple(shares(schema, config).items()) if cost else own

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
+from ...division import AGREEMENT, USERS
 from ...measurement import Measurement
 from ...numbers.user_features import Feature, feature_of
 from ...privacy.clip import TV_PER_LOST_ROW, TV_PER_LOST_ROW_GROUPED, choice_bound, size_edges
@@ -57,20 +58,15 @@ from ..shared.user_histogram import measure_users
 from .table_model import TableModel
 from .user_budget import (
     CONSTANTS_LABEL,
-    FACTS_SHARE,
+    FACTS_LABEL,
     NULLS_LABEL,
     ORDER_LABEL,
-    ORDER_SHARE,
     ROWS_LABEL,
-    SHARES,
     SIZES_LABEL,
+    shares,
 )
 from .user_demands import constrained, following, group_column
 
-PARTS = (0.015, 0.035, 0.01)
-"""Parts of the share of agreement rates: all columns; by group, columns that users may repeat;
-pairs of columns. The second was chosen on 14 tables other than flights and trips
-(docs/research/users.md)."""
 LEAST_ERROR = 0.003
 """No smaller standard error of a rate is asked for: what that leaves over goes to the rows."""
 SIZES_PART = 0.5
@@ -105,6 +101,7 @@ class UserQuestions:
         self.session = session
         self.job = job
         self.cost = cost
+        self.shares = shares(job.schema, config)
         self.tables = tables
         self.released: list[Measurement] = []
         self.rates = Rates((), np.empty(0), np.empty(0), np.empty((len(GROUPS), 0)))
@@ -167,18 +164,18 @@ class UserQuestions:
         ordered = {n: domain[n] for n in columns if schema.columns[n].ordered}
         pairs = pairs_to_ask(self.decided, ordered, columns, self.numbers())
         if pairs:
-            self.rates = self.rates.with_pairs(pairs, self._ask(Agreement(pairs), 2, PARTS[2]))
-        left = SHARES["agreement rates"] - self.spent
-        left += SHARES[CONSTANTS_LABEL] - self.constants_spent
+            self.rates = self.rates.with_pairs(pairs, self._ask(Agreement(pairs), 2, self._part(2)))
+        left = self.shares["agreement rates"] - self.spent
+        left += self.shares[CONSTANTS_LABEL] - self.constants_spent
         if schema.order:
             self._ask_for_order(self.decided)
         counted = users_share(self.config, public=self.job.public is not None, user=True) > 0
         if counted and not (self.decided.constant or self.decided.dealt or self.order):
-            unspent = SHARES["number of rows"] + SHARES["table of users"]
-            return left + unspent + FACTS_SHARE
+            unspent = self.shares["number of rows"] + self.shares["table of users"]
+            return left + unspent + self.shares[FACTS_LABEL]
         self._ask_for_people(self.decided)
         self.told = self._worth_facts()
-        return left + (0.0 if self.told else FACTS_SHARE)
+        return left + (0.0 if self.told else self.shares[FACTS_LABEL])
 
     def numbers(self) -> tuple[str, ...]:
         """Columns of numbers in whose level users may differ: amounts, and the first of the order,
@@ -197,14 +194,14 @@ class UserQuestions:
 
     def _worth_facts(self) -> bool:
         """Whether facts about users are worth a release, by what is known of their number."""
-        mu = part_mu(self.session, FACTS_SHARE)
+        mu = part_mu(self.session, self.shares[FACTS_LABEL])
         return self.coarse is None or float(self.coarse.values.sum()) * mu >= LEAST_FACTS
 
     def _ask_for_nulls(self) -> None:
         """Counts the rows without a user id, as many as the clip of them together being one
         unit."""
         key = WithoutId(min(UNITS, 1 << (self.session.clip - 1).bit_length()))
-        mu = part_mu(self.session, SHARES[NULLS_LABEL])
+        mu = part_mu(self.session, self.shares[NULLS_LABEL])
         counted = self.session.user_histogram(key, mu=mu, label=NULLS_LABEL)
         self.released.append(counted)
         self.nulls = key.together, float(counted.values[0]), float(np.max(counted.sigma))
@@ -247,12 +244,12 @@ class UserQuestions:
         sure = constant_by_rate(self.rates, self.by_chance, without=known, sure=True)
         refuted: tuple[str, ...] = ()
         passed: tuple[str, ...] = ()
-        mu = part_mu(self.session, SHARES[CONSTANTS_LABEL])
+        mu = part_mu(self.session, self.shares[CONSTANTS_LABEL])
         different = disagreeing_if_repeated(self.by_chance, self.coarse)
         columns = columns_to_test(self.rates, self.by_chance, different, mu, (*known, *sure))
         if columns:
             needed = share_needed(self.rates, len(columns), part_mu(self.session, 1.0))
-            share = min(SHARES[CONSTANTS_LABEL], needed)
+            share = min(self.shares[CONSTANTS_LABEL], needed)
             mu = part_mu(self.session, share)
             key = Disagreement(columns)
             answers = self.session.user_histogram(key, mu=mu, label=CONSTANTS_LABEL)
@@ -264,11 +261,15 @@ class UserQuestions:
         return found, refuted
 
     def _enough(self, columns: int, which: int) -> float:
-        """The share of mu^2 that rates of so many columns need for LEAST_ERROR, at most a part of
-        PARTS; by group (which = 1) of a third of the users."""
+        """The share of mu^2 that rates of so many columns need for LEAST_ERROR, at most that of
+        `_part`; by group (which = 1) of a third of the users."""
         users = 1.0 if self.coarse is None else max(1.0, float(self.coarse.values[1:].sum()))
         mu = (3 if which else 1) / (2 * users * LEAST_ERROR * part_mu(self.session, 1.0))
-        return min(PARTS[which], (columns + 1) * mu**2)
+        return min(self._part(which), (columns + 1) * mu**2)
+
+    def _part(self, which: int) -> float:
+        """The share of mu^2 of one release of agreement rates, at most."""
+        return AGREEMENT[which] * (self.shares["agreement rates"] / USERS["agreement rates"])
 
     def _ask(self, key: Agreement, which: int, share: float) -> Measurement:
         mu = part_mu(self.session, share)
@@ -280,7 +281,7 @@ class UserQuestions:
         schema = self.job.schema
         domain = self.session.domain
         key = to_ask(schema, domain, decided)
-        mu = part_mu(self.session, ORDER_SHARE)
+        mu = part_mu(self.session, self.shares[ORDER_LABEL])
         self.released.append(self.session.user_histogram(key, mu=mu, label=ORDER_LABEL))
         self.order = order_of(key, self.released[-1], self.rates, dict(domain))
 
@@ -289,7 +290,7 @@ class UserQuestions:
         if not decided.constant:
             self.people = People(sizes)
             return
-        share = SHARES["table of users"] * (1 - SIZES_PART)
+        share = self.shares["table of users"] * (1 - SIZES_PART)
         self.table_error = 1 / part_mu(self.session, share)
         groups = sizes.groups(LEAST_USERS * self.table_error)
         view = UserTable(groups, group_column(self.job.schema, of_users=True), decided.constant)
@@ -315,10 +316,10 @@ class UserQuestions:
         session = self.session
         bound = choice_bound(self.job.schema)
         coarse = self.coarse
-        mu = part_mu(session, SHARES["number of rows"])
+        mu = part_mu(session, self.shares["number of rows"])
         most = bound if coarse is None else rows_limit(coarse, bound)
         count = session.user_histogram(RowsUpTo(most), mu=mu, label=ROWS_LABEL)
-        mu = part_mu(session, SHARES["table of users"] * part)
+        mu = part_mu(session, self.shares["table of users"] * part)
         edges = size_bins(bound, coarse, 1 / mu)
         fine = session.user_histogram(RowsPerUser(edges), mu=mu, label=SIZES_LABEL)
         self.released += [count, fine]

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from fastdp.division import best_shares
 from fastdp.domain import Domain
 from fastdp.mechanisms.cliquetree.value_grouping import (
     LEVEL,
@@ -15,9 +16,8 @@ from fastdp.mechanisms.cliquetree.value_grouping import (
     level,
     row_bounds,
 )
-from fastdp.mechanisms.shared.budget_split import divided_by
 from fastdp.mechanisms.shared.code_compression import Compression, Expansion, merge_outside
-from fastdp.mechanisms.shared.partitions import CODES
+from fastdp.mechanisms.shared.code_partitions import CODES
 
 
 def test_bounds_are_those_of_the_cells_below():
@@ -71,7 +71,7 @@ def test_groupings_of_a_column_are_nested():
 @settings(max_examples=30, deadline=None)
 def test_shares_by_size_are_the_best(harms):
     """Moving a tenth of one's part to another costs more than it saves."""
-    parts = divided_by(harms)
+    parts = best_shares(harms)
     assert math.isclose(sum(parts.values()), 1)
 
     def cost(shares):

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, strategies as st
 
+from fastdp.mechanisms.shared.code_partitions import CODES, Partition, composed
 from fastdp.mechanisms.shared.one_ways import NOISE
-from fastdp.mechanisms.shared.partitions import CODES, Partition, composed
 from fastdp.mechanisms.shared.screening import Candidate
 
 from ..growing import RowsSession

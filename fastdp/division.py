@@ -1,0 +1,198 @@
+"""How a run divides its budget: the rule, and every share of mu^2 that the rule cannot find.
+
+A release that gets the share w of mu^2 has noise in proportion to 1 / sqrt(w). If its error matters
+`weight` times as much as others, and is `harm` with all of mu^2, the best shares minimise
+
+    sum of weight * harm * w^-power        subject to        sum of w = 1,
+
+so w is in proportion to (weight * harm)^(1 / (1 + power)) (Lagrange). The power is 1/2 where errors
+add up (ERROR: cells of marginals), and 1 where squared errors do (VARIANCE: numbers).
+
+- *Harm has a formula* for marginals (weight times the cells that noise can affect) and for numbers
+  (their expected half-widths). `best_shares` divides mu^2 among these.
+- *Harm has no formula* where the worth of a release lies in later choices: screening rounds, facts
+  about users, tests of a model. Their shares are declared below, each with what it buys and what it
+  was chosen on. A declared share is the best one for some harm. So the same rule says what it
+  becomes where the owner states a weight (`raised`).
+
+Everything here depends on public facts. `fastdp.plan` prints the division of a run with its reasons.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
+
+from msgspec import Struct
+
+Key = TypeVar("Key", bound=Hashable)
+
+ERROR = 0.5
+"""The power of 1 / w in an error."""
+VARIANCE = 1.0
+"""The power of 1 / w in a squared error."""
+
+
+def portion(harm: float, power: float = ERROR) -> float:
+    """The portion of a release, up to a factor that is the same for all."""
+    return harm ** (1 / (1 + power))
+
+
+def best_shares(harms: Mapping[Key, float], power: float = ERROR) -> dict[Key, float]:
+    """The shares of the least total harm; they add up to 1."""
+    parts = {key: portion(harm, power) for key, harm in harms.items()}
+    total = sum(parts.values())
+    return {key: part / total for key, part in parts.items()}
+
+
+def raised(share: float, weight: float, power: float = ERROR) -> float:
+    """A share of mu^2, where errors of what it pays for matter `weight` times as much as those of
+    all else: its ratio to the rest is multiplied by the portion of the weight."""
+    if weight == 1 or not 0 < share < 1:
+        return share
+    ratio = share / (1 - share) * portion(weight, power)
+    return ratio / (1 + ratio)
+
+
+class Part(Struct, frozen=True):
+    """One line of a division: `share` of mu^2 for `what`, and `why` it is this much."""
+
+    what: str
+    share: float
+    why: str = ""
+
+
+# Before anything else: private domains, and the numbers asked for
+
+PER_DOMAIN = 0.03
+"""Share of the run's mu^2 that finding one private column costs."""
+MOST_DOMAINS = 0.2
+"""The largest share of mu^2 that all private columns may cost, the sums inside bins included."""
+BIN_SUMS = 0.015
+"""Share of the run's mu^2 for the sums inside the bins of one column. At epsilon 1, one row per user
+and 50,000 rows, a bin of 1,500 rows then has its mean to about .03 of its width. A sum over all rows
+is known to less than 1 %."""
+MOST_BIN_SUMS = 0.06
+"""The most that the sums of all columns may cost, as a share of the run's mu^2."""
+ATOMS = 0.02
+"""Share of the run's mu^2 for finding the frequent values of one numeric column. Not tuned: tested
+where three values have 8 % of the rows each."""
+MOST_ATOMS = 0.06
+"""The most that the frequent values of all columns may cost, as a share of the run's mu^2."""
+LEAST_NUMBERS = 0.05
+"""The least share that numbers get where nobody states one: with it, rows have 2.6 % more noise."""
+MOST_NUMBERS = 0.3
+"""The largest share that numbers get where nobody states one: with it, rows have 20 % more noise.
+`python -m bench.numbers_asked --shares` shows what other shares cost."""
+
+# Users
+
+HISTOGRAM = 0.02
+"""Share of mu^2 of the histogram of rows per user: user ids and the clip are chosen from it."""
+AGREEMENT = (0.015, 0.035, 0.01)
+"""Shares of mu^2 of agreement rates: all columns; by group, columns that users may repeat; pairs of
+columns. The second was chosen on 14 tables other than flights and trips (docs/research/users.md).
+Only a part is spent where users repeat nothing."""
+USERS = {
+    "agreement rates": 0.06,
+    "number of rows": 0.023,
+    "rows without a user id": 0.002,
+    "table of users": 0.03,
+    "users whose rows disagree": 0.01,
+    "facts about users": 0.06,
+}
+"""Shares of mu^2 of what is released about users (chosen on flights, Chicago trips and simulated
+trips). Of rates only a part is spent where users repeat nothing. Of users whose rows disagree what
+a standard error of .01 needs, and nothing where no column can be constant. Facts, where they are
+not noise. What is not spent goes to the rows."""
+ORDER_OF_ROWS = 0.02
+"""The share of the succession of rows where the schema declares an order (chosen on Chicago trips)."""
+
+# The default mechanism: constants chosen on adult, ma2019, the coded taxi table and generated tables
+# (docs/explain/cliquetree.md)
+
+ONES_PER_COLUMN = 0.013
+"""Share of mu^2 per column that the first measurement of the 1-ways gets, at least LEAST_ONES and at
+most MOST_FIRST. Chosen on adult, ma2019, the coded taxi table and generated tables."""
+LEAST_ONES = 0.1
+"""The smallest share of mu^2 that the first measurement of the 1-ways gets. Chosen on the same
+tables."""
+MOST_FIRST = 0.55
+"""The largest share of mu^2 that 1-ways get before the first screening round. A second measurement
+may raise their share to this. For n columns it is at most (n - 1) / (n + 1), since a 1-way serves n
+- 1 pairs. Chosen on the same tables."""
+MOST_ONES = 0.75
+"""The largest share of mu^2 that 1-ways get in all. They are measured once more after the first
+screening round, as far as pairs do not account for the columns anyway (`screening.accounted`).
+Chosen on the same tables."""
+NOISE_RATIO = 0.0033
+"""The noise ratio is the mean total variation that noise would cause in the 1-ways if they got the
+whole budget (`one_ways.noise_ratio`). At this ratio the 1-ways get a share of 0.2, and 0.19 more
+with every doubling. Chosen on the same tables."""
+FEW_ROUNDS = 0.008
+"""At this noise ratio or above there are two screening rounds, below it three. Chosen on the same
+tables."""
+SCREENING = 0.05
+"""Share of mu^2 that pays for all screening rounds together. Chosen on the same tables."""
+BATCHES = {1: (1.0,), 2: (0.45, 0.55), 3: (0.3, 0.35, 0.35)}
+"""How what is left is divided among the batches, by the number of rounds. Chosen on the same
+tables."""
+WORKLOAD_ONES = 0.2
+"""Least share of the 1-ways in a run with a workload: only they tell rare values apart. Chosen on
+the coded Chicago table (docs/research/workloads.md)."""
+WORKLOAD_BATCHES = BATCHES | {3: (0.2, 0.3, 0.5)}
+"""With a workload the last batch gets most, since the larger sets of a workload are measured late.
+Chosen on the coded Chicago table."""
+TRENDS = 0.1
+"""The most of the last batch's share of mu^2 that trends cost. Chosen on tables of eight columns of
+20 and of 32 bins, adult and ma2019, epsilon 1."""
+FOLLOWING = 0.005
+"""Share of mu^2 for the release that finds wide columns that follow from others. Chosen on generated
+tables of 100,000 rows (1,500 zips and 900 towns; a copy of 2,000 codes)."""
+PICK = 0.0025
+"""Share of mu^2 of one pick of a set with the target. Twice as much for it and its check loses 1 %
+of adult's pairs."""
+CHECK = 0.001
+"""Share of mu^2 of the check of a pick (see PICK for what more would lose)."""
+PROBE = 0.01
+"""Share of mu^2 of the first contrasts of a dense table. Chosen on equicorrelated tables of 10, 30
+and 50 columns, adult, ma2019 and four more (docs/research/dense.md)."""
+TEST = 0.002
+"""Share of mu^2 of the distances from the model that the first contrasts give. Chosen on the same
+tables."""
+REPORT = 0.002
+"""Share of mu^2 that a run with a workload spends on distances of the finished model from each
+item."""
+FINAL = 0.01
+"""Share of mu^2 that pays for distances of the finished model from all pairs that were not
+measured. Errors of the model grow by about half of it; without them nothing could be said about
+these pairs (docs/guide/answers.md)."""
+SCREENED_PAIRS = 0.5
+"""Part of a choice's share of mu^2 that pays for distances from independence, where pairs are chosen
+with public data; distances from priors cost at most the same again."""
+
+# Linked tables
+
+PARENTS = 0.3
+"""Share of mu^2 of the parents' table; child tables divide the rest evenly (chosen on simulated
+households)."""
+
+WHY = {
+    "rows per user": "the clip and user ids are chosen from it",
+    "agreement rates": "which columns a user repeats; what is not needed goes to the rows",
+    "number of rows": "how many rows users have",
+    "rows without a user id": "how many rows belong to nobody",
+    "table of users": "who the users are: their constants and number of rows",
+    "users whose rows disagree": "which columns are constant for a user",
+    "facts about users": "what synthetic users are chosen by; none where it would be noise",
+    "order of users' rows": "how a user's rows follow each other",
+    "1-ways": "the values of each column",
+    "columns that follow from others": "which wide columns are drawn given others",
+    "distances of the finished model": "how far off pairs are that were not measured",
+    "errors of the workload": "how far off each set of the workload is",
+    "screening rounds": "which pairs and triples are worth measuring",
+    "batches": "the pairs and triples that are measured: what is left",
+}
+"""What the share of a step buys, by its label."""
+BY_RECIPE = "as the mechanism's recipe states"
+"""The reason of a step of another mechanism."""
