@@ -16,6 +16,12 @@ MOST_WIDTH = 8
 """Columns of a set, at most (`FDP_BITS_WIDTH` of csrc/bits.h)."""
 
 
+def told_apart(columns: int, width: int) -> bool:
+    """Whether each set of so many of the columns has an int64 of its own, by which `BitRows` knows
+    it: all up to 234 columns, for sets of five up to 6,208."""
+    return columns**width < 1 << 63
+
+
 class BitRows:
     """Rows by bits. `columns`: 0 or 1 of every row, column after column. `weights`: what each row
     counts, whole numbers; 1 without them. Rows of equal weight stand together, so that all rows of
@@ -39,6 +45,8 @@ class BitRows:
         count, width = sets.shape
         if width > MOST_WIDTH or (sets.size and not 0 <= sets.min() <= sets.max() < len(self)):
             raise ValueError(f"expected sets of at most {MOST_WIDTH} of the columns")
+        if not told_apart(len(self), width):
+            raise ValueError(f"too many columns for sets of {width}")
         out = np.empty((count, 1 << width), np.int64)
         for chosen in range(width + 1):
             at = list(combinations(range(width), chosen))

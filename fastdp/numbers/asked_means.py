@@ -189,8 +189,8 @@ def _rough(ask: Ask, facts: Declared, rows: float) -> tuple[int, int]:
         if side is not None:
             here = slice(0, seen.above.measured + 1)
             amount += sign * float(side.c[here] @ seen.corners[here])
+    most = float(corners[-1])  # no noise takes R0 out of what an encoding takes
     mean = amount / max(rows, 1.0) if seen.modelled else 0.0
-    if not facts.signed:
-        mean = max(mean, 0.0)
+    mean = min(max(mean, -most if facts.signed else 0.0), most)
     shift = min(LARGEST_SHIFT, max(0, LARGEST_SHIFT + 2 - int(abs(mean)).bit_length()))
     return round(mean * 2**shift), shift

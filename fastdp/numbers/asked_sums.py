@@ -103,7 +103,7 @@ def _hats(ask: Asking, facts: Declared) -> tuple[sums.Look, float]:
     if facts.maximum is not None:  # caps at corners: there the combination is exact
         return with_cap(sums.look(values, s, at, facts.signed, whole), facts), part
     seen = sums.look(values, s, at, facts.signed, whole, whole / math.sqrt(part))
-    wanted = math.ceil(STEPS * (seen.relative * whole / sums.AIM) ** 2)
+    wanted = math.ceil(STEPS * min(1.0, seen.relative * whole / sums.AIM) ** 2)
     needed = max(LEAST_CAPPED, wanted / STEPS)
     if needed >= part:
         return seen, part

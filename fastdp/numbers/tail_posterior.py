@@ -213,7 +213,7 @@ def draw(
     kind = rng.random(draws)
     straight = kind >= ENDS + FOLLOWS
     bend = max((measured if bends is None else bends) - at.start, first - 1)
-    here = masses[pick, bend]
+    here = np.maximum(masses[pick, bend], 1e-300)
     following = masses[pick, min(bend + 1, masses.shape[1] - 1)]
     index = np.log(here / np.maximum(following, 1e-300)).clip(LOG2, 6 * LOG2)
     index = np.maximum(index * rng.uniform(FLATTEST, 1, draws), LOG2)

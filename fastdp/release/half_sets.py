@@ -8,15 +8,13 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
+from .._util.bit_rows import MOST_WIDTH, told_apart
 from ..domain import Domain
 from ..errors import MeasurementError, UsageError
 from ..measurement import SCALE
 from ..privacy.accountant import BoundedRange
 from ..privacy.chain import digest
 from .noiseplan import SCORE_LIMIT, array_digest, positive, release_of
-
-MOST_WIDTH = 8
-"""Columns of a set, at most."""
 
 
 class HalfSets(Struct, frozen=True, eq=False):
@@ -84,8 +82,12 @@ def plan_half_sets(
     allowed = np.asarray(allowed, np.int64)
     if any(domain[domain.check((name,))[0]] != 2 for name in sets.columns):
         raise UsageError(f"{label!r}: every column must be recoded to two codes")
+    if len(set(sets.columns)) < len(sets.columns) or members.dtype.kind not in "iu":
+        raise UsageError(f"{label!r}: expected different columns, and sets of their numbers")
     if members.ndim != 2 or not 1 <= members.shape[1] <= MOST_WIDTH or not len(members):
         raise UsageError(f"{label!r}: expected sets of 1 to {MOST_WIDTH} columns")
+    if not told_apart(len(sets.columns), members.shape[1]):
+        raise UsageError(f"{label!r}: too many columns for sets of {members.shape[1]}")
     if (np.diff(members, axis=1) <= 0).any() or not (
         0 <= members.min() <= members.max() < len(sets.columns)
     ):

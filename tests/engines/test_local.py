@@ -14,6 +14,7 @@ from fastdp.engines.local import SparseMarginal, local
 from fastdp.engines.truth import marginals
 from fastdp.errors import DataError, SchemaError, UsageError
 from fastdp.measurement import SCALE
+from fastdp.release.half_sets import HalfSets, plan_half_sets
 from fastdp.tables.table import Table
 from tests.tiers import slow_cases
 
@@ -89,6 +90,21 @@ def test_many_rows_by_bits_are_the_same_for_any_threads():
         cells = np.ravel_multi_index(bits[sets[number]], (2,) * width)
         wanted = np.bincount(cells, weights, minlength=1 << width).astype(np.int64)
         assert np.array_equal(one[number], wanted)
+
+
+def test_sets_that_share_a_number_are_refused():
+    """Sets of eight of 2^10 columns that differ in the first would be one set modulo 2^64: counts
+    of one in place of the other are no marginal, and one row could change all of its cells."""
+    rows = BitRows(np.zeros((1 << 10, 3), np.uint8), 3)
+    sets = np.arange(8)[None, :]
+    assert rows.tables(sets[:, :6], 1)[0, 0] == 3
+    with pytest.raises(ValueError, match="too many columns"):
+        rows.tables(sets, 1)
+    columns = tuple(f"c{i}" for i in range(1 << 10))
+    domain = Domain(dict.fromkeys(columns, 2))
+    sums = np.zeros((1, 1 << 8)), 1.0, np.zeros(1), np.zeros(1)
+    with pytest.raises(UsageError, match="too many columns"):
+        plan_half_sets(domain, 1, HalfSets(columns, sets), *sums, "wide")
 
 
 @settings(max_examples=25, deadline=None)

@@ -155,6 +155,12 @@ def test_selection_of_half_sets_is_that_of_the_same_cliques(engine):
         (each, near, {"penalties": np.array([0.0, np.inf])}),
         (HalfSets(("a", "b"), np.array([[1, 0]])), np.zeros((1, 4)), {"penalties": np.zeros(1)}),
         (HalfSets(("a", "b"), np.array([[0, 2]])), np.zeros((1, 4)), {"penalties": np.zeros(1)}),
+        (HalfSets(("a", "a"), np.array([[0, 1]])), np.zeros((1, 4)), {"penalties": np.zeros(1)}),
+        (
+            HalfSets(("a", "b"), np.array([[0.0, 1.0]])),
+            np.zeros((1, 4)),
+            {"penalties": np.zeros(1)},
+        ),
     ]
     for candidates, estimates, options in wrong:
         with pytest.raises(FastdpError):
