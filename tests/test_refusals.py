@@ -35,12 +35,12 @@ from fastdp.release.noiseplan import plan_histogram
 from fastdp.release.selection import score_grid_number, score_weights
 from fastdp.tables import bound
 from fastdp.tables.table import Table
+from fastdp.user_views import RowGroups
 from fastdp.userkeys import (
     MOST_ROWS,
     Agreement,
     Groups,
     MostCommon,
-    RowGroups,
     RowsPerUser,
     RowsUpTo,
     Succession,

@@ -293,7 +293,7 @@ def described_facts(
     merged: Mapping[str, np.ndarray],
     features: Sequence[Feature] = (),
 ) -> list[dict[str, Any]]:
-    """The facts of `userkeys.UserFacts` for the statement: `rows` names the column of the number of
+    """The facts of `user_views.UserFacts` for the statement: `rows` names the column of the number of
     rows and the lower edges of its bins; `amounts` are the numbers that codes count as; `merged`:
     code to merged code; `features`: those among the facts."""
     name, lower = rows

@@ -17,7 +17,8 @@ import numpy as np
 from ..domain import Clique
 from ..numbers.sums_plan import SumsPlan
 from ..schema import Schema
-from ..userkeys import UserKey, View
+from ..user_views import View
+from ..userkeys import UserKey
 
 
 class Counter(Protocol):
@@ -44,7 +45,7 @@ class Counter(Protocol):
         user with R rows weighs min(SCALE, floor(clip * SCALE / R)). clip=None: plain counts, in
         rows. `recode`: count rows whose code c of the named column became recode[name][c]; shapes
         are then those of `domain.recoded(recode)`. `view`: count the table that this view makes of
-        the private one, with its columns (`userkeys.View`); recoding follows."""
+        the private one, with its columns (`user_views.View`); recoding follows."""
         ...
 
     def user_histogram(self, key: UserKey, cap: int) -> np.ndarray:

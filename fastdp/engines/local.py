@@ -23,7 +23,8 @@ from ..tables import bound
 from ..tables.ingest import read
 from ..tables.sources.source import Source
 from ..tables.table import Table
-from ..userkeys import UserKey, View
+from ..user_views import View
+from ..userkeys import UserKey
 from . import asked_numbers, counting_plan as planning, user_histograms as users
 from .engine import ENGINES, Engine, EngineOptions, OpenCounter, reading
 

@@ -12,7 +12,8 @@ import numpy as np
 
 from .. import errors
 from ..errors import DataError
-from ..userkeys import KEYS, VIEWS
+from ..user_views import VIEWS
+from ..userkeys import KEYS
 from .partitioned import Answer, MarginalRequest, NumberRequest, Request, UserRequest
 
 _ARRAY = 1

@@ -31,7 +31,8 @@ from ..numbers.sums_plan import SumsPlan
 from ..schema import Schema
 from ..tables import bound
 from ..tables.table import Table
-from ..userkeys import UserKey, View
+from ..user_views import View
+from ..userkeys import UserKey
 from . import asked_numbers, counting_plan as planning, user_histograms as user_keys
 from .local import LocalCounter
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from .. import userkeys
+from .. import user_views
 from ..domain import Domain
 from ..errors import UsageError
 from ..measurement import SCALE
@@ -222,7 +222,7 @@ class SqlRows(CodedTable):
         self._weighted = (clip, table)
         return table
 
-    def _users_table(self, view: userkeys.View) -> tuple[str, dict[str, str]]:
+    def _users_table(self, view: user_views.View) -> tuple[str, dict[str, str]]:
         """The table of a view that has a row per user; the last one is held."""
         if self._view is None or self._view[0] != view.digest():
             if self._view is not None:

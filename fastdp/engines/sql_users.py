@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import userkeys
+from .. import user_views, userkeys
 from ..errors import UsageError
 from ..measurement import MOST
 from ..userkeys import TIE_BITS, UNITS
@@ -328,12 +328,12 @@ def _any_pairs(d: Dialect, table: str, x: str, y: str) -> str:
 # --- views
 
 
-def view_table(rows: CodedTable, view: userkeys.View) -> tuple[str, dict[str, str]]:
+def view_table(rows: CodedTable, view: user_views.View) -> tuple[str, dict[str, str]]:
     """The name of a table with a row per user, and its columns by name."""
     facts: tuple[tuple[str, str, str, tuple[int, ...], tuple[int, ...]], ...]
-    if isinstance(view, userkeys.UserTable):
+    if isinstance(view, user_views.UserTable):
         facts = tuple((name, "constant", name, (), ()) for name in view.columns)
-    elif isinstance(view, userkeys.UserFacts):
+    elif isinstance(view, user_views.UserFacts):
         facts = view.facts
     else:
         raise UsageError(f"unknown kind of view: {type(view).__name__}")
@@ -388,7 +388,7 @@ def _fact(
 
     # floor(x / r) >= edge where x >= edge * r; nothing is divided. No number is beyond MOST_VALUE.
     def reaches(edge: int) -> str:
-        if abs(edge) > userkeys.MOST_VALUE:
+        if abs(edge) > user_views.MOST_VALUE:
             return "(1 = 0)" if edge > 0 else "(1 = 1)"
         return f"x >= ({edge}) * {d.as_wide('r')}"
 

@@ -4,7 +4,7 @@ rows alone."""
 
 import numpy as np
 
-from .. import userkeys
+from .. import user_views, userkeys
 from .._core import bound, count
 from ..domain import Domain, code_dtype
 from ..errors import DataError, UsageError, is_whole
@@ -146,24 +146,24 @@ def in_order(
     return start, rows, time[rows].astype(np.int64)
 
 
-def view_of(table: Table, view: userkeys.View, threads: int) -> Table:
+def view_of(table: Table, view: user_views.View, threads: int) -> Table:
     """The table that a view makes of a table that holds whole users."""
 
     domain = view.domain(table.domain)
     rows = table.rows_per_user()
     group = _groups_of(rows, view.edges).astype(code_dtype(len(view.edges)))
-    if isinstance(view, userkeys.UserTable):
+    if isinstance(view, user_views.UserTable):
         there = rows > 0
         codes = {name: _modes(table, name, threads)[there] for name in view.columns}
         codes[view.name] = group[there]
         return Table(as_schema(domain), codes, rows=int(there.sum()), public=table.public)
-    if isinstance(view, userkeys.UserFacts):
+    if isinstance(view, user_views.UserFacts):
         return _facts(table, view, threads)
     codes = {**table.codes, view.name: group if table.user is None else group[table.user]}
     return table.with_codes(domain, codes)
 
 
-def _facts(table: Table, view: userkeys.UserFacts, threads: int) -> Table:
+def _facts(table: Table, view: user_views.UserFacts, threads: int) -> Table:
     """The table of facts about users, of users with rows."""
     there = table.rows_per_user() > 0
     domain = view.domain(table.domain)

@@ -27,7 +27,8 @@ from ..numbers.sums_plan import SumsPlan
 from ..privacy import clip as clip_rules, noise, scale, select
 from ..privacy.accountant import Event, Gaussian
 from ..schema import Schema
-from ..userkeys import Groups, RowsPerUser, UserKey, View
+from ..user_views import View
+from ..userkeys import Groups, RowsPerUser, UserKey
 from . import counts
 from .distances import (
     DistancePlan,
@@ -38,9 +39,9 @@ from .distances import (
     signed_codes,
 )
 from .filtered_marginals import DENSE_CELLS, MOST_CELLS, Filtered, plan_filtered
-from .half_sets import HalfSets, plan_half_sets
+from .half_sets import HalfSets, HalfSetsPlan, plan_half_sets
 from .noiseplan import plan_histogram, plan_marginal, recoded, require_int64
-from .selection import EstimateGrids, plan_selection
+from .selection import EstimateGrids, SelectionPlan, plan_selection
 from .steps import Draw, Steps
 from .user_vectors import UserVector, plan_vector
 from .views import viewed
@@ -362,20 +363,12 @@ class Session:
         question = {"kind": "select", "clip": self.clip, "asked": asked, "allowed": plan.allowed}
         question["event"] = plan.event.to_dict()
 
-        def draw() -> list[np.ndarray]:
-            if self.__scores is None or self.__scores[0] != asked:
-                clip = self.__counted_clip
-                gaps = counts.gaps(self.__engine, plan.cliques, plan.grids, domain, clip, codes)
-                self.__scores = (asked, plan.scores(gaps))
-            self.__steps.trace("counted")
-            scores = self.__scores[1][plan.allowed]
-            seed = self.__steps.draw_seed(0)
-            chosen = select.exponential(scores, plan.event.epsilon, plan.sensitivity, seed=seed)
-            return [np.array([plan.allowed[int(chosen)]], np.int64)]
+        def scores() -> np.ndarray:
+            clip = self.__counted_clip
+            gaps = counts.gaps(self.__engine, plan.cliques, plan.grids, domain, clip, codes)
+            return plan.scores(gaps)
 
-        (array,) = self.__answer(label, question, [plan.event], draw, 1)
-        self.__released(plan.describe(label))
-        return int(array[0])
+        return self.__selected(plan, question, scores, label)
 
     def select_half_set(
         self,
@@ -403,16 +396,35 @@ class Session:
         asked = plan.asked_digest(recoding)
         question = plan.question | {"kind": "select", "clip": self.clip, "asked": asked}
 
+        def scores() -> np.ndarray:
+            tables = counts.half_tables(
+                self.__engine, sets.columns, sets.members, self.__counted_clip, codes
+            )
+            return plan.scores(tables)
+
+        return self.__selected(plan, question, scores, label)
+
+    def __selected(
+        self,
+        plan: SelectionPlan | HalfSetsPlan,
+        question: dict,
+        scores: Callable[[], np.ndarray],
+        label: str,
+    ) -> int:
+        """The index of one of the plan's allowed candidates, by the exponential mechanism. The private
+        `scores` of all candidates are kept: the next selection among the same ones
+        (`question["asked"]`) does not count the data again."""
+
         def draw() -> list[np.ndarray]:
-            if self.__scores is None or self.__scores[0] != asked:
-                tables = counts.half_tables(
-                    self.__engine, sets.columns, sets.members, self.__counted_clip, codes
-                )
-                self.__scores = (asked, plan.scores(tables))
+            if self.__scores is None or self.__scores[0] != question["asked"]:
+                self.__scores = (question["asked"], scores())
             self.__steps.trace("counted")
-            scores = self.__scores[1][plan.allowed]
-            seed = self.__steps.draw_seed(0)
-            chosen = select.exponential(scores, plan.event.epsilon, plan.sensitivity, seed=seed)
+            chosen = select.exponential(
+                self.__scores[1][plan.allowed],
+                plan.event.epsilon,
+                plan.sensitivity,
+                seed=self.__steps.draw_seed(0),
+            )
             return [np.array([plan.allowed[int(chosen)]], np.int64)]
 
         (array,) = self.__answer(label, question, [plan.event], draw, 1)

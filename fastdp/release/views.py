@@ -1,5 +1,5 @@
 """Views of the private table, as engines of their own: the same users, other rows
-(`userkeys.View`)."""
+(`user_views.View`)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,7 +10,8 @@ from ..engines import Counter
 from ..errors import PrivacyError, UsageError
 from ..numbers.sums_plan import SumsPlan
 from ..schema import Schema
-from ..userkeys import VIEWS, UserKey, View
+from ..user_views import VIEWS, View
+from ..userkeys import UserKey
 
 
 class ViewCounter:
@@ -47,7 +48,7 @@ class ViewCounter:
 
 
 def viewed(engine: Counter, view: View) -> ViewCounter:
-    """The engine over a view. PrivacyError unless the view is one of `userkeys.VIEWS`."""
+    """The engine over a view. PrivacyError unless the view is one of `user_views.VIEWS`."""
     if type(view) not in VIEWS:
         raise PrivacyError("expected a view of fastdp.userkeys")
     schema = engine.schema

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from ..schema import Schema
-from ..userkeys import UserFacts
+from ..user_views import UserFacts
 from .people import Codes
 from .pool import Pool
 from .user_facts import agreement

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..numbers.user_features import feature_values
 from ..schema import Schema
-from ..userkeys import UserFacts
+from ..user_views import UserFacts
 
 
 def facts_of(

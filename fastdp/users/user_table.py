@@ -13,7 +13,7 @@ from msgspec import Struct
 from ..domain import Clique, Domain
 from ..numbers.user_features import Feature
 from ..schema import Schema
-from ..userkeys import MOST_VALUE, UserFacts
+from ..user_views import MOST_VALUE, UserFacts
 from .people import Codes
 from .rates import Roles
 from .user_facts import facts_of

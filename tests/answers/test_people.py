@@ -12,7 +12,8 @@ from fastdp.engines.local import local
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
 from fastdp.privacy.clip import size_edges
-from fastdp.userkeys import RowsPerUser, UserFacts
+from fastdp.user_views import UserFacts
+from fastdp.userkeys import RowsPerUser
 from fastdp.users.user_table import octaves, whole_numbers
 
 WHOLE = {"kind": "integer", "dtype": "int64", "min": 0}

@@ -16,17 +16,8 @@ from fastdp.release import noiseplan, views
 from fastdp.release.gateway import Request
 from fastdp.schema import Schema
 from fastdp.tables.table import Table
-from fastdp.userkeys import (
-    Agreement,
-    Disagreement,
-    RowGroups,
-    RowsPerUser,
-    RowsUpTo,
-    Succession,
-    UserFacts,
-    UserTable,
-    WithoutId,
-)
+from fastdp.user_views import RowGroups, UserFacts, UserTable
+from fastdp.userkeys import Agreement, Disagreement, RowsPerUser, RowsUpTo, Succession, WithoutId
 from tests.tiers import slow_cases
 
 from ..builders import open_ledger

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from fastdp import userkeys as keys
+from fastdp import user_views, userkeys as keys
 from fastdp.codec.encode import type_problems
 from fastdp.domain import Domain
 from fastdp.engines import Counter
@@ -329,7 +329,7 @@ def check_views(one: Case, engine: Counter) -> None:
     made = slow.user_table(one.owners, one.codes, one.hashes(), ("a", "b"), edges)
     sizes = {"a": 5, "b": 300, name: 4}
     cliques = [("a", "b"), (name, "a"), (name,), ()]
-    counted = engine.marginals(cliques, 1, view=keys.UserTable(edges, columns=("a", "b")))
+    counted = engine.marginals(cliques, 1, view=user_views.UserTable(edges, columns=("a", "b")))
     for clique in cliques:
         want = slow.marginal(sizes, made, clique, [1 << 20] * len(made[name]))
         same(f"{one.name}: table of users, {clique}", counted[clique], want)
@@ -340,7 +340,7 @@ def check_views(one: Case, engine: Counter) -> None:
     codes = {**one.codes, name: np.array(group, np.int64)}
     recode = {"b": np.arange(300) // 40}
     counted = engine.marginals(
-        [(name, "c"), ("b", name)], 4, recode=recode, view=keys.RowGroups(edges)
+        [(name, "c"), ("b", name)], 4, recode=recode, view=user_views.RowGroups(edges)
     )
     weights = slow.row_weights(one.owners, 4)
     want = slow.marginal({**SIZES, name: 4}, codes, (name, "c"), weights)
@@ -350,7 +350,7 @@ def check_views(one: Case, engine: Counter) -> None:
     same(f"{one.name}: rows by group, recoded", counted[("b", name)], want)
 
 
-def facts_of_users() -> keys.UserFacts:
+def facts_of_users() -> user_views.UserFacts:
     """Every kind of fact; sums below and above 0, and beyond 2^32."""
     amounts = tuple((-1) ** i * (i << 27) for i in range(5))
     facts = (
@@ -362,7 +362,7 @@ def facts_of_users() -> keys.UserFacts:
         ("each", "mean", "a", amounts, (-(1 << 28), 0, 1 << 28)),
         ("usual", "constant", "c", (), ()),
     )
-    return keys.UserFacts((1, 2, 4, 50), facts=facts)
+    return user_views.UserFacts((1, 2, 4, 50), facts=facts)
 
 
 def check_features(one: Case, engine: Counter) -> None:
@@ -371,7 +371,7 @@ def check_features(one: Case, engine: Counter) -> None:
         ("spent", "value", "2 * sum(a) - distinct(c)", (), (-3, 0, 1, 4, 9, 30)),
         ("ever", "value", "any(b >= 100 and a != 3)", (), (1,)),
     )
-    view = keys.UserFacts((1, 2, 4, 50), facts=facts)
+    view = user_views.UserFacts((1, 2, 4, 50), facts=facts)
     try:
         counted = engine.marginals([("spent", "ever")], 1, view=view)[("spent", "ever")]
     except UsageError as refused:

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import fastdp
-from fastdp import userkeys as keys
+from fastdp import user_views, userkeys as keys
 from fastdp.domain import Domain
 from fastdp.engines import sql_rows
 from fastdp.engines.partitioned import Answer, PartitionedCounter, Sums, project, sparse
@@ -63,7 +63,9 @@ def test_pairs_of_a_users_rows_need_more_than_64_bits():
             for u in r
         ]
         assert told.tolist() == [2 * sum(shares) - 3 * UNITS, 3 * UNITS]
-        facts = keys.UserFacts((1, 2), facts=(("total", "sum", "a", (0, 1 << 31), (1, 1 << 62)),))
+        facts = user_views.UserFacts(
+            (1, 2), facts=(("total", "sum", "a", (0, 1 << 31), (1, 1 << 62)),)
+        )
         view = counter.marginals([("total",)], 1, view=facts)
         assert view["total",].tolist() == [UNITS, 0, 2 * UNITS]  # z; x and y are beyond 2^62
         groups = counter.user_histogram(keys.RowsPerUser((1, 2 * TIMES, 3 * TIMES)), 1)

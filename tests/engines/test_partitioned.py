@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fastdp import userkeys as keys
+from fastdp import user_views, userkeys as keys
 from fastdp.domain import Domain
 from fastdp.engines import messages, partitioned as engine, pieces
 from fastdp.engines.local import local
@@ -169,8 +169,8 @@ def test_messages_give_back_what_was_sent():
         engine.UserRequest(keys.WithoutId(4), 1),
         engine.UserRequest(keys.Agreement((("a",), ("a", "c")), (2, 9)), 1),
         engine.UserRequest(keys.Succession(("a", "c"), (("a", "a"), ("c", "a")), 5, 2, (2, 9)), 1),
-        MarginalRequest((("a",),), 1, {}, keys.UserTable((1, 3), columns=("a",))),
-        MarginalRequest((("a",),), 4, recode, keys.RowGroups((1, 3), name="g")),
+        MarginalRequest((("a",),), 1, {}, user_views.UserTable((1, 3), columns=("a",))),
+        MarginalRequest((("a",),), 4, recode, user_views.RowGroups((1, 3), name="g")),
     ):
         sent = messages.packed(messages.of_request(request))
         assert messages.to_request(messages.unpacked(sent)).digest() == request.digest()

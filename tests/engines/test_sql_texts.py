@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from fastdp import userkeys as keys
+from fastdp import user_views, userkeys as keys
 from fastdp.engines.partitioned import PartitionedCounter
 from fastdp.engines.sql_codes import coded_query
 from fastdp.engines.sql_database import Database
@@ -71,9 +71,9 @@ def asked(database):
             with suppress(ZeroDivisionError):  # a user with one row: the answers are ones
                 counter.user_histogram(key, 1)
         for view in (
-            keys.UserTable((1, 2), columns=("a", "b")),
+            user_views.UserTable((1, 2), columns=("a", "b")),
             facts_of_users(),
-            keys.RowGroups((1, 2)),
+            user_views.RowGroups((1, 2)),
         ):
             counter.marginals([("rows per user",)], 1, view=view)
 

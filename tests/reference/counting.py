@@ -189,7 +189,7 @@ def user_table(ids, codes, hashes, columns, edges) -> dict:
 
 
 def user_facts(ids, codes, sizes, hashes, view) -> dict:
-    """One row per user: the facts of `userkeys.UserFacts`, from the user's rows one by one."""
+    """One row per user: the facts of `user_views.UserFacts`, from the user's rows one by one."""
     out = {name: [] for name in (view.name, *(fact[0] for fact in view.facts))}
     for u, rows in by_user(ids, range(len(ids))).items():
         out[view.name].append(max(g for g, edge in enumerate(view.edges) if edge <= len(rows)))

@@ -9,7 +9,7 @@ import pytest
 
 from fastdp._core import choose as core
 from fastdp.schema import Schema
-from fastdp.userkeys import UserFacts
+from fastdp.user_views import UserFacts
 from fastdp.users.user_choice import Agreements, Choice, Gaps, _drawn, _exact, _odds
 from fastdp.users.user_facts import agreement, distinct
 from fastdp.users.user_table import Marginal, combined, octaves, pool_facts, whole_numbers

@@ -6,7 +6,7 @@ import pytest
 
 from fastdp.numbers.typed import check
 from fastdp.schema import Schema
-from fastdp.userkeys import UserFacts
+from fastdp.user_views import UserFacts
 from fastdp.users.user_choice import Choice
 from fastdp.users.user_quotes import Quote, lines, usable
 from fastdp.users.user_weights import Lines, raked

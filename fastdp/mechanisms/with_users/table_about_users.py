@@ -11,7 +11,7 @@ from ...answers.evidence import code_maps, marginals_of
 from ...answers.people_facts import described_facts, pairs_of_users
 from ...answers.values import numbers_of
 from ...privacy.clip import choice_bound
-from ...userkeys import UserFacts
+from ...user_views import UserFacts
 from ...users.dealing import SAMPLE_ROWS, Dealer
 from ...users.order import to_ask
 from ...users.user_table import Marginal, PoolTable, combined, pool_facts, user_facts

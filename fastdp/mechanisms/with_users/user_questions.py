@@ -11,14 +11,13 @@ from ...measurement import Measurement
 from ...numbers.user_features import Feature, feature_of
 from ...privacy.clip import TV_PER_LOST_ROW, TV_PER_LOST_ROW_GROUPED, choice_bound, size_edges
 from ...release.gateway import Session
+from ...user_views import RowGroups, UserTable
 from ...userkeys import (
     UNITS,
     Agreement,
     Disagreement,
-    RowGroups,
     RowsPerUser,
     RowsUpTo,
-    UserTable,
     WithoutId,
 )
 from ...users.constancy import (

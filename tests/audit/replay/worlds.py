@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import fastdp
-from fastdp import userkeys
+from fastdp import user_views, userkeys
 from fastdp.engines.engine import OpenCounter
 from fastdp.engines.local import local
 from fastdp.engines.partitioned import PartitionedCounter
@@ -595,9 +595,9 @@ def _call(rng: np.random.Generator, schema: fastdp.Schema) -> Callable:
     ]
     key, cap = user_keys[rng.integers(len(user_keys))]
     views = [
-        (userkeys.UserTable((1, 2, 4), columns=(a, b)), a),
-        (userkeys.RowGroups((1, 3)), a),
-        (userkeys.UserFacts((1, 2, 4), facts=(_fact(rng, a, domain[a]),)), "fact"),
+        (user_views.UserTable((1, 2, 4), columns=(a, b)), a),
+        (user_views.RowGroups((1, 3)), a),
+        (user_views.UserFacts((1, 2, 4), facts=(_fact(rng, a, domain[a]),)), "fact"),
     ]
     view, of_view = views[rng.integers(len(views))]
 
@@ -640,7 +640,7 @@ def _call(rng: np.random.Generator, schema: fastdp.Schema) -> Callable:
 
 def _fact(rng: np.random.Generator, column: str, size: int) -> tuple:
     """A fact about users, drawn at random: (name, kind, column, numbers, edges)."""
-    kind = str(rng.choice(userkeys.FACTS))
+    kind = str(rng.choice(user_views.FACTS))
     if kind in ("sum", "mean"):
         numbers = tuple(int(x) for x in rng.integers(-5, 50, size))
         return "fact", kind, column, numbers, (-3, 1, 10, 40, 200)
