@@ -1,4 +1,4 @@
-"""Every numeric constant of the mechanisms, the estimator and the users, with where it comes from.
+"""Every numeric constant of shares, mechanisms, the estimator and users, with where it comes from.
 
 A constant is an assignment of numbers to a name in capitals. What a script can tell of it: its
 value, what its text says, and which of four kinds it is.
@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "fastdp"
-FOLDERS = ("mechanisms", "estimate", "users")
+FOLDERS = ("division", "mechanisms", "estimate", "users")
+"""Folders and files of the package."""
 KINDS = {
     "tuned": "its text says that it was chosen by results on some tables",
     "choice": "its text says what it is, not what another value would do",
@@ -77,7 +78,8 @@ def constants() -> list[Constant]:
     """All of them, in the order of files and lines."""
     out: list[Constant] = []
     for folder in FOLDERS:
-        for path in sorted((PACKAGE / folder).rglob("*.py")):
+        single = (PACKAGE / folder).with_suffix(".py")
+        for path in [single] if single.is_file() else sorted((PACKAGE / folder).rglob("*.py")):
             out += in_file(path)
     return out
 

@@ -21,6 +21,7 @@ from msgspec import Struct
 
 from ..division import LEAST_NUMBERS, MOST_NUMBERS, VARIANCE, portion
 from ..schema import Schema
+from ..significance import Z95
 from .declared import Declared
 from .typed import TypedNumber
 
@@ -36,7 +37,6 @@ MOST = 1.0
 """A number that would be wider than this counts as this wide: more of mu^2 would not save it."""
 SHARE_STEPS = 100
 """The chosen share is a whole multiple of 1 / SHARE_STEPS, to be read and to be the same anywhere."""
-Z = 1.96
 
 
 class Shares(Struct, frozen=True):
@@ -79,7 +79,7 @@ def rows_width(schema: Schema, private: Collection[str] = ()) -> float:
     sizes = schema.modelled
     known = [math.log(size) for name, size in sizes.items() if name not in private and size > 1]
     typical = math.exp(sum(known) / len(known)) if known else 2.0
-    return Z * math.sqrt(max(2 * len(sizes) - 1, 1)) * typical
+    return Z95 * math.sqrt(max(2 * len(sizes) - 1, 1)) * typical
 
 
 def default_share(numbers: Sequence[TypedNumber]) -> float:

@@ -18,7 +18,9 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
-Z = 1.959963984540054
+from ..significance import Z95
+
+Z = Z95
 TIMES = 8.0
 """Users whom noise hides have at most so many times what k users exceed. A stated claim. It was chosen
 with a target in view: about the most that leaves a total of 24,000 log-normal people within +12 % at

@@ -106,11 +106,25 @@ def test_columns_are_over_groups_until_a_marginal_over_all_their_codes_is_measur
     assert groups((("b",), CODES), (("a", "c"), coarse)) == {"a", "c"}
     assert groups((("a", "b"), CODES)) == {"c"}
     assert groups((("a", "c"), CODES), (("a", "c"), coarse)) == set()
+    halves = {"a": np.array([0, 0, 0, 1, 1]), "c": np.array([0, 1, 1])}  # c's cut a group in two
+    assert groups((("a", "c"), Partition("halves", halves)), (("a", "b"), coarse)) == {"a"}
 
     class Constrained(State):
         merged = replace(MERGED, zeros={("a", "b"): np.zeros((5, 4), bool)})
 
     assert groups((("b", "c"), coarse), state=Constrained) == {"c"}  # zeros are of merged codes
+
+
+def test_sums_over_what_groups_make_up_are_sums_over_groups():
+    """An answer over halves, each of whole groups, read over the codes of a model over groups."""
+    table = np.random.default_rng(3).gamma(1.0, 1.0, (5, 4)) * 3
+    halves = Binned((5, 4), [np.array([0, 0, 0, 1, 1]), np.array([0, 0, 1, 1])])
+    answer = Measurement(("a", "b"), halves.product(table.reshape(-1)), 0.5, halves)
+    codes = resolutions.ModelCodes(MERGED, {"a": MAPS["a"]})
+    read = codes.measurement(answer)
+    over_groups = np.add.reduceat(table, [0, 2, 3], axis=0)
+    assert read.query.shape == (3, 4)
+    assert np.allclose(read.query.product(over_groups.reshape(-1)), answer.values)
 
 
 def correlated(rows, bins, rho, seed):

@@ -23,6 +23,7 @@ import math
 import numpy as np
 
 from ..._util.lazy import special
+from ...significance import drawn_towards
 
 TERMS = 48
 """Terms of Mehler's formula: beyond them lies less than .01 of R^48."""
@@ -84,9 +85,9 @@ def denoised(contrasts: np.ndarray, noise: float) -> np.ndarray:
         kept = np.sign(values) * np.sqrt(np.maximum(values**2 - 4 * d * noise**2, 0.0))
         smooth = (vectors * kept) @ vectors.T
         filled = np.where(off, contrasts, smooth)
-    rest = np.where(off, contrasts - smooth, 0.0)
-    spread = max(0.0, float(np.mean(rest[off] ** 2)) - noise**2)
-    return np.where(off, smooth + rest * spread / (spread + noise**2), 0.0)
+    out = np.zeros_like(smooth)
+    out[off] = drawn_towards(smooth[off], contrasts[off], noise**2)
+    return out
 
 
 def step_terms(quantiles: np.ndarray) -> np.ndarray:

@@ -20,7 +20,7 @@ from ...measurement import Measurement
 from ...queries import Binned
 from ...schema import Schema
 from ..shared.code_compression import Compression, numberless
-from ..shared.code_partitions import composed
+from ..shared.code_partitions import composed, first_codes
 from ..shared.merged_codes import Merged
 from ..shared.one_ways import NOISE
 
@@ -119,9 +119,13 @@ class ModelCodes(Struct, frozen=True, eq=False, dict=True):
             return m
         if m.query is None:
             return Compression(self.merged.domain, self.groups).measurement(m)
-        maps = [None if a in self.groups else codes for a, codes in zip(m.clique, m.query.maps)]
         shape = self.domain.shape(m.clique)
-        query = None if all(a in self.groups for a in m.clique) else Binned(shape, maps)
+        maps = [
+            codes[first_codes(self.groups[a])] if a in self.groups else codes
+            for a, codes in zip(m.clique, m.query.maps)
+        ]
+        fine = all(np.array_equal(codes, np.arange(n)) for codes, n in zip(maps, shape))
+        query = None if fine else Binned(shape, maps)
         return Measurement(m.clique, m.values, m.sigma, query, label=m.label)
 
     def expanded(self, clique: Clique, table: np.ndarray) -> np.ndarray:

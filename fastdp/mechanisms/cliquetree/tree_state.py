@@ -207,9 +207,16 @@ class CliqueTreeState:
         none where public data says something about all codes."""
         if self.priors is not None:
             return {}
-        fine = {a for clique, partition in keys if partition is not self.groups for a in clique}
-        fine |= {a for clique in self.merged.zeros for a in clique}
-        return {a: groups for a, groups in self.groups.maps.items() if a not in fine}
+        fine = {a for clique in self.merged.zeros for a in clique}
+        asked: dict[str, list[Partition]] = {}
+        for clique, partition in keys:
+            for a in clique:
+                asked.setdefault(a, []).append(partition)
+        return {
+            a: groups
+            for a, groups in self.groups.maps.items()
+            if a not in fine and all(p.keeps_together(a, groups) for p in asked.get(a, ()))
+        }
 
     def settle(self) -> None:
         """The codes of the finished model become the merged codes, also of what is measured."""

@@ -28,6 +28,11 @@ class Partition(Struct, frozen=True, eq=False):
         """Whether any column of the clique has groups."""
         return any(a in self.maps for a in clique)
 
+    def keeps_together(self, name: str, groups: np.ndarray) -> bool:
+        """Whether codes of a column that share one of these groups share one here as well."""
+        own = self.maps.get(name)
+        return own is not None and np.array_equal(own, own[first_codes(groups)][groups])
+
     def query(self, clique: Clique, shape: Sequence[int]) -> Binned | None:
         """The query that asks for this marginal over groups; None where every code is its own."""
         return Binned(shape, [self.maps.get(a) for a in clique]) if self.coarsens(clique) else None
@@ -43,6 +48,11 @@ CODES = Partition("codes", {})
 
 Key = tuple[Clique, Partition]
 """What is measured."""
+
+
+def first_codes(groups: np.ndarray) -> np.ndarray:
+    """The first code of each group."""
+    return np.unique(groups, return_index=True)[1]
 
 
 def composed(

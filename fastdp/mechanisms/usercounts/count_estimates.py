@@ -17,6 +17,7 @@ from ...measurement import Measurement
 from ...model.table_ops import Margin, rake
 from ...privacy.scale import laplace_std
 from ...release.gateway import Session
+from ...significance import drawn_towards
 from ...userkeys import UserKey
 
 SWEEPS = 4
@@ -64,7 +65,7 @@ def shrink(
     squares = float((square * square * noise).sum())
     rho = max(0.0, float((spread * square * noise).sum()) / max(1e-300, squares))
     own = poisson * prior + rho * square
-    return np.maximum(prior + own / np.maximum(own + variance, 1e-300) * (answers - prior), 0.0)
+    return np.maximum(drawn_towards(prior, answers, variance, own), 0.0)
 
 
 def rates(counts: np.ndarray, prior: np.ndarray) -> np.ndarray:
