@@ -32,74 +32,85 @@ typedef struct {
 
 /* One chunk of n rows. Rows are in several lists by value: one of each feature, then one of each pair of
  * features of which rows may be wanted together, then one of all. Values of all lists share one table:
- * those of list l begin at start[l], and row[i * lists + l] is row i's. The unused rows of value v are
- * order[l * n + first[v]] and the left[v] - 1 after it; place[l * n + row] is a row's place. mine_has[v]:
- * how many rows of the user at work have value v of a feature. */
+ * those of list l begin at start[l]. value[i * features + f] is row i's of feature f, and those of pairs
+ * follow from it. The rows of value v in list l are order[l * n + first[v]] and the there[v] - 1 after it:
+ * its left[v] unused rows, and some used ones. mine_has[v]: how
+ * many rows of the user at work have value v of a feature. */
 typedef struct {
     int64_t n, features, levels, lists;
-    uint32_t *row, *feature, *order, *place, *mine, *first, *left, *mine_has, *wanted;
+    uint32_t *value, *order, *mine, *first, *there, *left, *mine_has, *wanted;
+    uint8_t *used;
     uint32_t start[MOST_LISTS + 1];
-    uint8_t one[MOST_LISTS], other[MOST_LISTS]; /* the features of a list of pairs */
-    double *share;                              /* [levels, FDP_LEVELS]: of the user at work, cumulated */
+    uint8_t one[MOST_LISTS], other[MOST_LISTS];   /* the features of a list of pairs */
+    uint32_t width[MOST_LISTS], base[MOST_LISTS]; /* value a * width + b - base; width 0: they share values */
+    double *share;                                /* [levels, FDP_LEVELS]: of the user at work, cumulated */
     stream random;
 } chunk;
 
 #define ANY UINT32_MAX
 
-/* A random unused row that has this value of a list. */
-static inline uint32_t any_of(chunk *c, int64_t list, uint32_t value) {
-    return c->order[list * c->n + c->first[value] + below(next64(&c->random), c->left[value])];
-}
-
-/* The value of a pair in list l: codes of rare combinations may share one. */
-static inline uint32_t pair_value(const chunk *c, int64_t l, uint32_t a, uint32_t b) {
-    const uint64_t room = c->start[l + 1] - c->start[l];
-    const uint64_t cell =
-        (uint64_t)(a - c->start[c->one[l]]) * (c->start[c->other[l] + 1] - c->start[c->other[l]]) +
-        (b - c->start[c->other[l]]);
-    return c->start[l] + (uint32_t)(cell < room ? cell : mix(cell) % room);
-}
-
-/* Lists of the chunk's rows by value, none used. */
-static void make_lists(const fdp_deal_plan *plan, int64_t base, chunk *c) {
-    const int64_t n = c->n, lists = c->lists;
-    const size_t values = c->start[lists];
-    memset(c->left, 0, sizeof *c->left * values);
-    memset(c->mine_has, 0, sizeof *c->mine_has * c->start[c->features]);
-    /* Values of every row in every list, and how many rows each value has. */
-    for (int64_t i = 0; i < n; i++) {
-        uint32_t *row = c->row + i * lists;
-        for (int64_t f = 0; f < c->features; f++)
-            row[f] = c->feature[i * c->features + f] = c->start[f] + plan->codes[f * plan->rows + base + i];
-        for (int64_t l = c->features; l < lists - 1; l++)
-            row[l] = pair_value(c, l, row[c->one[l]], row[c->other[l]]);
-        row[lists - 1] = c->start[lists - 1];
-        for (int64_t l = 0; l < lists; l++) c->left[row[l]]++;
+/* Used rows leave the list of a value. */
+static void forget_used(chunk *c, uint32_t *rows, uint32_t value) {
+    uint32_t there = 0;
+    for (uint32_t i = 0; i < c->there[value]; i++) {
+        const uint32_t row = rows[i];
+        rows[there] = row;
+        there += !c->used[row];
     }
-    for (int64_t l = 0; l < lists; l++)
+    c->there[value] = there;
+}
+
+/* A random unused row that has this value of a list, of which there is one. So that to use a row is to count
+ * it, used rows stay in lists until they are the larger part. */
+static inline uint32_t any_of(chunk *c, int64_t list, uint32_t value) {
+    uint32_t *rows = c->order + list * c->n + c->first[value];
+    if (c->there[value] > 2 * c->left[value]) forget_used(c, rows, value);
+    for (;;) {
+        const uint32_t row = rows[below(next64(&c->random), c->there[value])];
+        if (!c->used[row]) return row;
+    }
+}
+
+/* The value of a pair in list l: where there are many combinations, several share one. */
+static inline uint32_t pair_value(const chunk *c, int64_t l, uint32_t a, uint32_t b) {
+    if (c->width[l] > 0) return a * c->width[l] + b - c->base[l];
+    const uint64_t both = (uint64_t)a << 32 | b;
+    return c->start[l] + (uint32_t)below(mix(both), c->start[l + 1] - c->start[l]);
+}
+
+/* The value in list l of a row with these values of features. */
+static inline uint32_t value_in(const chunk *c, int64_t l, const uint32_t *value) {
+    if (l < c->features) return value[l];
+    return l < c->lists - 1 ? pair_value(c, l, value[c->one[l]], value[c->other[l]]) : c->start[l];
+}
+
+/* Lists of the chunk's rows by value, none used. One list after the other, so that each stays in cache. */
+static void make_lists(const fdp_deal_plan *plan, int64_t base, chunk *c) {
+    const int64_t n = c->n, lists = c->lists, features = c->features;
+    memset(c->left, 0, sizeof *c->left * c->start[lists]);
+    memset(c->mine_has, 0, sizeof *c->mine_has * c->start[features]);
+    memset(c->used, 0, (size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t f = 0; f < features; f++)
+            c->value[i * features + f] = c->start[f] + plan->codes[f * plan->rows + base + i];
+    for (int64_t l = 0; l < lists; l++) {
+        uint32_t *in = c->mine; /* the rows' values: no row is anybody's yet */
+        for (int64_t i = 0; i < n; i++) c->left[in[i] = value_in(c, l, c->value + i * features)]++;
         for (uint32_t v = c->start[l], sum = 0; v < c->start[l + 1]; v++) {
             c->first[v] = sum;
             sum += c->left[v];
-            c->left[v] = 0;
+            c->there[v] = 0;
         }
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t l = 0; l < lists; l++) {
-            const uint32_t v = c->row[i * lists + l], at = c->first[v] + c->left[v]++;
-            c->order[l * n + at] = (uint32_t)i;
-            c->place[l * n + i] = at;
-        }
+        for (int64_t i = 0; i < n; i++) c->order[l * n + c->first[in[i]] + c->there[in[i]]++] = (uint32_t)i;
+    }
 }
 
-/* Row `taken` becomes the user's k-th: in each list the last unused row of its value comes to its place. */
+/* Row `taken` becomes the user's k-th. */
 static void take(chunk *c, uint32_t taken, uint32_t k) {
-    const uint32_t *row = c->row + (int64_t)taken * c->lists;
-    for (int64_t l = 0; l < c->lists; l++) {
-        uint32_t *order = c->order + l * c->n, *place = c->place + l * c->n;
-        const uint32_t last = order[c->first[row[l]] + --c->left[row[l]]], at = place[taken];
-        order[at] = last;
-        place[last] = at;
-    }
-    for (int64_t f = 0; f < c->features; f++) c->mine_has[row[f]]++;
+    const uint32_t *value = c->value + (int64_t)taken * c->features;
+    for (int64_t l = 0; l < c->lists; l++) c->left[value_in(c, l, value)]--;
+    for (int64_t f = 0; f < c->features; f++) c->mine_has[value[f]]++;
+    c->used[taken] = 1;
     c->mine[k] = taken;
 }
 
@@ -129,7 +140,7 @@ static int64_t want(chunk *c, uint32_t k, const double *alpha) {
 
 /* The wanted values are those of one of the user's k rows. */
 static void want_like(chunk *c, uint32_t k) {
-    const uint32_t *like = c->row + (int64_t)c->mine[below(next64(&c->random), k)] * c->lists;
+    const uint32_t *like = c->value + (int64_t)c->mine[below(next64(&c->random), k)] * c->features;
     for (int64_t f = 0; f < c->features - c->levels; f++)
         if (c->wanted[f] != ANY) c->wanted[f] = like[f];
 }
@@ -174,12 +185,14 @@ static int64_t any_wanted(chunk *c) {
     return found;
 }
 
-/* How far a row is from what is wanted. */
-static uint32_t apart(chunk *c, uint32_t row, const double *alpha) {
-    const uint32_t *value = c->feature + (int64_t)row * c->features;
+/* How far a row is from what is wanted; from `least` on, how far is not worked out. */
+static uint32_t apart(chunk *c, uint32_t row, const double *alpha, uint32_t least) {
+    const uint32_t *value = c->value + (int64_t)row * c->features;
     const int64_t single = c->features - c->levels;
     uint32_t sum = 0;
-    for (int64_t f = 0; f < single; f++) {
+    for (int64_t f = single; f < c->features; f++)
+        sum += value[f] > c->wanted[f] ? value[f] - c->wanted[f] : c->wanted[f] - value[f];
+    for (int64_t f = 0; f < single && sum < least; f++) {
         if (alpha[f] < 0) {
             double part = 1.0;
             for (uint32_t has = c->mine_has[value[f]]; has > 0 && part > 1e-9; has--) part *= -alpha[f];
@@ -188,42 +201,57 @@ static uint32_t apart(chunk *c, uint32_t row, const double *alpha) {
             sum += MISSED;
         }
     }
-    for (int64_t f = single; f < c->features; f++)
-        sum += value[f] > c->wanted[f] ? value[f] - c->wanted[f] : c->wanted[f] - value[f];
     return sum;
+}
+
+/* The best row so far, and how far it is from what is wanted. */
+typedef struct {
+    uint32_t row, apart;
+} choice;
+
+static inline void compare(chunk *c, uint32_t row, const double *alpha, choice *best) {
+    const uint32_t cost = apart(c, row, alpha, best->apart);
+    if (cost < best->apart) *best = (choice){row, cost};
+}
+
+/* Looks at `candidates` rows of a list, at all where it has no more. */
+static void look(chunk *c, found in, const double *alpha, int64_t candidates, choice *best) {
+    if (c->left[in.value] > candidates) {
+        for (int64_t i = 0; i < candidates && best->apart > 0; i++)
+            compare(c, any_of(c, in.list, in.value), alpha, best);
+        return;
+    }
+    uint32_t *rows = c->order + in.list * c->n + c->first[in.value];
+    forget_used(c, rows, in.value);
+    for (uint32_t i = 0; i < c->there[in.value] && best->apart > 0; i++) compare(c, rows[i], alpha, best);
 }
 
 /* The user's next row: what is wanted is drawn, then candidates of short lists are compared. */
 static uint32_t next_row(chunk *c, uint32_t k, const double *alpha, int64_t candidates) {
-    const int64_t count = want(c, k, alpha);
-    uint32_t best = 0, least = UINT32_MAX;
-    for (uint32_t tried = 0; tried < FDP_MIN(k + 1, (uint32_t)TRIES) && least >= MISSED; tried++) {
+    const int64_t every = c->lists - 1;
+    if (want(c, k, alpha) == 0) return any_of(c, every, c->start[every]);
+    choice best = {0, UINT32_MAX};
+    for (uint32_t tried = 0; tried < FDP_MIN(k + 1, (uint32_t)TRIES) && best.apart >= MISSED; tried++) {
         if (k > 0) want_like(c, k);
         found in[2];
         shortest(c, any_wanted(c), in);
-        for (int64_t i = 0; i < candidates && least > 0; i++) {
-            const uint32_t row = any_of(c, in[i & 1].list, in[i & 1].value);
-            if (count == 0) return row;
-            const uint32_t cost = apart(c, row, alpha);
-            if (cost < least) {
-                best = row;
-                least = cost;
-            }
-        }
+        look(c, in[1], alpha, candidates / 2, &best);
+        look(c, in[0], alpha, candidates - candidates / 2, &best);
     }
-    return best;
+    return best.row;
 }
 
 /* Adds the agreement of the user's k rows to `equal`, and forgets the user. */
 static void leave(chunk *c, uint32_t k, int64_t *equal) {
     for (int64_t f = 0; f < c->features; f++) {
         uint64_t pairs = 0;
-        for (uint32_t i = 0; i < k; i++) pairs += c->mine_has[c->row[(int64_t)c->mine[i] * c->lists + f]] - 1;
+        for (uint32_t i = 0; i < k; i++)
+            pairs += c->mine_has[c->value[(int64_t)c->mine[i] * c->features + f]] - 1;
         if (equal != NULL && k > 1) {
             const int64_t share = (int64_t)(((u128)pairs << 20) / ((uint64_t)k * (k - 1)));
             __atomic_fetch_add(equal + f, share, __ATOMIC_RELAXED);
         }
-        for (uint32_t i = 0; i < k; i++) c->mine_has[c->row[(int64_t)c->mine[i] * c->lists + f]] = 0;
+        for (uint32_t i = 0; i < k; i++) c->mine_has[c->value[(int64_t)c->mine[i] * c->features + f]] = 0;
     }
 }
 
@@ -281,6 +309,8 @@ static size_t lay_out(const fdp_deal_plan *plan, chunk *c) {
             c->other[l] = (uint8_t)g;
             const uint64_t cells = (uint64_t)plan->size[f] * plan->size[g];
             c->start[l + 1] = c->start[l] + (uint32_t)FDP_MIN(cells, most);
+            c->width[l] = cells <= most ? plan->size[g] : 0;
+            c->base[l] = c->start[f] * c->width[l] + c->start[g] - c->start[l];
             l++;
         }
     c->start[l + 1] = c->start[l] + 1;
@@ -303,22 +333,21 @@ static void deal_work(fdp_team *team, int member, void *ctx) {
         chunk c = {.n = (int64_t)n, .features = plan->features, .levels = plan->levels};
         const size_t values = lay_out(plan, &c), lists = (size_t)c.lists;
         double *share = malloc(sizeof *share * (size_t)(plan->levels * FDP_LEVELS + 1));
-        uint32_t *room =
-            malloc(sizeof *room * (3 * lists * n + features * n + n + 3 * values + features + 1));
+        uint32_t *room = malloc(sizeof *room * ((lists + features + 1) * n + 4 * values + features + 1) + n);
         if (room == NULL || share == NULL) {
             free(room), free(share);
             atomic_store(&job->status, FDP_ERR_MEMORY);
             continue;
         }
-        c.row = room;
-        c.feature = c.row + lists * n;
-        c.order = c.feature + features * n;
-        c.place = c.order + lists * n;
-        c.mine = c.place + lists * n;
+        c.value = room;
+        c.order = c.value + features * n;
+        c.mine = c.order + lists * n;
         c.first = c.mine + n;
-        c.left = c.first + values;
+        c.there = c.first + values;
+        c.left = c.there + values;
         c.mine_has = c.left + values;
         c.wanted = c.mine_has + values;
+        c.used = (uint8_t *)(c.wanted + features + 1);
         c.share = share;
         deal_chunk(job, number, &c);
         free(room), free(share);

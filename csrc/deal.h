@@ -50,9 +50,9 @@ typedef struct {
  * equal[group * features + f] is the sum over the group's users with n >= 2 rows of floor(2^20 S / (n (n -
  * 1))), S the number of ordered pairs of their rows that agree in f; NULL: not counted.
  *
- * A chunk depends on (seed, number of the chunk) and its own rows alone. A thread needs 12 bytes for each
- * row of its chunk in each list (features, pairs of the first and of levels, all), 4 for each of its
- * features, and 12 for each value of a list. FDP_ERR_ARGUMENT where the rows of a chunk are not those
+ * A chunk depends on (seed, number of the chunk) and its own rows alone. A thread needs 4 bytes for each
+ * row of its chunk in each list (features, pairs of the first and of levels, all) and for each of its
+ * features, and 16 for each value of a list. FDP_ERR_ARGUMENT where the rows of a chunk are not those
  * wanted, or features more than 64. */
 int fdp_deal(const fdp_deal_plan *plan, int threads, uint32_t *owner, int64_t *equal);
 

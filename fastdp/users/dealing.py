@@ -23,7 +23,7 @@ from .user_choice import Choice
 
 CHUNK_ROWS = 1 << 14
 """Rows that are dealt together. Chunks are independent of each other: threads share them, and
-memory is 12 bytes for each of their rows in each list of csrc/deal.c, of a thread at a time."""
+memory is 4 bytes for each of their rows in each list of csrc/deal.c, of a thread at a time."""
 SAMPLE_ROWS = 1 << 18
 """Rows of the model that are laid out as they will be dealt."""
 LEAST_TRIAL_ROWS = 1 << 15

@@ -1,5 +1,6 @@
 """A slow, obvious twin of csrc/deal.c: lists and loops, the same stream of random numbers."""
 
+from collections.abc import Iterator
 from itertools import combinations
 
 from tests.reference.sample import ORDER, Stream, key_of, mix
@@ -11,28 +12,46 @@ TRIES = 4
 
 
 class Lists:
-    """The unused rows by the value of `value(row)`. What is taken out leaves its place to the last."""
+    """The rows by the value of `value(row)`. Used ones stay until they are the larger part."""
 
-    def __init__(self, rows, value):
+    def __init__(self, rows, value, used: list[bool]):
         self.value = value
         self.of = {}
+        self.used = used
         for i, row in enumerate(rows):
             self.of.setdefault(value(row), []).append(i)
 
-    def take(self, row, i: int) -> None:
-        rows = self.of[self.value(row)]
-        at = rows.index(i)
-        rows[at] = rows[-1]
-        rows.pop()
+    def unused(self, value) -> list[int]:
+        return [i for i in self.of.get(value, []) if not self.used[i]]
+
+    def any(self, value, stream: Stream) -> int:
+        unused = self.unused(value)
+        if len(self.of[value]) > 2 * len(unused):
+            self.of[value] = unused
+        rows = self.of[value]
+        row = rows[stream.below(len(rows))]
+        while self.used[row]:
+            row = rows[stream.below(len(rows))]
+        return row
+
+    def some(self, value, stream: Stream, count: int) -> Iterator[int]:
+        """So many unused rows, or all where there are no more."""
+        if len(self.unused(value)) > count:
+            yield from (self.any(value, stream) for _ in range(count))
+        else:
+            self.of[value] = self.unused(value)
+            yield from self.of[value]
 
 
 def pair_of(f: int, g: int, sizes: list[int], rows: int):
-    """The value of a pair: rare combinations share one."""
+    """The value of a pair: where there are many combinations, several share one."""
     room = min(sizes[f] * sizes[g], 2 * rows + 1)
+    start = [sum(sizes[:i]) for i in (f, g)]
 
     def value(row):
-        cell = row[f] * sizes[g] + row[g]
-        return cell if cell < room else mix(cell) % room
+        if sizes[f] * sizes[g] <= room:
+            return row[f] * sizes[g] + row[g]
+        return mix((start[0] + row[f] << 32) | start[1] + row[g]) * room >> 64
 
     return value
 
@@ -45,32 +64,35 @@ def deal_chunk(
     stream = Stream(key_of(seed, number, 0, ORDER))
     features = len(rows[0])
     owner = [-1] * len(rows)
-    single = [Lists(rows, lambda row, f=f: row[f]) for f in range(features)]
+    used = [False] * len(rows)
+    single = [Lists(rows, lambda row, f=f: row[f], used) for f in range(features)]
     pairs = {
-        (f, g): Lists(rows, pair_of(f, g, sizes, len(rows)))
+        (f, g): Lists(rows, pair_of(f, g, sizes, len(rows)), used)
         for f, g in combinations(range(min(features, PAIRED)), 2)
     }
-    every = Lists(rows, lambda row: 0)
+    every = Lists(rows, lambda row: 0, used)
 
-    def shortest(wants: list, lead: int | None = None) -> list[int]:
+    def shortest(wants: list, lead: int | None = None) -> tuple[Lists, int]:
         both = [
-            made.of.get(made.value(wants), [])
+            (made, made.value(wants))
             for (f, g), made in reversed(pairs.items())
             if wants[f] is not None and wants[g] is not None and lead in (None, f, g)
         ]
         one = [
-            single[f].of.get(wants[f], [])
+            (single[f], wants[f])
             for f in reversed(range(features))
             if wants[f] is not None and lead in (None, f)
         ]
-        of_two, of_one = ([x for x in lists if x] for lists in (both, one))
+        of_two, of_one = ([(x, v) for x, v in lists if x.unused(v)] for lists in (both, one))
         if lead is not None:
             of_one = [] if of_two else of_one
-        return min((*of_two, *of_one), key=len, default=every.of[0])
+        return min((*of_two, *of_one), key=lambda at: len(at[0].unused(at[1])), default=(every, 0))
 
-    def apart(row: int, wants: list, mine: list[int], alpha: list[float]) -> int:
+    def apart(row: int, wants: list, mine: list[int], alpha: list[float], least: int) -> int:
         cost = 0
         for f in range(features):
+            if cost >= least:
+                break
             if alpha[f] < 0:
                 part = 1.0
                 for _ in [r for r in mine if rows[r][f] == rows[row][f]]:
@@ -91,6 +113,8 @@ def deal_chunk(
             for f in range(features)
         ]
         count = sum(again) + sum(a < 0 for a in alpha) * bool(mine)
+        if not count:
+            return every.any(0, stream)
         for _ in range(min(k + 1, TRIES)):
             like = rows[mine[stream.below(k)]] if mine else ()
             wants = [like[f] if again[f] else None for f in range(features)]
@@ -100,17 +124,14 @@ def deal_chunk(
                 if again[f]:
                     seen += 1
                     lead = f if stream.below(seen) == 0 else lead
-            lists = shortest(wants, lead), shortest(wants)
-            for i in range(candidates):
-                row = lists[i % 2][stream.below(len(lists[i % 2]))]
-                if not count:
-                    return row
-                cost = apart(row, wants, mine, alpha)
-                if cost < least:
-                    best = row
-                    least = cost
-                if least == 0:
-                    break
+            lists = shortest(wants), shortest(wants, lead)
+            for (made, value), looks in zip(lists, (candidates // 2, candidates - candidates // 2)):
+                for row in made.some(value, stream, looks) if least > 0 else ():
+                    cost = apart(row, wants, mine, alpha, least)
+                    if cost < least:
+                        best, least = row, cost
+                    if least == 0:
+                        break
             if least < MISSED:
                 break
         return best
@@ -119,8 +140,7 @@ def deal_chunk(
         mine: list[int] = []
         for _ in range(many):
             row = next_row(mine, alpha)
-            for lists in (*single, *pairs.values(), every):
-                lists.take(rows[row], row)
+            used[row] = True
             mine.append(row)
             owner[row] = user
     return owner
