@@ -198,6 +198,10 @@ BENCHES = {
         "whether approximate intervals of means and sums of numbers in bins cover, and bounds beside",
         (("--runs", "1", "--people", "500", "--epsilon", "1", "--no-save"),),
     ),
+    "coverage_facts": Bench(
+        "whether intervals about pairs of facts of people cover that the model says",
+        (("--tables", "tiny", "--epsilon", "3", "--seeds", "0", "1", "--no-save"),),
+    ),
     "coverage_people": Bench(
         "whether intervals about people cover, and synthetic rows add up to the quoted numbers",
         (("--runs", "1", "--people", "500", "--no-save"),),

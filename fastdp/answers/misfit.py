@@ -20,7 +20,7 @@ import numpy as np
 
 from .._util.lazy import sp
 from ..domain import Clique
-from .best_linear import MOST_SUMS, Matrix, Table, estimate, factor, sum_matrix
+from .best_linear import MOST_SUMS, Table, estimate, factor, sum_matrix
 from .clipping import Z95
 from .evidence import Maps, Marginal
 
@@ -106,19 +106,22 @@ def misfit(
     exact = factor(matrix, spread, 1e-6 * float(np.mean(matrix @ spread)))
     inflation = {"count": math.hypot(1.0, DOUBT * VARIED), "mean": MEANS / Z95}
     table = Table(columns, maps, x, spread, exact, basis="model", inflation=inflation)
-    expected = NORMAL * float(np.sqrt(_cell_variances(table, matrix)).sum())
+    expected = NORMAL * float(np.sqrt(cell_variances(table)).sum())
     spread = (distance / max(expected, 1e-300)) ** 2 * spread
     return replace(table, spread=spread, factor=factor(matrix, spread, noise))
 
 
-def _cell_variances(table: Table, matrix: Matrix) -> np.ndarray:
+def cell_variances(table: Table) -> np.ndarray:
     """Variances of single cells; where that would take too long, each sum is subtracted
     separately."""
-    sums, cells = matrix.shape
+    if table.factor is None:
+        return table.spread
+    scaled = table.factor[1]
+    sums, cells = scaled.shape
     if sums * sums * cells <= DENSE:
         return table.cell_variances()
-    within = matrix.T @ (1 / np.maximum(matrix @ table.spread, 1e-300))
-    return table.spread * np.maximum(1 - table.spread * within, 0.0)
+    of_sums = np.maximum(np.asarray(scaled.sum(axis=1)).reshape(-1), 1e-300)
+    return np.maximum(table.spread * (1 - scaled.T @ (1 / of_sums)), 0.0)
 
 
 def _known_margins(columns: Clique, maps: Maps, marginals: Sequence[Marginal]):

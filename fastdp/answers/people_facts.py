@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -28,6 +28,7 @@ from ..schema import Schema
 from ..schema.columns import Column
 from .best_linear import Table
 from .clipping import Clipping
+from .coherent import CoherentTable
 from .evidence import Marginal, marginals_of
 from .facts import Facts
 from .misfit import empirical_bayes, expected_sizes
@@ -41,11 +42,6 @@ ORDER = "order of users' rows"
 BY_ROWS = "users by RowsPerUser"
 PAIRS = "people"
 """The released table of pairs of facts, by the model."""
-TOGETHER = 1.75
-"""How many times as wide intervals are where a pair of facts comes from the model. Questions about users
-add up cells (all numbers of rows from 2 on), and cells of one pair err together: who comes back more often
-does so for all numbers of rows. Chosen by `python -m bench.coverage_people --runs 112`: without it, counts
-of users by cohort who come back lie in 77 % of their 95 % intervals, so errors are 1.63 times as large."""
 EXACT = ("constant", "first", "last")
 FEATURES = ("truth", "value")
 """Conditions and values that the owner named (`[user.features]`)."""
@@ -86,11 +82,12 @@ class PeopleFacts(Facts):
     pairs: Mapping[Clique, np.ndarray] = field(default_factory=dict)
 
     def _modelled(self, columns: Clique) -> Table | None:
+        """As for rows; but questions about users add up cells (all numbers of rows from 2 on) that err
+        together."""
         table = super()._modelled(columns)
-        if table is None:
-            return None
-        times = TOGETHER * table.inflation["count"]
-        return replace(table, inflation=table.inflation | {"count": times, "share": times})
+        if table is None or len(columns) < 2:
+            return table
+        return CoherentTable(**{one.name: getattr(table, one.name) for one in fields(table)})
 
     def guessed(self, columns: Clique) -> Table:
         cells = self.pairs.get(columns)
