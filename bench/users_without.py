@@ -39,6 +39,7 @@ WITHOUT: dict[str, tuple[str, ...]] = {
     "groups of neighbours": ("users.dealing.MOST_NEAR=0",),
     "levels": ("users.levels.MOST_LEVELS=0",),
     "exchanges for order": ("users.dealing.TRIES=0",),
+    "an end of exchanges": ("users.order.LEAST_GAIN=0",),
 }
 """By rule, the constants of fastdp (MODULE.NAME=VALUE) that take it out."""
 MEASURES = (*users.MEASURES, *PEOPLE, "total", "seconds")

@@ -373,8 +373,9 @@ static void order_chunk(order_job *job, int64_t number, chunk *c) {
         count_values(c);
         list_alike(c);
         list_ends(c);
-        double now = distance(c), was = INFINITY;
-        for (int64_t sweep = 0; sweep < plan->tries && now < (1.0 - plan->least) * was; sweep++) {
+        const double first = distance(c);
+        double now = first, was = INFINITY;
+        for (int64_t sweep = 0; sweep < plan->tries && was - now > plan->least * (first - now); sweep++) {
             for (int64_t t = 0; t < c->n; t++) {
                 const uint32_t a = (uint32_t)below(next64(&c->random), (uint64_t)c->n), b = propose(c, a);
                 if (b < c->n) try_exchange(c, a, b);

@@ -54,6 +54,8 @@ LEAST_EXCESS = 0.25
 trips; groups of codes without an order have a tenth at most."""
 FREE = 1e9
 """The parameter of an urn that likes all values the same."""
+MOST_ROOM = 4
+"""Keys are numbered without sorting where they are at most so many times as large as their number."""
 DENSE = 1 << 20
 """Combinations of codes are numbered without gaps from this number on."""
 
@@ -421,12 +423,24 @@ def _segments(names, codes: Codes, fixed: Codes, users: int):
     for name in names:
         size = int(max(x[name].max(initial=0) for x in (codes, fixed))) + 1
         key = np.where(of_user < 0, -1, of_user * size + fixed[name])
-        there, first, of_row = np.unique(
-            of_row * size + codes[name], return_index=True, return_inverse=True
-        )
+        there, first, of_row = _numbered(of_row * size + codes[name])
         at = np.minimum(np.searchsorted(there, key), len(there) - 1)
         of_user = np.where(there[at] == key, at, -1)
     return of_row, of_user, first
+
+
+def _numbered(key: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(the different keys in order, where each is first, the number of each key among them). Without
+    sorting where keys are no larger than there are many."""
+    most = int(key.max(initial=-1)) + 1
+    if most > MOST_ROOM * max(len(key), 1):
+        return np.unique(key, return_index=True, return_inverse=True)
+    first = np.full(most, -1, np.int64)
+    first[key[::-1]] = np.arange(len(key) - 1, -1, -1)
+    there = np.flatnonzero(first >= 0)
+    number = np.empty(most, np.int64)
+    number[there] = np.arange(len(there))
+    return there, first[there], number[key]
 
 
 def _with_rows(rows, wanted, segment, group, generator: np.random.Generator) -> np.ndarray:
@@ -462,20 +476,25 @@ def _joined(codes: Codes, feature: tuple) -> np.ndarray:
         return columns[0]
     size = int(columns[1].max(initial=0)) + 1
     both = columns[0].astype(np.int64) * size + columns[1]
-    return both if both.max(initial=0) < DENSE else np.unique(both, return_inverse=True)[1]
+    return both if both.max(initial=0) < DENSE else _numbered(both)[2]
 
 
 def _chosen(segment: np.ndarray, need: np.ndarray) -> np.ndarray:
     """The rows, segment after segment as many as its users need: its own, then those that others
     leave."""
-    order = np.argsort(segment, kind="stable")
-    of = segment[order]
-    rank = np.arange(len(order)) - np.searchsorted(of, of)
+    order = np.argsort(_narrow(segment, len(need)), kind="stable")
+    of, count = segment[order], np.bincount(segment, minlength=len(need))
+    rank = np.arange(len(order)) - (np.cumsum(count) - count)[of]
     own = rank < need[of]
     take = np.full(len(order), -1, np.int64)
     take[(np.cumsum(need) - need)[of[own]] + rank[own]] = order[own]
     take[take < 0] = order[~own]
     return take
+
+
+def _narrow(numbers: np.ndarray, size: int) -> np.ndarray:
+    """The same numbers below `size`, in 16 bits where they fit, which are sorted in one pass."""
+    return numbers.astype(np.uint16) if size <= 1 << 16 else numbers
 
 
 def _chunks(wanted: np.ndarray, ends: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

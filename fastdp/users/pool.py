@@ -23,9 +23,16 @@ class Pool(Struct, frozen=True, eq=False):
         by_rows = np.argsort(count, kind="stable")
         rank = np.empty(len(count), np.int64)
         rank[by_rows] = np.arange(len(count))
-        place = np.argsort(rank[owner], kind="stable")
         there = count[by_rows]
         start = np.append(0, np.cumsum(there[there > 0]))
+        firsts = np.flatnonzero(np.diff(owner.astype(np.int64), prepend=-1))
+        if len(firsts) == len(start) - 1:  # each user's rows are together
+            before = np.empty(len(count), np.int64)
+            before[owner[firsts]] = firsts
+            users = by_rows[there > 0]
+            place = np.arange(len(owner)) + np.repeat(before[users] - start[:-1], count[users])
+        else:
+            place = np.argsort(rank[owner], kind="stable")
         return cls({name: column[place] for name, column in codes.items()}, start, place)
 
     @property
