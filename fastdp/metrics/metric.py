@@ -38,6 +38,15 @@ class Metric(Struct, frozen=True, kw_only=True):
     groups: tuple[str, ...] = ()
     rank: int = 100
 
+    def __post_init__(self) -> None:
+        for option in ("applies", "of_sample"):
+            given = getattr(self, option)
+            if given is not None and not callable(given):
+                raise TypeError(
+                    f"metric {self.name!r}: {option} is a function, got {given!r}"
+                    " (docs/contributing/adding-a-metric.md)"
+                )
+
 
 METRICS: Registry[Metric] = Registry("metric", __package__, "fastdp.metrics")
 

@@ -19,7 +19,7 @@ from ..errors import UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config
 from ..mechanisms.plans import Outline
-from ..mechanisms.usercounts.count_estimates import Noise
+from ..mechanisms.shared.histogram_noise import HistogramNoise
 from ..mechanisms.with_users import plan_charges, user_shares, users_cost
 from ..numbers.stand_in import ROWS_EACH, expected_widths
 from ..privacy.calibrate import mu_of_method
@@ -155,7 +155,7 @@ def plan(
     for p in outline.measurements:
         sigma = shown_clip / (mu * math.sqrt(p.weight))
         if p.cap is not None:
-            sigma = Noise(pure, p.cap, epsilon if pure else mu).std(p.share)
+            sigma = HistogramNoise(pure, p.cap, epsilon if pure else mu).std(p.share)
         lines.append(Line(p.clique, p.cells, p.times, sigma, 3 * sigma, p.note))
     largest, too_large = largest_model(config, schema, public, outline, zeros)
     memory_bytes, seconds = needs(schema, outline, largest.cells, rows, resolve(threads))

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from ..mechanisms.base import Config
 from ..mechanisms.plans import Outline, users_share
-from ..mechanisms.usercounts.count_estimates import Noise
+from ..mechanisms.shared.histogram_noise import HistogramNoise
 from ..privacy.clip import (
     PRIVATE,
     TV_PER_LOST_ROW,
@@ -70,5 +70,5 @@ def clip_facts(
     grid = candidates(clip)
     some = {*grid[:: max(1, len(grid) // 7)], clip} | ({suggested} if suggested else set())
     lines = tuple(ClipOption(c, c * cell, *costs.get(c, ())) for c in sorted(some))
-    histogram = Noise(False, 1, mu).std(users_share(config, **facts))
+    histogram = HistogramNoise(False, 1, mu).std(users_share(config, **facts))
     return ClipFacts(lost, suggested, lines, histogram)

@@ -12,7 +12,7 @@ from ..measurement import SCALE
 from ..mechanisms.base import Config
 from ..mechanisms.limits.model_size import check_size
 from ..mechanisms.limits.structural_zeros import StructuralZeros, check_possible
-from ..mechanisms.usercounts.count_estimates import Noise
+from ..mechanisms.shared.histogram_noise import HistogramNoise
 from ..mechanisms.with_users import check_users, users_cost
 from ..privacy.calibrate import mu_of_method
 from ..privacy.clip import MAX_CHOSEN, PRIVATE, resolve as resolve_clip
@@ -89,7 +89,9 @@ def check_planned_noise(spec: RunSpec, schema: Schema) -> None:
             if line.cap is not None:
                 rate = epsilon if config.pure else max(whole, TINY)
                 grid = 1 if config.pure else SCALE
-                noise = Noise(config.pure, line.cap, rate).std(max(line.share, TINY)) * grid
+                noise = (
+                    HistogramNoise(config.pure, line.cap, rate).std(max(line.share, TINY)) * grid
+                )
             if not noise * SMALLER_QUERIES <= MAX_SCALE:
                 what = line.note or ", ".join(line.clique)
                 raise PrivacyError(

@@ -24,13 +24,15 @@ STEPS = {name: WRITE.findall(text) for name, text in PAGES.items() if WRITE.sear
 
 
 def program(name):
-    """The check of a page, as code. A name that it uses of the new module is imported; else the
+    """The checks of a page, as one program. A name that it uses of the new module is imported; else the
     registry has to find it."""
-    path, module = STEPS[name][0]
-    (check,) = CHECK.findall(PAGES[name])
-    dotted = path.removesuffix(".py").replace("/", ".")
-    used = [word for word in re.findall(r"^class (\w+)", module, re.M) if f"{word}(" in check]
-    return f"from {dotted} import {', '.join(used)}\n{check}" if used else check
+    check = "".join(CHECK.findall(PAGES[name]))
+    imports = ""
+    for path, module in STEPS[name]:
+        dotted = path.removesuffix(".py").replace("/", ".")
+        used = [word for word in re.findall(r"^class (\w+)", module, re.M) if f"{word}(" in check]
+        imports += f"from {dotted} import {', '.join(used)}\n" if used else ""
+    return imports + check
 
 
 @pytest.fixture(scope="module")

@@ -13,36 +13,10 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ...measurement import Measurement
 from ...model.table_ops import Margin, rake
-from ...privacy.scale import laplace_std
-from ...release.gateway import Session
 from ...significance import drawn_towards
-from ...userkeys import UserKey
 
 SWEEPS = 4
-
-
-class Noise(Struct, frozen=True):
-    """The distribution of a histogram's noise. `pure`: discrete Laplace of scale cap / (share *
-    whole), `whole` being epsilon. Otherwise it is Gaussian of standard deviation sqrt(cap) /
-    (sqrt(share) * whole), `whole` being mu."""
-
-    pure: bool
-    cap: int
-    whole: float
-
-    def std(self, share: float) -> float:
-        """Standard error of one answer."""
-        if self.pure:
-            return laplace_std(self.cap / (self.whole * share))
-        return math.sqrt(self.cap / share) / self.whole
-
-    def ask(self, session: Session, key: UserKey, share: float, label: str) -> Measurement:
-        """Users by key, for `share` of the budget."""
-        if self.pure:
-            return session.user_histogram(key, self.cap, epsilon=self.whole * share, label=label)
-        return session.user_histogram(key, self.cap, mu=self.whole * math.sqrt(share), label=label)
 
 
 def collapse(values: np.ndarray, at: np.ndarray, t: np.ndarray, groups: int) -> np.ndarray:

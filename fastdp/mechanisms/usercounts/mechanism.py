@@ -28,8 +28,9 @@ from ..base import Config, Job, Outcome, Public
 from ..limits.model_size import LargestModel
 from ..plans import Outline, Planned, PlannedStep, ids_share
 from ..registry import mechanism
+from ..shared.histogram_noise import HistogramNoise
 from ..shared.user_histogram import size_edges
-from .count_estimates import Level, Noise, collapse, hierarchy, hold_back, round_to_total, to_total
+from .count_estimates import Level, collapse, hierarchy, hold_back, round_to_total, to_total
 from .group_cells import Cells, codes_of, from_public, project, public_people, starts, whole_grid
 from .histogram_rows import EventRows, Histogram, TidyRows, wide
 
@@ -150,7 +151,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         level_shares = self.shares(people)[1]
         whole = session.pure if self.pure else session.mu
         assert self.cap is not None and whole is not None, "a config is resolved before it runs"
-        noise = Noise(self.pure, self.cap, whole)
+        noise = HistogramNoise(self.pure, self.cap, whole)
         cells = self.query_set(job)
         groups, at, t = cells.groups()
 
@@ -282,11 +283,11 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return Outline(tuple(steps), notes=tuple(notes))
 
 
-def rows_per_user(session: Session, noise: Noise, share: float) -> Measurement:
+def rows_per_user(session: Session, noise: HistogramNoise, share: float) -> Measurement:
     """How many users have 1, 2, ... rows; each user counts once."""
     bound = session.schema.max_rows_per_user or 1
     edges = tuple(range(1, bound + 1)) if bound <= EXACT_SIZES else size_edges(bound)
-    return Noise(noise.pure, 1, noise.whole).ask(
+    return HistogramNoise(noise.pure, 1, noise.whole).ask(
         session, RowsPerUser(edges), share, "rows per user"
     )
 
@@ -357,8 +358,10 @@ def _law(config: UserCounts, cap: int, epsilon: float, delta: float) -> str:
     if delta == 0:
         return "laplace"
     share = config.shares()[0]
-    laplace = Noise(True, cap, epsilon).std(share)
-    gaussian = Noise(False, cap, mu_of_method(epsilon, delta, config.calibration)).std(share)
+    laplace = HistogramNoise(True, cap, epsilon).std(share)
+    gaussian = HistogramNoise(False, cap, mu_of_method(epsilon, delta, config.calibration)).std(
+        share
+    )
     return "laplace" if laplace <= gaussian else "gaussian"
 
 

@@ -16,6 +16,7 @@ from fastdp.engines.local import local
 from fastdp.errors import DataError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Job
+from fastdp.mechanisms.shared.histogram_noise import HistogramNoise
 from fastdp.mechanisms.usercounts import count_estimates, group_cells as cells_of
 from fastdp.mechanisms.usercounts.mechanism import UserCounts
 from fastdp.public.data import PublicTable
@@ -174,7 +175,7 @@ def test_a_histogram_costs_its_share_and_has_the_noise_that_is_said(pure, whole)
         return plan_users(cap, mu, epsilon)
 
     asked = SimpleNamespace(user_histogram=histogram)
-    noise = count_estimates.Noise(pure, 5, whole)
+    noise = HistogramNoise(pure, 5, whole)
     event, _, sigma, _ = noise.ask(asked, None, 0.3, "x")
     assert (event.epsilon / whole if pure else (event.mu / whole) ** 2) == pytest.approx(0.3)
     assert noise.std(0.3) == pytest.approx(sigma)
