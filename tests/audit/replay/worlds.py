@@ -33,6 +33,7 @@ from fastdp.numbers.measure_numbers import measure_numbers
 from fastdp.privacy.ledger import Reservation
 from fastdp.privacy.unit import Unit
 from fastdp.queries import Sparse
+from fastdp.release.half_sets import HalfSets
 from fastdp.release.reserve import BudgetRequest, reserve
 from fastdp.run import counter, execute
 
@@ -512,6 +513,39 @@ def sets_of_a_target(rng: np.random.Generator) -> Scene:
     return Scene(base, others, run)
 
 
+@world("runs with a target", pairs=2)
+def runs_with_a_target(rng: np.random.Generator) -> Scene:
+    """Whole runs that look for sets of a target. What is picked decides what is measured next, and
+    users are told apart by all that a run does: some by groups, by a chosen clip, or with weights of
+    their own."""
+    names = [f"c{i}" for i in range(6)]
+    columns = {a: {"kind": "integer", "min": 0, "max": 3, "null": "code"} for a in names}
+    unit = {} if rng.random() < 0.2 else {"user": {"column": "u", "max_rows": hostile.MOST_ROWS}}
+    schema = fastdp.Schema.from_dict({"fastdp": 1, "columns": columns} | unit)
+    recipe = {"mechanism": "cliquetree", "target": "c5"}
+    recipe |= {"clip": int(rng.choice([1, 3, 50]))} if unit and rng.random() < 0.5 else {}
+    accepts = bool(rng.random() < 0.7)
+    inner = synthesize(schema, mechanism=recipe, epsilon=float(rng.choice([5.0, 40.0])))
+
+    def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
+        with (
+            patch.object(target_sets, "threshold", lambda looks: -99.0 if accepts else 3.0),
+            patch.object(target_sets, "BEYOND_SUBSETS", -99.0 if accepts else 1.5),
+            patch.object(target_sets, "SAMPLE", 256),
+        ):
+            return inner(data, folder)
+
+    base = _coded_rows(rng, (rng.random(60) ** 2 * 12).astype(np.int64), len(names))
+    others = []
+    for _ in range(NEIGHBOURS):
+        count = int(rng.choice([1, 3, hostile.MOST_ROWS, 40])) if unit else 1
+        more = _coded_rows(
+            rng, np.full(count, hostile.VICTIM), len(names), bool(rng.random() < 0.7)
+        )
+        others.append(hostile.shuffled(rng, pa.concat_tables([base, more])))
+    return Scene(base, others, run)
+
+
 def _coded_rows(
     rng: np.random.Generator, ids: np.ndarray, columns: int, alike: bool = False
 ) -> pa.Table:
@@ -594,6 +628,7 @@ def _call(rng: np.random.Generator, schema: fastdp.Schema) -> Callable:
         (userkeys.Succession((a,), ((a, a), (b, b)), 4, 2), 1),
     ]
     key, cap = user_keys[rng.integers(len(user_keys))]
+    *halves, options = _half_sets(rng, {n: size for n, size in domain.items() if size > 1})
     views = [
         (user_views.UserTable((1, 2, 4), columns=(a, b)), a),
         (user_views.RowGroups((1, 3)), a),
@@ -618,6 +653,9 @@ def _call(rng: np.random.Generator, schema: fastdp.Schema) -> Callable:
     def selected(s, mu, label):
         return s.select_l1(pairs, estimates, epsilon=mu, label=label, weights=weights)
 
+    def half_set(s, mu, label):
+        return s.select_half_set(*halves, epsilon=mu, label=label, **options)
+
     def distances(s, mu, label):
         return s.distances(pairs, estimates, mu=mu, label=label, weights=weights).values.tolist()
 
@@ -634,8 +672,22 @@ def _call(rng: np.random.Generator, schema: fastdp.Schema) -> Callable:
         part = s.part(1.0, view)
         return part.measure([Request((of_view, view.name), mu)], label)[0].values.tolist()
 
-    every = [measured, recoded, users, users, users, selected, distances, vectors, filtered, viewed]
+    every = [measured, recoded, users, users, users, selected, half_set, distances, vectors]
+    every += [filtered, viewed]
     return every[rng.integers(len(every))]
+
+
+def _half_sets(rng: np.random.Generator, sizes: dict[str, int]) -> tuple:
+    """(sets of columns in two groups each, estimates, options) of a selection, drawn at random."""
+    width = int(rng.integers(1, len(sizes) + 1))
+    members = np.array(list(itertools.combinations(range(len(sizes)), width)))
+    sets = HalfSets(tuple(sizes), members)
+    options = {
+        "penalties": rng.normal(0, 3, len(members)),
+        "allowed": np.append(np.flatnonzero(rng.random(len(members)) < 0.8), 0),
+        "recode": {n: (np.arange(k) >= rng.integers(1, k)) * 1 for n, k in sizes.items()},
+    }
+    return sets, rng.normal(0, 5, (len(members), sets.cells)), options
 
 
 def _fact(rng: np.random.Generator, column: str, size: int) -> tuple:
