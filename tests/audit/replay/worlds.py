@@ -409,10 +409,17 @@ def _linked_rows(rng: np.random.Generator, ids: list[int], of: list[int]) -> dic
 
 @world("resumed", pairs=8)
 def resumed(rng: np.random.Generator) -> Scene:
-    """A run that is killed after a step and resumed: stored answers are not drawn again."""
-    at = int(rng.integers(1, 4))
-    given = {"mechanism": "mst", "epsilon": 3.0, "clip": 3}
+    """A run that is killed after any of its steps and resumed: stored answers are not drawn again,
+    and what is asked next follows from them as before."""
+    mechanism = [
+        {"mechanism": "mst", "clip": 3},
+        {"mechanism": "cliquetree", "target": "n"},
+        {"mechanism": "adagrid", "clip": 3, "outer": [["n", "g"], ["x"]]},
+    ][rng.integers(3)]
+    asked = [str(text) for text in rng.choice(ASKED, int(rng.integers(3)), replace=False)]
+    at = int(rng.choice([1, 2, 3, 5, 8, 13]))
     schema = hostile.schema(rng)
+    given = {"mechanism": mechanism, "epsilon": 30.0, "numbers": asked or None}
     first = synthesize(schema, **given)
     second = synthesize(schema, **given, resume=True)
 
@@ -426,9 +433,10 @@ def resumed(rng: np.random.Generator) -> Scene:
                 raise KeyboardInterrupt
             return answers
 
-        with patch.object(Reservation, "store", dies), suppress(KeyboardInterrupt):
-            first(data, folder)
-        return second(data, folder)
+        with patch.object(target_sets, "threshold", lambda looks: -99.0):
+            with patch.object(Reservation, "store", dies), suppress(KeyboardInterrupt):
+                return first(data, folder)  # it has fewer steps
+            return second(data, folder)
 
     return of_users(rng, run, on_disk=True)
 
