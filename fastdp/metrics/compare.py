@@ -91,7 +91,7 @@ class Comparison:
         """The coded tables with these rows of the truth in place of the synthetic table."""
         if self._sample is None or self._sample[0] is not rows:
             codes = {name: column[rows] for name, column in self.pair.truth.items()}
-            self._sample = (rows, self.pair.take(codes, len(rows)))
+            self._sample = (rows, self.pair.with_synthetic(codes, len(rows)))
         return self._sample[1]
 
     def has_users(self) -> bool:

@@ -128,14 +128,15 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """A dictionary or view column as plain values, since not all Arrow functions accept those
     types."""
 
-    def words(array: pa.Array) -> pa.Array:
+    def plain_chunk(array: pa.Array) -> pa.Array:
+        """One chunk: its dictionary looked up, its views as plain values."""
         if isinstance(array, pa.DictionaryArray):
-            return words(array.dictionary).take(array.indices)
+            return plain_chunk(array.dictionary).take(array.indices)
         return takeable(array)
 
     kind = column.type.value_type if isinstance(column.type, pa.DictionaryType) else column.type
     kind = takeable(pa.array([], kind)).type
-    return pa.chunked_array([words(chunk) for chunk in column.chunks], type=kind)
+    return pa.chunked_array([plain_chunk(chunk) for chunk in column.chunks], type=kind)
 
 
 def _codes_of_any(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
@@ -195,7 +196,7 @@ class Pair:
         value = self.labels[name](int(code))
         return "null" if value is None else str(value)
 
-    def take(self, synthetic: Mapping[str, np.ndarray], rows: int) -> Pair:
+    def with_synthetic(self, synthetic: Mapping[str, np.ndarray], rows: int) -> Pair:
         """The same truth with other synthetic codes of the same meaning (a sample of the truth, as
         baseline)."""
         return replace(self, synthetic=dict(synthetic), rows=(self.rows[0], rows))

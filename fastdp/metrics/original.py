@@ -87,7 +87,7 @@ def score(
     sides = [_side(t, times, user) for t, times in plain]
     step = sides[0].step
     rows = step * rows_of_sample(-(-truth.num_rows // step), SAMPLE, seed)
-    sample = pair.take({n: c[rows] for n, c in pair.truth.items()}, len(rows))
+    sample = pair.with_synthetic({n: c[rows] for n, c in pair.truth.items()}, len(rows))
     columns = total_variation(pair, [(n,) for n in pair.names], threads)
     chosen = [pair.names[i] for i in sorted(np.argsort(-columns, kind="stable")[:MOST_COLUMNS])]
     found = _items(pair, sides[0], sides[1], chosen, threads)

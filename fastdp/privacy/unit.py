@@ -73,7 +73,7 @@ class Unit:
         object.__setattr__(self, "zone", found.zone)
         object.__setattr__(self, "dtype", found.dtype)
 
-    def rows_in(self, only: str | None = None) -> Period | None:
+    def period_of_rows(self, only: str | None = None) -> Period | None:
         """How rows fall into periods, for the schema; of one period alone with `only`. None for
         units without periods."""
         if self.kind != USER_PERIOD:

@@ -23,17 +23,16 @@ def draw(data: dict) -> str:
             return ""
         top = max([p["wrong"] for p in (*found["columns"].values(), *found["pairs"])], default=1.0)
         items = [(name, parts) for name, parts in found["columns"].items()]
-        columns = _table("column", sorted(items, key=_order), top)
+        columns = _table("column", sorted(items, key=_worst_first), top)
         pairs = [(" × ".join(p["columns"]), p) for p in found["pairs"]]
-        drawn = (
-            f'<div class="card"><p class="says">{text(sentence(found))}</p>{_key(found)}{columns}'
-        )
+        drawn = f'<div class="card"><p class="says">{text(sentence(found))}</p>{_legend(found)}{columns}'
         return drawn + (_table("pair", pairs, top) if pairs else "") + "</div>"
 
     return section("causes", per_table(data, one))
 
 
-def _order(item: tuple[str, Mapping]) -> float:
+def _worst_first(item: tuple[str, Mapping]) -> float:
+    """A key for sorting: the part of the rows that is wrong, largest first."""
     return -item[1]["wrong"]
 
 
@@ -47,7 +46,7 @@ def sentence(found: Mapping) -> str:
     return f"{whole}: {', '.join(named)}." if named else f"{whole}."
 
 
-def _key(found: Mapping) -> str:
+def _legend(found: Mapping) -> str:
     """The colours of the steps that add something."""
     said = sections_said()["causes"]
     every = [*found["columns"].values(), *found["pairs"]]

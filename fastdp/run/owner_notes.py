@@ -20,15 +20,17 @@ LEAST = 0.0005
 def owner_notes(source: Source, asked: Schema, schema: Schema, private: Path) -> list[str]:
     """Sentences for the owner; none if all was read and the domains are public. `asked`: the schema
     as it was given; `schema`: the finished one; `private`: the folder with `reading.json`."""
-    notes = _of_reading(source, schema, private / "reading.json")
+    notes = _notes_on_reading(source, schema, private / "reading.json")
     found = set(asked.unfinished)
     if found and source.again and source.encoded is None:
         columns = check(source, schema, mechanism=None).columns
-        notes += [note for column in columns if column.name in found for note in _outside(column)]
+        notes += [
+            note for column in columns if column.name in found for note in _notes_on_domain(column)
+        ]
     return notes
 
 
-def _of_reading(source: Source, schema: Schema, file: Path) -> list[str]:
+def _notes_on_reading(source: Source, schema: Schema, file: Path) -> list[str]:
     """What to try where lines of text files could not be read."""
     numbers: dict[str, Any] = json.loads(file.read_text("utf-8")) if file.is_file() else {}
     wrong = numbers.get("malformed_lines", 0)
@@ -44,8 +46,8 @@ def _of_reading(source: Source, schema: Schema, file: Path) -> list[str]:
     return [f"{note}: fastdp check names the first of them; see docs/guide/text-files.md"]
 
 
-def _outside(column: ColumnCheck) -> list[str]:
-    """Values that the domain which the run found does not hold."""
+def _notes_on_domain(column: ColumnCheck) -> list[str]:
+    """A sentence for each kind of value that lies outside the domain which the run found."""
     name = column.name
     kinds = [
         (column.negative, "negative numbers"),

@@ -45,7 +45,7 @@ def with_series(
     code_of(facts["period"], options.period)
     epsilon = facts["epsilon"] if epsilon is None else epsilon
     delta = facts["delta"] if delta is DEFAULT_DELTA else delta
-    return epsilon, delta, replace(options, dataset=name), unit.rows_in(options.period)
+    return epsilon, delta, replace(options, dataset=name), unit.period_of_rows(options.period)
 
 
 def in_series(schema: Schema, period: Period | None, table: Source) -> Schema:

@@ -60,7 +60,7 @@ def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) 
         nested: list[str] = []
         names = list(part.schema.names)
         if part.any_name:
-            names, nested = _keys(part.where)
+            names, nested = _json_keys(part.where)
         if twice := [name for i, name in enumerate(names) if name in names[:i]]:
             raise DataError(f"{part.where}: column {twice[0]!r} occurs more than once; rename one")
         units = reading.guarded(part.where, part.units(names, None))
@@ -88,7 +88,7 @@ def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) 
     return pa.concat_tables(tables, promote_options="permissive")
 
 
-def _keys(path: str) -> tuple[list[str], list[str]]:
+def _json_keys(path: str) -> tuple[list[str], list[str]]:
     """(keys of the objects of a JSON lines file, keys under which some have an array or object), in
     their order of appearance. A line with the latter is malformed for who reads such a key."""
     import json

@@ -12,7 +12,7 @@ from fastdp._core.dual import Dual, Dual as Core
 from fastdp.domain import Domain
 from fastdp.estimate.dual import dual_plan, local_consistency, newton
 from fastdp.estimate.dual.dual_plan import Link, Table, plan_dual
-from fastdp.estimate.dual.region_graph import _closed, make_regions
+from fastdp.estimate.dual.region_graph import make_regions, with_meets
 from fastdp.estimate.estimator import fit
 from fastdp.queries import Binned
 
@@ -385,7 +385,7 @@ def test_sets_found_by_attribute_are_all_meets(seed):
     closed = set(sets)
     while more := {partitions.meet(x, y) for x in closed for y in closed} - closed - {frozenset()}:
         closed |= more
-    assert set(_closed(partitions, sets)) == closed
+    assert set(with_meets(partitions, sets)) == closed
     for constraint in problem.constraints:
         assert constraint.names in closed
 

@@ -124,7 +124,7 @@ def _forged(folder, ledger):
 
 def test_a_release_reads_the_rows_of_its_month_alone(tmp_path):
     """So other months' rows cannot cost a user-month anything; rows without a time are one."""
-    schema = SCHEMA.with_period(Unit.parse(UNIT).rows_in("2026-02"))
+    schema = SCHEMA.with_period(Unit.parse(UNIT).period_of_rows("2026-02"))
     data = months()
     time = data["t"].to_numpy()
     mine = data.filter(pa.array(time.astype("datetime64[M]") == np.datetime64("2026-02")))
@@ -132,7 +132,7 @@ def test_a_release_reads_the_rows_of_its_month_alone(tmp_path):
     assert one.users == other.users == 40 and one.rows == 40
     assert all((one.codes[name] == other.codes[name]).all() for name in one.codes)
     assert one.user_hash.tolist() == other.user_hash.tolist()
-    none = fastdp.read(data, SCHEMA.with_period(Unit.parse(UNIT).rows_in("none")), threads=1)
+    none = fastdp.read(data, SCHEMA.with_period(Unit.parse(UNIT).period_of_rows("none")), threads=1)
     assert none.rows == none.users == 40
 
 
@@ -212,7 +212,7 @@ def test_what_is_refused_before_the_charge(tmp_path):
     with pytest.raises(UsageError, match="remove the schema's"):
         fastdp.synthesize(data, **call | {"schema": several})
     with pytest.raises(LedgerError, match="protects one user in one month"):
-        unzoned = SCHEMA.with_period(Unit.parse("user-period:u:month:t").rows_in())
+        unzoned = SCHEMA.with_period(Unit.parse("user-period:u:month:t").period_of_rows())
         fastdp.synthesize(data, "mst", 0.1, 1e-6, schema=unzoned, ledger=ledger, dataset="trips")
     wrong_opens = [
         {"epsilon": 1.0, "delta": 1e-6, "periods": 2, "unit": "user:u"},

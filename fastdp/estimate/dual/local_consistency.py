@@ -24,7 +24,7 @@ from ...model.junction_tree import JunctionTree
 from .newton import CANDIDATES, FIRST, Dual, Tick, denoise, least_squares
 from .possible_cells import possible_cells
 from .raking import FLOOR, CliqueTables, Frame, Target, merge_codes
-from .region_graph import Holding, Regions, restrict
+from .region_graph import Regions, SetIndex, restrict
 from .shrinkage_targets import (
     first_centre,
     first_shares,
@@ -82,9 +82,9 @@ def closed_form(tree: JunctionTree, problem: Regions) -> dict[int, int] | None:
             chosen[k] = finest[0]
         elif len(clique) > 1 or clique[0] in measured:
             return None
-    tops = Holding([problem.regions[i].names for i in chosen.values()])
+    tops = SetIndex([problem.regions[i].names for i in chosen.values()])
     for r in problem.regions:
-        near = tops.containing(r.names)
+        near = tops.candidates_above(r.names)
         if r.order > 1 and not any(partitions.within(r.names, top) for top in near):
             return None
     for i, j in tree.edges:
@@ -311,11 +311,11 @@ class _Solver:
         """Targets for raking: the tables that are not marginals of another one."""
         regions = self.problem.regions
         partitions = self.problem.partitions
-        holding = Holding([regions[i].names for i in tables])
+        holding = SetIndex([regions[i].names for i in tables])
         out = []
         for i, table in tables.items():
             r = regions[i]
-            near = holding.containing(r.names)
+            near = holding.candidates_above(r.names)
             if not any(r.names != other and partitions.within(r.names, other) for other in near):
                 out.append(Target(r.clique, table, math.sqrt(r.variance), partitions.maps(r)))
         return out

@@ -19,7 +19,7 @@ from ..._core.dual import Dual as Core, mixture
 from ..._core.tables import room
 from ..._core.team import Team
 from .dual_plan import Link, Table, plan_dual
-from .region_graph import Partitions, Region, Regions, Set, expand
+from .region_graph import Partitions, Region, Regions, Set, layout_within
 
 CANDIDATES = ((0.1, 1.0), (0.3, 1.0), (1.0, 1.0), (1.0, 0.03), (2.0, 0.003), (12.0, 1.0))
 """Strengths (tau, kappa) whose tables are mixed. From nearly the centre to nearly least squares,
@@ -168,7 +168,8 @@ def _table(
         sets = [names for *_, names in lying]
         same = [k if (k := sets.index(names)) < i else None for i, names in enumerate(sets)]
         return [
-            Link(*link[:3], *expand(partitions, region, link[3]), k) for link, k in zip(lying, same)
+            Link(*link[:3], *layout_within(partitions, region, link[3]), k)
+            for link, k in zip(lying, same)
         ]
 
     inner = None

@@ -25,7 +25,7 @@ from ...domain import Clique, Domain
 from ...model.junction_tree import JunctionTree
 from ...model.layout import Plan
 from .dual_plan import Link, Table, lanes_of
-from .region_graph import in_order
+from .region_graph import axis_order
 
 FLOOR = 0.05
 """Added to target and marginal, in sigma, before their ratio is taken, so that nearly empty cells
@@ -62,7 +62,7 @@ class TourStep(NamedTuple):
 
 
 class Frame:
-    """How the tables of a tree's cliques lie: the axes of each `in_order`, behind the attribute
+    """How the tables of a tree's cliques lie: the axes of each `axis_order`, behind the attribute
     `first`. Views of marginals are made once, and serve all models of the tree in turn."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Frame:
         self.domain = domain
         self.tree = tree
         self.threads = threads
-        self.axes = [in_order(domain, clique, first) for clique in tree.cliques]
+        self.axes = [axis_order(domain, clique, first) for clique in tree.cliques]
         self.around = tree.neighbours()
         self._holding: dict[str, list[int]] = {a: [] for a in domain}
         for k, axes in enumerate(self.axes):

@@ -83,7 +83,7 @@ class Partitions(Struct):
                     label = least[bins]
                 if (label == before).all():
                     break
-            self._joined[key] = self.number(a, first_seen(label))
+            self._joined[key] = self.number(a, numbered_by_first(label))
         return self._joined[key]
 
     def lift(self, a: str, fine: int, coarse: int) -> np.ndarray:
@@ -119,8 +119,8 @@ class Partitions(Struct):
         return tuple(self.size(a, dict(names)[a]) for a in self.axes(names))
 
     def axes(self, names: Set) -> Clique:
-        """The attributes `in_order`: a meet's cells lie side by side in its regions' rows."""
-        return in_order(self.domain, (a for a, _ in names), self.first)
+        """The attributes `axis_order`: a meet's cells lie side by side in its regions' rows."""
+        return axis_order(self.domain, (a for a, _ in names), self.first)
 
     @property
     def plain(self) -> bool:
@@ -128,7 +128,7 @@ class Partitions(Struct):
         return len(self._number) == len(self.domain)
 
 
-def in_order(domain: Domain, attributes: Iterable[str], first: str | None) -> Clique:
+def axis_order(domain: Domain, attributes: Iterable[str], first: str | None) -> Clique:
     """Axes of a table: by their number of codes, so that the longest is last; but `first` comes
     first."""
     order = list(domain)
@@ -139,13 +139,13 @@ def split_by(domain: Domain, cliques: Iterable[Sequence[str]]) -> str | None:
     """The attribute that comes first: one that most cliques have, and none as its longest axis.
     Parts of a table with different codes of it add to different cells of the marginals that have it
     too, so that threads share none of these."""
-    several = [in_order(domain, clique, None) for clique in cliques if len(clique) > 1]
+    several = [axis_order(domain, clique, None) for clique in cliques if len(clique) > 1]
     held = Counter(a for clique in several for a in clique[:-1])
     inside = [a for a in held if all(clique[-1] != a for clique in several)]
     return max(inside, key=lambda a: (held[a], domain[a]), default=None)
 
 
-def first_seen(labels: np.ndarray) -> np.ndarray:
+def numbered_by_first(labels: np.ndarray) -> np.ndarray:
     """The same partition with bins numbered 0, 1, ... in the order of their first code."""
     _, first, inverse = np.unique(labels, return_index=True, return_inverse=True)
     rank = np.empty(first.size, np.int64)
@@ -219,7 +219,7 @@ def make_regions(
     queries = (as_query(m.query, domain.cells(m.clique)) for m in measurements)
     if not all(isinstance(query, Identity | Binned) for query in queries):
         return None
-    laid = [_laid(domain, partitions, m) for m in measurements]
+    laid = [_as_table(domain, partitions, m) for m in measurements]
     copies = iter(
         packed([table for _, table, _, _ in laid if not table.flags.c_contiguous], threads)
     )
@@ -228,8 +228,8 @@ def make_regions(
         groups.setdefault(names, []).append((y, variance, m.values.size, constant))
     if frozenset() in groups:
         return None  # all codes merged: an answer about the total alone
-    regions = [_fused(partitions, names, group) for names, group in groups.items()]
-    sets = _closed(partitions, [r.names for r in regions])
+    regions = [_combined(partitions, names, group) for names, group in groups.items()]
+    sets = with_meets(partitions, [r.names for r in regions])
     if sets is None:
         return None
     return Regions(partitions, regions, _constraints(partitions, regions, sets))
@@ -238,13 +238,13 @@ def make_regions(
 def restrict(problem: Regions, numbers: Sequence[int]) -> Regions:
     """The problem of some of the regions."""
     regions = [problem.regions[i] for i in numbers]
-    sets = _closed(problem.partitions, [r.names for r in regions])
+    sets = with_meets(problem.partitions, [r.names for r in regions])
     return Regions(
         problem.partitions, regions, _constraints(problem.partitions, regions, sets or [])
     )
 
 
-def _laid(
+def _as_table(
     domain: Domain, partitions: Partitions, m: Any
 ) -> tuple[Set, np.ndarray, np.ndarray, float]:
     """A measurement's answers as a table over its partitions, axes in the region's order, their
@@ -261,7 +261,7 @@ def _laid(
         number: int | None = 0
         if isinstance(query, Binned):
             merge = np.asarray(query.maps[axis])
-            bins = first_seen(merge)
+            bins = numbered_by_first(merge)
             number = partitions.number(a, bins)
             old = np.zeros(bins.max() + 1, np.int64)  # the given number of every bin
             old[bins] = merge
@@ -285,7 +285,9 @@ def _laid(
     return kept, table, spread.squeeze(lone).transpose(turn).reshape(-1), constant
 
 
-def _fused(partitions: Partitions, names: Set, group) -> Region:
+def _combined(partitions: Partitions, names: Set, group) -> Region:
+    """The region of one marginal: its measurements, averaged with weights 1 / variance. group: (answers,
+    variances, number of answers, loss that no table can avoid) of each."""
     clique = partitions.axes(names)
     shape = partitions.shape(names)
     rows = sum(g[2] for g in group)
@@ -303,8 +305,9 @@ def _fused(partitions: Partitions, names: Set, group) -> Region:
     return Region(names, clique, shape, np.ascontiguousarray(y), sigma, rows, constant)
 
 
-class Holding:
-    """Sets in their order, found by attribute: sets that share none have no meet."""
+class SetIndex:
+    """Finds sets by their attributes, in the order in which they were given. Sets that share no
+    attribute have no meet."""
 
     def __init__(self, sets: Sequence[Set]):
         self._sets = sets
@@ -318,13 +321,13 @@ class Holding:
         places = {i for a, _ in names for i in self._by_attribute.get(a, ()) if i >= first}
         return [self._sets[i] for i in sorted(places)]
 
-    def containing(self, names: Set) -> list[Set]:
-        """The sets that have the attribute of this one that the fewest have."""
+    def candidates_above(self, names: Set) -> list[Set]:
+        """Sets that may contain this one: those with its rarest attribute."""
         rarest = min((self._by_attribute.get(a, []) for a, _ in names), key=len, default=None)
         return list(self._sets) if rarest is None else [self._sets[i] for i in rarest]
 
 
-def _closed(partitions: Partitions, sets: list[Set]) -> list[Set] | None:
+def with_meets(partitions: Partitions, sets: list[Set]) -> list[Set] | None:
     """All meets of the sets, the sets included; None if they are too many."""
     seen = dict.fromkeys(sets)
     if len(seen) > MOST_SETS:
@@ -333,8 +336,8 @@ def _closed(partitions: Partitions, sets: list[Set]) -> list[Set] | None:
     while fresh:
         added: dict[Set, None] = {}
         new = set(fresh)
-        among = Holding(fresh)
-        before = Holding([s for s in seen if s not in new])
+        among = SetIndex(fresh)
+        before = SetIndex([s for s in seen if s not in new])
         pairs = [(x, y) for i, x in enumerate(fresh) for y in among.sharing(x, i + 1)]
         pairs += [(x, y) for x in fresh for y in before.sharing(x)]
         for x, y in pairs:
@@ -354,19 +357,22 @@ def _constraints(
     """One per covering pair of sets whose tables are different regions, and the total for every
     least set."""
     measured = {r.names: i for i, r in enumerate(regions)}
-    holding = Holding(sets)
+    holding = SetIndex(sets)
     above = {
-        s: [t for t in holding.containing(s) if t != s and partitions.within(s, t)] for s in sets
+        s: [t for t in holding.candidates_above(s) if t != s and partitions.within(s, t)]
+        for s in sets
     }
 
-    def spread(i: int, s: Set) -> float:
-        """The variance of a cell of s summed up from region i."""
+    def variance_from(i: int, s: Set) -> float:
+        """The mean variance of the cells of s if they are sums of cells of region i."""
         return regions[i].variance * regions[i].cells / partitions.cells(s)
 
     owner = {}
     for s in sets:
         around = [measured[t] for t in above[s] if t in measured]
-        owner[s] = measured[s] if s in measured else min(around, key=lambda i: (spread(i, s), i))
+        owner[s] = (
+            measured[s] if s in measured else min(around, key=lambda i: (variance_from(i, s), i))
+        )
     out: dict[Constraint, None] = {}
     least = set(sets)
     for s in sets:
@@ -380,7 +386,9 @@ def _constraints(
     return list(out)
 
 
-def expand(partitions: Partitions, region: Region, names: Set) -> tuple[np.ndarray | None, Any]:
+def layout_within(
+    partitions: Partitions, region: Region, names: Set
+) -> tuple[np.ndarray | None, Any]:
     """How the cells of a meet lie in a region: (offset per row or None, "row", "cell" or the offset
     per column)."""
     number = dict(names)

@@ -40,7 +40,7 @@ class Groups:
         )
 
     @cached_property
-    def upto(self) -> np.ndarray:
+    def running_sums(self) -> np.ndarray:
         """Running sums of the counts within each group."""
         total = np.cumsum(self.counts)
         return total - np.repeat(np.concatenate([[0], total])[self.start[:-1]], np.diff(self.start))
@@ -51,7 +51,9 @@ class Groups:
         from ..._core import draw
 
         wanted = np.ascontiguousarray(group, np.int64)
-        return draw.draw(self.start, self.upto, self.values, wanted, rng.random(wanted.shape))
+        return draw.draw(
+            self.start, self.running_sums, self.values, wanted, rng.random(wanted.shape)
+        )
 
     def arrays(self) -> dict[str, np.ndarray]:
         return {
@@ -73,7 +75,7 @@ class Link:
     tables: tuple[Groups, ...]
 
     @cached_property
-    def joined(self) -> Groups:
+    def all_levels(self) -> Groups:
         """The groups of all levels concatenated, so that one call can draw rows of different
         levels."""
         ends = np.cumsum([0, *(t.values.size for t in self.tables)])
@@ -85,8 +87,8 @@ class Link:
         return Groups(keys, starts, values, counts)
 
     @cached_property
-    def places(self) -> tuple[np.ndarray | None, ...]:
-        """For each level: the group number in `joined` of every cell, -1 if the cell does not occur
+    def groups_of_cells(self) -> tuple[np.ndarray | None, ...]:
+        """For each level: the group number in `all_levels` of every cell, -1 if the cell does not occur
         in the public data; None if the level has more than DENSE cells."""
         out: list[np.ndarray | None] = []
         at = 0
@@ -106,7 +108,9 @@ class Link:
         group = np.full(rows, -1, np.int64)
         todo: np.ndarray | slice = slice(None)
         at = 0
-        for level, shape, table, place in zip(self.levels, self.shapes, self.tables, self.places):
+        for level, shape, table, place in zip(
+            self.levels, self.shapes, self.tables, self.groups_of_cells
+        ):
             cell = cells_of(codes, level, shape, todo, rows)
             if place is not None:
                 number = place[cell].astype(np.int64)
@@ -118,7 +122,7 @@ class Link:
             at += table.keys.size
             if todo.size == 0:
                 break
-        return self.joined.draw(group, rng)
+        return self.all_levels.draw(group, rng)
 
 
 def cells_of(

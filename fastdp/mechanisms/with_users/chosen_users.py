@@ -133,7 +133,7 @@ def _with_choice(
     marginals = table.release(made, rows, times) if asked.told else []
     gaps = None
     if asked.order is not None:
-        marginals += table.ends()
+        marginals += table.first_and_last()
         gaps = asked.order[1].gaps(asked.order[0].key)
     agreed = _agreed(asked)
     if not marginals and gaps is None and not agreed.columns:

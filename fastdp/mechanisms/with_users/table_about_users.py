@@ -68,7 +68,7 @@ class TableAboutUsers:
             ]
         )
 
-    def ends(self) -> list[Marginal]:
+    def first_and_last(self) -> list[Marginal]:
         """First and last periods by the release of users' order, where its bins are the periods."""
         asked = self.asked
         if asked.decided is None:
