@@ -1,7 +1,7 @@
 """Rows of columns of two codes, 64 rows in a word, and their marginals over many sets of columns.
 
-Marginals of a hundred thousand sets of four or five columns take seconds: the kernel (csrc/bits.c)
-counts the rows in which all columns of a set are 1, and subtraction gives all other cells."""
+Marginals of a hundred thousand sets of four or five columns take seconds. The kernel (csrc/bits.c)
+counts the rows in which all columns of a set are 1. Subtraction gives all other cells."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ left out are divided among cells is not known. A cell has at least the rows that
 the share `lost` of all others moves into it.
 
 Take a cell with a share p of the rows. Relative to it, a count is off by a covariance over rows
-that count: of the factor of a row's user, and of the cell's share in this user's rows over p. It
-has two parts:
+that count. It is that of the factor of a row's user with the cell's share in this user's rows over
+p. It has two parts:
 
 - Who happens to have the cell: the standard deviation of shares is at most sqrt(1 / p) times the
   square root of the column's lift. The lift is how much more often than by chance two rows of a
@@ -51,18 +51,17 @@ HISTOGRAM = "rows per user"
 UNKNOWN = "nothing says how many rows were left out"
 
 BLIND = 0.2
-"""Chosen on flights by aircraft, where airlines own either busy or idle aircraft, and five
-generated tables with users, all without groups of users at epsilon 1: 95 % of counts of flights
-need .08 to .17, of the others less than .1. A value that only busy users have is missed; groups of
-users show it."""
+"""Chosen without groups of users at epsilon 1, on flights by aircraft, where airlines own either
+busy or idle aircraft, and on five generated tables: 95 % of counts of flights need .08 to .17, of
+the others less than .1. A value that only busy users have is missed; groups of users show it."""
 LEAST_PART = 0.1
 """Added to the lift, since cells differ from the average of their column. Chosen on flights, trips
 and three generated tables."""
 POWER = 1.2
-"""As in `misfit`. On flights, events, patients, purchases (bench/users.py) and ten generated
-tables, epsilon 1 and 10, two runs each, the allowance then is 1 to 3 times what 95 % of the counts,
-group totals and means need (.8 to .9 times on totals of a Pareto(1.5) table). At 1.6 and 2, pairs
-and totals are missed."""
+"""As in `misfit`. The allowance then is 1 to 3 times what 95 % of the counts, group totals and
+means need (.8 to .9 times on totals of a Pareto(1.5) table). Looked at on flights, events,
+patients, purchases (bench/users.py) and ten generated tables, epsilon 1 and 10, two runs each. At
+1.6 and 2, pairs and totals are missed."""
 NORMAL = math.sqrt(2 / math.pi)
 
 
@@ -113,9 +112,9 @@ class Clipping:
     def divided(
         self, rows: Array, total: float, columns: Sequence[str] = ()
     ) -> tuple[Array, Array]:
-        """How far the division of the rows left out may move counts over these columns of `rows`
-        weighted rows of `total`, down and up, as standard errors in weighted rows: for a cell, or
-        for all others together, whichever is less."""
+        """How far the division of the rows left out may move counts over these columns, down and
+        up, as standard errors in weighted rows. The counts are of `rows` weighted rows of `total`.
+        It is that for a cell, or for all others together, whichever is less."""
         rows = np.maximum(rows, 0.0)
         rest = np.maximum(total - rows, 0.0)
         off = np.minimum(*(n * self.relative(n / max(total, 1e-9), columns) for n in (rows, rest)))

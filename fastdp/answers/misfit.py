@@ -8,7 +8,7 @@ distance is d. A sample differs from its distribution by a variance in proportio
 model differs by one in proportion to m^2. The power is between (Taylor's law). From set to set, and
 so from cell to cell, s differs: see `VARIED`. Constants were chosen on adult, Chicago trips,
 simulated trips, an ACS extract, coded taxi trips and flights, one or two runs each at epsilon 1 and
-10: no table was held aside for all of them. Approximate.
+10. No table was held aside for all of them. Approximate.
 """
 
 import math
@@ -32,9 +32,9 @@ POWER = 1.2
 """At 1, cells of more than 100 rows are covered less than smaller ones (89 and 98 % on adult at
 epsilon 10); at 1.4, those of 11 to 100 rows are missed (89 % on adult)."""
 VARIED = 0.4
-"""Standard deviation of the ratio of distance to size (see `empirical_bayes`) from set to set, relative to
-its mean, at least: where noise is small (epsilon 10) it is .12 to .44 on the first three tables,
-and .37 to .47 on the others. Cells of one set are taken to differ as much."""
+"""Least standard deviation, from set to set, of the ratio of distance to size (see
+`empirical_bayes`), relative to its mean. Where noise is small (epsilon 10) it is .12 to .44 on the
+first three tables, and .37 to .47 on the others. Cells of one set are taken to differ as much."""
 DOUBT = 1.38
 """If s has relative error r, errors of cells are a mixture of normals, whose 95 % point is that of
 a normal times sqrt(1 + (DOUBT r)^2) for r up to .5."""

@@ -2,7 +2,7 @@
 
 A date, or a range of dates, is a set of hours of the column's public span. Each part selects the
 codes that these hours have. Where the parts together select other hours too, only some of the rows
-with their codes are meant: the coarsest way to say so is one part of which not all rows count.
+with their codes are meant. The coarsest way to say so is one part of which not all rows count.
 """
 
 from __future__ import annotations

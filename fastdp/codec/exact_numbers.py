@@ -20,8 +20,9 @@ from .text import local_moment
 
 DAY = 86_400
 _TIE = {np.dtype(np.float32): 2.0**-20, np.dtype(np.float64): 2.0**-48}
-"""Products of a float and a power of ten that are this near to a half, as a part of the product,
-are rounded by their decimals: a float and the product are each off by at most 2^-24 or 2^-53."""
+"""How near to a half the product of a float and a power of ten may be, as a part of the product.
+Nearer ones are rounded by their decimals: float and product are each off by at most 2^-24 or
+2^-53."""
 
 
 def exact_numbers(amount: Amount, array: pa.Array | pa.ChunkedArray) -> np.ndarray:

@@ -1,11 +1,11 @@
 """The engine over partitions that hold whole users: the local engine counts each partition, and the
 integers are added.
 
-Law: a marginal is a sum over rows, a histogram of users a sum over users, and a row's weight, a
-user's keys and every tie are decided by that user's rows and id value alone (`tables.bound`,
-`userkeys`). So if no user is split between partitions, the sums of the partitions' integers are the
-integers of the whole table, and one user changes them by as much as there. What a partition returns
-is exact, not private, and only for the session.
+A marginal is a sum over rows, a histogram of users a sum over users. A row's weight, a user's keys
+and every tie depend on that user's rows and id value alone (`tables.bound`, `userkeys`). So if no
+user is split between partitions, the sums of their integers are those of the whole table. One user
+changes them by as much as there. What a partition returns is exact, not private, and only for the
+session.
 
 No number of rows raises an error or wraps: sums are cut off at `MOST`, which raises nobody's influence
 (docs/explain/bounds.md).

@@ -2,9 +2,9 @@
 add.
 
 Rows between them have the form `ROW`. A task raises no error of its own, since Spark logs what is
-raised: an error becomes a row with `failed` filled (class and text of fastdp's errors, only the
-class of others), which later tasks pass on to the driver. Where reading Spark's input fails, the
-task raises that error, and Spark runs the task again.
+raised. An error becomes a row with `failed` filled: class and text of fastdp's errors, only the
+class of others. Later tasks pass it on to the driver. Where reading Spark's input fails, the task
+raises that error, and Spark runs the task again.
 """
 
 from __future__ import annotations

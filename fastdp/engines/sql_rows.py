@@ -1,12 +1,12 @@
 """The rows of a query, coded and weighted in their database, as the one partition that counts them.
 
-Opening makes temporary tables: the codes of every row, which is a snapshot of the query, and from it
-the codes with each user's number u and number of rows R. The ids are removed before anything is
-counted. All counts are over these tables, so that rows and weights are of one moment, whatever others
-write. Weights are looked up by R in a table that `tables.bound` made; all divisions are made here. So
-every integer is that of the local engine.
+Opening makes temporary tables. The first has the codes of every row: a snapshot of the query. From
+it comes one with each user's number u and number of rows R. The ids are removed before anything is
+counted. All counts are over these tables, so that rows and weights are of one moment, whatever
+others write. Weights are looked up by R in a table that `tables.bound` made; all divisions are made
+here. So every integer is that of the local engine.
 
-No number of rows raises an error, which would tell of rows: sums have more than 64 bits in the
+No number of rows raises an error, which would tell of rows. Sums have more than 64 bits in the
 database, and are cut off when they leave it (docs/explain/bounds.md, "No overflow").
 
 Temporary tables hold private rows, and a database keeps a history of statements and logs: those are

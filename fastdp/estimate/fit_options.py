@@ -19,8 +19,8 @@ EXACT = 1e-6
 
 class Options(Struct, frozen=True, kw_only=True):
     """See `estimate.fit`. `flow`, for strategies alone: stop="iters" also ends once the mirror flow
-    has run for this long, in rows (a cell of x rows with noise sigma has relaxed by about exp(-x
-    flow / sigma^2))."""
+    has run for this long, in rows. A cell of x rows with noise sigma has then relaxed by about
+    exp(-x flow / sigma^2)."""
 
     stop: str = "noise"
     method: str = "auto"

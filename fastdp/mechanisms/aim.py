@@ -36,8 +36,8 @@ from .shared.user_histogram import measure_users
 from .shared.workload_weights import Workload, WorkloadItem
 
 MOST_COLUMNS = 24
-"""Tables with more columns than this have pairs as their default workload: every round looks at all
-sets, and with triples a run on 35 columns and 170,000 rows took more than five minutes."""
+"""Tables with more columns than this have pairs as their default workload. Every round looks at all
+sets: with triples, a run on 35 columns and 170,000 rows took more than five minutes."""
 MOST_DEGREE = 6
 """Most columns of each set of the default workload: there are n over k sets."""
 MOST_ROUNDS = 1 << 14

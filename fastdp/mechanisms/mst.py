@@ -1,8 +1,8 @@
 """MST (McKenna, Miklau, Sheldon 2021): 1-ways, rare values merged, a spanning tree of pairs. For
 any table.
 
-Values whose noisy count is below `rare` standard errors are merged into one, and pairs are chosen,
-measured and fitted over the merged codes, so that neither budget nor time is spent on empty cells.
+Values whose noisy count is below `rare` standard errors are merged into one. Pairs are chosen,
+measured and fitted over the merged codes: neither budget nor time is spent on empty cells.
 Synthetic rows of a merged code get one of its values by the 1-way.
 """
 

@@ -1,8 +1,8 @@
 """Rows from a directed junction tree: whole counts in random order, or independent draws; in
 shards.
 
-A *node* is (sep, res, table): attributes already sampled, new attributes, and a table of shape
-(cells of sep, cells of res) of weights >= 0 in any scale: the marginal over sep x res. Both cell
+A *node* is (sep, res, table): attributes already sampled, new attributes, and the marginal over sep
+x res. It has the shape (cells of sep, cells of res) and weights >= 0 in any scale. Both cell
 numbers run in C order. A node without separator starts a component.
 
 Methods

@@ -61,8 +61,8 @@ DOMAIN_KINDS = ("grid", "keys", "schema")
 
 
 def resolve(clip: int | str | None, schema: Schema) -> int:
-    """Rows of one user that count fully: `clip` if it is a number, else the schema's bound, which
-    is also the most that a run may choose. 1 if each row is its own user."""
+    """Rows of one user that count fully: `clip` if it is a number, else the schema's bound. A run
+    may choose no more than that. It is 1 where each row is its own user."""
     if schema.user is None:
         return 1
     if clip == PRIVATE:

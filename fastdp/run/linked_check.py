@@ -21,8 +21,8 @@ from .strict_json import read_json, within_floats
 KEYS_AT_ONCE = 1 << 22
 """Keys of linked tables that are compared at one time; each takes 8 bytes, several times."""
 MOST_KEY_ROWS = 1 << 27
-"""Rows of the largest linked table whose keys are read: all rows of a linked run are in memory
-while it writes them, and reading so many takes about a minute."""
+"""Rows of the largest linked table whose keys are read. All rows of a linked run are in memory
+while it writes them; reading so many takes about a minute."""
 NULL_KEY = np.zeros(1, np.uint64)
 
 

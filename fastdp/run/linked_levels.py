@@ -25,8 +25,8 @@ from ..tables.linked_tables import LEVELS
 LEAST_BETWEEN = 0.02
 """Levels that explain a smaller part of the variance are left alone."""
 MOST_INVERSE = 0.25
-"""Levels are used where the parent of an average row has four rows or more (the mean over rows of
-one over the rows of their parent): else a mean is mostly chance."""
+"""Levels are used where the parent of an average row has four rows or more, by the mean over rows
+of one over the rows of their parent. With fewer, a mean is mostly chance."""
 LEAST_WITHIN = 0.02
 """The least variance of a row's deviation from its parent's level."""
 
@@ -44,8 +44,8 @@ def clear_levels(measurements: Sequence[Measurement], column: str) -> np.ndarray
 def standing(
     levels: np.ndarray, measurements: Sequence[Measurement], column: str, seed: int
 ) -> np.ndarray:
-    """The parents' levels, where those in parts that do not stand out of the noise get the level of
-    another parent: a few at the ends would make parents differ more than they do."""
+    """The parents' levels. Parents in parts that do not stand out of the noise get the level of
+    another: a few at the ends would make parents differ more than they do."""
     clear = clear_levels(measurements, column)
     if clear is None:
         return levels

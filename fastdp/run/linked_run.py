@@ -2,8 +2,8 @@
 first, then the child rows of each parent given its columns.
 
 The joint distribution is p(parent, numbers of child rows) of the parents' model times p(child row |
-parent, number of rows, level) of each child's model: child rows depend on their parent as was measured,
-and every child row has a parent. Everything after the measurements is post-processing.
+parent, number of rows, level) of each child's model. Child rows depend on their parent as was
+measured, and every child row has a parent. Everything after the measurements is post-processing.
 """
 
 from collections.abc import Mapping

@@ -275,6 +275,6 @@ def _count_problems(release: Mapping, schema: Schema, facts: Mapping[str, int]) 
 
 
 def _key_counts(schema: Schema, name: str) -> Sequence[int]:
-    """How many values may have been released of a column that has these values: one value may stand
+    """How many values may have been released of a column that has these values. One value may stand
     for all others, and a column of which none was released has one."""
     return schema.fields[name].released_counts()

@@ -32,7 +32,7 @@ LEAST_CODES = 8
 """Codes of an ordered column whose level is kept for each parent unless the schema says which."""
 LEAST_ROWS = 24
 """Child tables with a smaller public bound of rows per parent have no levels unless they declare
-them: means of few rows are mostly chance (households: pairs .109 with them, .091 without)."""
+them. Means of few rows are mostly chance (households: pairs .109 with them, .091 without)."""
 MOST_LEVELS = 3
 """Such columns of one child table, at most: each is a column more of the parents' table."""
 

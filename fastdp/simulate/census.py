@@ -2,10 +2,9 @@
 
 Codes are those of the public lists (built-in schema `census1940`); which of them occur, and how
 often, is made up. The pairs of columns that the published two-round mechanism measures depend on
-each other as in the real extract: detailed codes refine general ones, places are nested, work
-depends on age, sex and schooling, wages depend on work, and the questions asked of one person in
-twenty (SLREC = 2) are empty for all others. Persons are drawn independently; there are no
-households.
+each other as in the real extract. Detailed codes refine general ones, and places are nested. Work
+depends on age, sex and schooling, wages on work. Questions asked of one person in twenty (SLREC =
+2) are empty for all others. Persons are drawn independently; there are no households.
 """
 
 from __future__ import annotations

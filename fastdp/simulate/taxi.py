@@ -189,8 +189,8 @@ def taxi(
     both tables have the same taxis.
 
     `chained`: the trips of a taxi follow each other, two in five where the last one ended (schema
-    "taxi-chained"): `trip_start`, in quarters of an hour of 26 weeks from the first Sunday of
-    March, takes the place of shift, day and hour.
+    "taxi-chained"). `trip_start` takes the place of shift, day and hour, in quarters of an hour of
+    26 weeks from the first Sunday of March.
     """
 
     rows = check_int("rows", rows, 0, 200_000_000)

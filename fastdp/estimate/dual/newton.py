@@ -205,9 +205,9 @@ def denoise(
         |sum of w u - y|^2 / sigma^2 - cells + 2 sum of w (divergence of u)
 
     is least, all made to agree by a last solve. With a `bound`, the fit is moved to the noise
-    level: back towards the smoothest candidate until all regions' squares add up to `bound`, or on
-    towards the closest one where they exceed it. Also returns whether that level could be reached.
-    All candidates agree, so that their mixtures do, nearly.
+    level. It goes back towards the smoothest candidate until all regions' squares add up to
+    `bound`, or on towards the closest one where they exceed it. Also returns whether that level
+    could be reached. All candidates agree, so that their mixtures do, nearly.
     """
     seen, freedom = _candidates(dual, candidates)
     gram = dual.core.gram(seen)

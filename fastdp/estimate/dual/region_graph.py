@@ -154,8 +154,8 @@ def numbered_by_first(labels: np.ndarray) -> np.ndarray:
 
 
 class Region(Struct):
-    """Every measurement of one marginal, fused: `y` with standard error `sigma` per cell (a number
-    where all are alike), axes in `clique` order (the longest last), bins numbered as in the
+    """All measurements of one marginal together: `y` with standard error `sigma` per cell (a number
+    where all are alike). Axes are in `clique` order, the longest last; bins are numbered as in the
     partitions. `rows` answers lie behind it; `constant` is the loss that no table can avoid."""
 
     names: Set

@@ -1,10 +1,10 @@
 """Fits AdaGrid's measurements by the mirror flow, in long implicit strides.
 
 Mirror descent is Euler's method for d theta / dt = - gradient of the loss. Where fine cells stand
-far above their noise and remainders do not, the flow is stiff: a plain step is bounded by the
-largest count / variance, and thousands are needed before small counts have moved at all. Implicit
-strides are not bounded so. One of length h from the potentials theta, with the multipliers p of the
-stride before, is the minimiser of
+far above their noise and remainders do not, the flow is stiff. A plain step is bounded by the
+largest count / variance. Thousands of them are needed before small counts have moved at all.
+Implicit strides are not bounded so. One of length h from the potentials theta, with the multipliers
+p of the stride before, is the minimiser of
 
     h loss(mu) + KL(mu || model at theta - c B' p);
 

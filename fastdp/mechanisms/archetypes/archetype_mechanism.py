@@ -37,7 +37,7 @@ from .options import DEFAULT_ARCHETYPES, Options, Step
 
 SLACK = 2.0
 """The fit stops where the misfit exceeds what noise alone explains by at most this many standard
-deviations, so that a public distribution that already explains the answers is left unchanged."""
+deviations. A public distribution that already explains the answers is so left unchanged."""
 
 REFINE = "marginals to refine by"
 NEEDS_PUBLIC = "archetypes need public data: give public="

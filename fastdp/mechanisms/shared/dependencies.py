@@ -62,10 +62,10 @@ class Dependency(Struct, frozen=True):
 
 
 def wide_pairs(domain: Domain, excluded: Collection[str], limit: int) -> list[Clique]:
-    """Ordered pairs (A, B) for which it is worth asking whether B follows from A: (A, B) has more
-    cells than a column that follows by a constraint may have in the model. Either B has more than
-    half as many codes as A, or the pair has more cells than the model may have. Columns to be drawn
-    are none of the `excluded`."""
+    """Ordered pairs (A, B) for which it is worth asking whether B follows from A. Such a pair has
+    more cells than a column that follows by a constraint may have in the model. Either B has more
+    than half as many codes as A, or the pair has more cells than the model may have. Columns to be
+    drawn are none of the `excluded`."""
     largest = max(domain.values(), default=0)
     wide = [a for a, n in domain.items() if n * largest > FOLLOW_CELLS]
     pairs: list[Clique] = []

@@ -17,11 +17,11 @@ from ...schema import Schema
 from ...significance import LIKELY, SURE
 
 LEAST_KNOWN = 0.005
-"""A column is empty if the rows with a known value are, by the answers, at most this share of all
-rows, or at most `SURE` standard errors where that is more."""
+"""A column is empty if few rows have a known value, by the answers: at most this share of all rows,
+or at most `SURE` standard errors where that is more."""
 FEW_ROWS = 1000.0
-"""Rows that count, of which `SURE` standard errors must be at most so many for the answers to say
-that there are none: tables that are smaller than their noise run as before."""
+"""The answers can say that there are no rows only if `SURE` standard errors are at most this part
+of the rows that count. Tables that are smaller than their noise run as before."""
 MOST_NOISE = {"null": 0.05, "outside": 0.35}
 """A column that is mostly null (or mostly outside) is not reported where `SURE` standard errors are
 more than this share of all rows. The bound is stricter for nulls: many columns are rightly almost

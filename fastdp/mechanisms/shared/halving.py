@@ -30,7 +30,7 @@ from .code_compression import row_keys
 
 LEVELS = 3
 """The most halvings. In each but the first, each pair of rows is decided again once all are
-decided: what one halving leaves uneven weighs half as much after the next, and the first has the
+decided. What one halving leaves uneven weighs half as much after the next, and the first has the
 most rows."""
 MOST_LEVELS = 6
 """The most halvings where all pairs are balanced. Each leaves 0.7 of the chance that is left. Chosen

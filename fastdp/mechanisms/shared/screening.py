@@ -2,7 +2,7 @@
 model.
 
 Quantities are in rows. Measuring a candidate at noise sigma removes its L1 distance d from the
-model and adds the error of the noise, NOISE * sigma * cells, where cells are *effective* cells:
+model. It adds the error of the noise, NOISE * sigma * cells. Here cells are *effective* cells:
 those that noise can affect. With weights w the whole batch is worth
 
     sum of w d  -  NOISE * sum of w cells sigma,      sum of 1 / sigma^2 = precision,
@@ -33,11 +33,11 @@ Follows = Callable[[str, str], float]
 
 
 class Candidate(Struct, frozen=True):
-    """A marginal that may be measured: its noisy `distance` from the model (or from its public
-    prior), the `cells` that noise can affect, its `weight`, and the distance that a public prior
-    `explained` at no cost. `use_prior_only`: that prior is better than an answer would be, so only
-    what it leaves can be gained. `partition`: what it is measured over; `distance` and `cells` are
-    then those between its groups. `within`: the model's distance inside the groups, which stays."""
+    """A marginal that may be measured. `distance`: noisy, from the model or from its public prior.
+    `cells`: those that noise can affect. `explained`: the distance that a public prior accounts for
+    at no cost. `use_prior_only`: that prior is better than an answer would be, so only what it
+    leaves can be gained. `partition`: what it is measured over; `distance` and `cells` are then
+    those between its groups. `within`: the model's distance inside the groups, which stays."""
 
     clique: Clique
     distance: float
@@ -138,7 +138,7 @@ def candidates(
 ) -> list[Candidate]:
     """The cliques as candidates, for noise of about `sigma`. Their effective cells are those that
     the model expects to be filled, times the share of rows that truth and model have in common, 1 -
-    distance / (2 total), but at least those that the sums of its axes call for."""
+    distance / (2 total). They are at least those that the sums over its axes call for."""
     out = []
     for clique, distance in zip(cliques, distances, strict=True):
         common = min(1.0, max(0.0, 1 - distance / max(2 * total, 1e-9)))
@@ -278,9 +278,9 @@ def unexplained(
 ) -> list[Candidate]:
     """Those of the candidates, in this order, that are worth more than `least` also if those before
     them are measured. Where a follows from x and b from y, an answer about (x, y) removes what is
-    wrong about (a, b) as well: a single missing link between two groups of columns that are nearly
-    the same puts the model off from all pairs between them. What explains less than half of a
-    distance is taken to explain nothing of it, since errors need not have the same signs.
+    wrong about (a, b) as well. Take two groups of columns that are nearly the same: one missing
+    link between them puts the model off from all pairs between them. What explains less than half
+    of a distance is taken to explain nothing of it, since errors need not have the same signs.
     Candidates whose noise is below `cheap` times their distance are always kept."""
     explaining = AskedPairs(follows)
     out = []

@@ -9,8 +9,8 @@ The workload sets the weight of a candidate's distance from the model. Candidate
 since measuring c removes its distance from every item that contains it; without a workload every
 candidate has weight 1. What the owner calls important multiplies it (`fastdp.important`). Subsets
 of the items with three columns or more become candidates too. So do, with a target, the sets of it
-and two other columns, which weigh as much as its pairs: what decides a target together may show in
-neither pair (exclusive or).
+and two other columns, which weigh as much as its pairs. Columns that decide a target together may
+show in neither pair (exclusive or).
 """
 
 import math
