@@ -73,9 +73,7 @@ def answer(
     columns = asked.columns
     sizes = facts.schema.modelled
     rows = math.prod(sizes[c.name] for c in asked.by)
-    merged = math.prod(
-        int(facts.codes[a].max()) + 1 if a in facts.codes else sizes[a] for a in columns
-    )
+    merged = math.prod(facts.merged_size(a) for a in columns)
     if max(rows, merged) > MOST_CELLS:
         cells = f"{max(rows, merged):,} cells, the limit is {MOST_CELLS:,}"
         raise UsageError(

@@ -85,10 +85,10 @@ class Table:
         if self.factor is None:
             return out
         lower, sums = self.factor
-        step = max(1, CHUNK // lower.shape[0])
-        for start in range(0, out.size, step):
-            pulled = _solve(lower, _dense(sums[:, start : start + step]))
-            out[start : start + step] -= np.square(pulled).sum(0)
+        if isinstance(sums, np.ndarray):
+            out -= np.square(_solve(lower, sums)).sum(0)
+        else:
+            out -= _quadratic(_inverse(lower), sums)
         return np.maximum(out, 0.0)
 
     def scaled(self, by: np.ndarray, noise: float) -> Table:
@@ -143,6 +143,30 @@ def _solve(lower: np.ndarray, right: np.ndarray, transposed: bool = False) -> np
     from scipy.linalg import solve_triangular
 
     return solve_triangular(lower, right, lower=True, trans="T" if transposed else "N")
+
+
+def _inverse(lower: np.ndarray) -> np.ndarray:
+    """(L L')^-1."""
+    from scipy.linalg.lapack import dpotri
+
+    half = np.tril(dpotri(lower, lower=1)[0])
+    return half + np.tril(half, -1).T
+
+
+def _quadratic(inverse: np.ndarray, columns: Matrix) -> np.ndarray:
+    """c' inverse c for every column c of a sparse matrix. A cell is in one sum of each partition,
+    so a column has as few entries as there are partitions. Only their products are added up; a
+    triangular system for each cell would take the square of the number of sums."""
+    by_cell = columns.tocsc()
+    entries = np.diff(by_cell.indptr)
+    out = np.zeros(entries.size)
+    for i in range(int(entries.max(initial=0))):
+        for j in range(i + 1):
+            both = entries > i
+            a, b = by_cell.indptr[:-1][both] + i, by_cell.indptr[:-1][both] + j
+            rows = inverse[by_cell.indices[a], by_cell.indices[b]]
+            out[both] += (1 if i == j else 2) * by_cell.data[a] * by_cell.data[b] * rows
+    return out
 
 
 def estimate(marginals: Sequence[Marginal], wanted: Clique) -> Table | None:

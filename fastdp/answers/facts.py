@@ -127,6 +127,11 @@ class Facts:
     def _merged(self, column: str) -> np.ndarray:
         return self.codes.get(column, np.arange(self.schema.modelled[column]))
 
+    def merged_size(self, column: str) -> int:
+        """How many codes the column has, values that were merged counted as one."""
+        codes = self.codes.get(column)
+        return self.schema.modelled[column] if codes is None else int(codes.max()) + 1
+
     def _with_single_codes(self, columns: Clique, alone: Sequence[str]) -> Table | None:
         """The table over columns of which some have all values in one code: that of the others."""
         rest = self.table(tuple(a for a in columns if a not in alone))

@@ -12,17 +12,21 @@ law, where the k-th most frequent value is k times rarer than the first.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from .._util.lazy import pa
 from ..errors import UsageError
+from ..measurement import Measurement
+from ..schema import Schema
+from .amounts import amounts, bounded
 from .answer import answer
 from .best_linear import Table, estimate
 from .clipping import Z95, Clipping
+from .evidence import Marginal, marginals_of
 from .facts import Facts
 from .people_facts import ROWS, PeopleFacts, people_facts
 
@@ -32,9 +36,12 @@ CLEAR = 0.25
 MOST_MEANS = 12
 """Columns of numbers whose mean is looked at: each takes some milliseconds."""
 
-
-MOST_PAIRS = 200
-"""Measured pairs that are looked at, for the same reason."""
+PART = 0.95
+"""The part of the rows whose values have at most the half-width that a verdict names."""
+ENOUGH = 20
+"""Codes of either column from which the measurements of its columns alone are left out. They tell
+sums of so many cells, which take at most a twentieth each off the variance of a cell, and a system
+of as many equations as there are sums takes seconds."""
 
 
 class Known(Struct, frozen=True):
@@ -56,11 +63,15 @@ class Known(Struct, frozen=True):
 
 
 class Amount(Struct, frozen=True):
-    """A sum, mean or other number: its half-width as a part of it, or in points of a share."""
+    """A sum, mean or other number: how far its interval reaches from the estimate, as a part of it or
+    in points of a share. `bounded`: values beyond the bounds count as the nearest one. `unless_low`:
+    the width is another one where most values are the lowest."""
 
     name: str
     half: float
     points: bool = False
+    bounded: bool = False
+    unless_low: bool = False
 
     @property
     def clear(self) -> bool:
@@ -79,8 +90,9 @@ class People(Struct, frozen=True):
 class Precision(Struct, frozen=True):
     """What one can know of a table. `rows`: how many rows it has, as far as known. `lost`: columns
     most of whose rows lie outside the domain. `pairs`: those that are measured, with names where
-    they are known. `others`: the part of the rows in a wrong cell of an unmeasured pair, if it was
-    released. `people`: None for a table without users. `order`: columns that order a user's rows."""
+    they are known. `pairs_chosen`: the run will choose them, `measured_pairs` at most. `others`: the
+    part of the rows in a wrong cell of an unmeasured pair, if it was released; `others_told`: it will
+    be. `people`: None for a table without users. `order`: columns that order a user's rows."""
 
     rows: float | None
     columns: tuple[Known, ...]
@@ -88,6 +100,8 @@ class Precision(Struct, frozen=True):
     pairs: tuple[Known, ...] = ()
     measured_pairs: int = 0
     of_pairs: int = 0
+    pairs_chosen: bool = False
+    others_told: bool = False
     others: float | None = None
     amounts: tuple[Amount, ...] = ()
     asked: tuple[Amount, ...] = ()
@@ -115,17 +129,20 @@ def expected(
     rows: int,
     *,
     clipping: Clipping = NOTHING_CLIPPED,
-    amounts: Sequence[str] = (),
+    schema: Schema | None = None,
+    private: Sequence[str] = (),
     asked: Sequence[Amount] = (),
     people: People | None = None,
     target: str = "",
     order: Sequence[str] = (),
     clip: str = "",
+    others_told: bool = False,
 ) -> Precision:
     """The precision of a run on about `rows` rows. `ones`: values and standard error of a count, by
     column; `pairs`: names, or none where the run chooses them, and standard error of a count. Counts
-    are of rows that count at the clip; `clipping` says how many do. `amounts`: columns of numbers,
-    whose sums nothing measures by themselves."""
+    are of rows that count at the clip; `clipping` says how many do. `schema`: whose columns of
+    amounts have means, which are answered from the expected counts as from released ones, but of
+    `private` columns, whose domain the run finds. `others_told`: as in `Precision`."""
     counted = max(rows * (1 - clipping.lost), 1.0)
     typical = {name: zipf(size) for name, (size, _) in ones.items()}
     columns = []
@@ -145,13 +162,63 @@ def expected(
         pairs=tuple(measured),
         measured_pairs=len(measured),
         of_pairs=math.comb(len(ones), 2),
-        amounts=tuple(Amount(name, math.inf) for name in amounts),
+        pairs_chosen=any(not names for names, _ in pairs),
+        others_told=others_told,
+        amounts=() if schema is None else _expected_means(schema, private, ones, counted, clipping),
         asked=tuple(asked),
         people=people,
         target=target,
         order=tuple(order),
         clip=clip,
     )
+
+
+def _expected_means(
+    schema: Schema,
+    private: Sequence[str],
+    ones: Mapping[str, tuple[int, float]],
+    counted: float,
+    clipping: Clipping,
+) -> tuple[Amount, ...]:
+    """Means as a run would answer them whose counts had the expected errors. Nobody knows where the
+    values lie. If a mean is too wide with most values the lowest, as of counts, those in the middle
+    are taken as the most frequent."""
+    known = [
+        (name, size, error)
+        for name, (size, error) in ones.items()
+        if name not in private and size == schema.modelled.get(name)
+    ]
+
+    def means(place: Callable[[np.ndarray], np.ndarray]) -> list[Amount]:
+        imagined = [
+            Measurement((name,), place(zipf_shares(size)) * counted, error)
+            for name, size, error in known
+        ]
+        marginals = marginals_of(imagined, schema.modelled, {})
+        return _means(Facts(schema, marginals, clipping))
+
+    there = {name for name, _, _ in known}
+    out = []
+    for low, middle in zip(means(_lowest_first), means(_middle_first), strict=True):
+        if low.name not in there:
+            low = structs.replace(low, half=math.inf)
+        elif middle.clear and not low.clear:
+            low = structs.replace(middle, unless_low=True)
+        out.append(low)
+    return tuple(out)
+
+
+def _lowest_first(shares: np.ndarray) -> np.ndarray:
+    """Shares of which most are at the lowest places: those of Zipf's law, squared."""
+    return np.square(shares) / np.square(shares).sum()
+
+
+def _middle_first(shares: np.ndarray) -> np.ndarray:
+    """The shares, from the largest on, at the places from the middle on."""
+    from_middle = np.abs(np.arange(shares.size) - (shares.size - 1) / 2)
+    out = np.empty(shares.size)
+    out[np.argsort(from_middle, kind="stable")] = shares
+    return out
 
 
 def _half_width(
@@ -161,10 +228,16 @@ def _half_width(
     rows: float,
     columns: Sequence[str] = (),
 ) -> float:
-    """The half-width at 95 % of the share of a usual one of these counts of `rows` rows that count:
-    noise, and how the rows left out may be divided."""
+    """The half-width at 95 % of the shares of these counts of `rows` rows that count: noise, and how
+    the rows left out may be divided. A clip moves large counts more than small ones. The half-width is
+    therefore that which the values of PART of the rows do not exceed."""
     down, up = clipping.divided(counts, rows, columns)
-    return float(np.median(Z95 * (errors + np.maximum(down, up)))) / rows
+    halves = np.broadcast_to(Z95 * (errors + np.maximum(down, up)) / rows, counts.shape)
+    order = np.argsort(halves, kind="stable")
+    below = np.cumsum(np.maximum(counts, 0.0)[order])
+    if not below[-1] > 0:
+        return float(halves.max())
+    return float(halves[order[np.searchsorted(below, PART * below[-1])]])
 
 
 def released(
@@ -177,14 +250,14 @@ def released(
     total = estimate(facts.marginals, ())
     rows = None if total is None else max(float(total.x[0]), 1.0)
     single = [m for m in facts.marginals if len(m.axes) == 1]
-    columns: list[Known] = []
+    columns: dict[str, _Column] = {}
     lost: list[str] = []
     for name in facts.schema.modelled:
         table = estimate(single, (name,))
         if table is None or table.known is not None:
             continue
         known = _known(facts, table, rows)
-        columns.append(known)
+        columns[name] = _Column.of(facts, known, table, rows)
         if not known.noise and _outside(facts, name, table, rows):
             lost.append(name)
     measured = facts.measured_pairs()
@@ -194,9 +267,9 @@ def released(
     config = mechanism.get("config") if isinstance(mechanism.get("config"), Mapping) else {}
     return Precision(
         rows=None if rows is None else rows * facts.clipping.factor,
-        columns=tuple(columns),
+        columns=tuple(column.known for column in columns.values()),
         lost=tuple(lost),
-        pairs=tuple(_known_pair(facts, pair, rows) for pair in named[:MOST_PAIRS]),
+        pairs=_known_pairs(facts, named, single, rows, columns),
         measured_pairs=len(named),
         of_pairs=math.comb(len(facts.schema.modelled), 2),
         others=_others(facts, measured, rows),
@@ -222,11 +295,60 @@ def _known(facts: Facts, table: Table, rows: float | None) -> Known:
     return Known(table.axes, half, typical)
 
 
-def _known_pair(facts: Facts, names: tuple[str, ...], rows: float | None) -> Known:
-    table = estimate([m for m in facts.marginals if m.complete], names) if rows else None
+class _Column(Struct, frozen=True):
+    """A single column. `alone`: the probability that two random rows with the same code of a pair
+    have the same value, 1 where no values of the column were merged."""
+
+    known: Known
+    alone: float
+
+    @classmethod
+    def of(cls, facts: Facts, known: Known, table: Table, rows: float | None) -> _Column:
+        merged, (codes,) = facts.codes.get(known.names[0]), table.maps
+        if merged is None or rows is None or table.x.size != codes.size:
+            return cls(known, 1.0)
+        counts, noise = (np.bincount(merged, v) for v in (table.x, table.cell_variances()))
+        together = float((np.square(counts) - noise).sum()) / rows**2
+        return cls(known, min(1.0, known.typical / max(together, known.typical)))
+
+
+def _known_pairs(
+    facts: Facts,
+    pairs: Sequence[tuple[str, ...]],
+    single: Sequence[Marginal],
+    rows: float | None,
+    ones: Mapping[str, _Column],
+) -> tuple[Known, ...]:
+    """The precision of each pair, by the measurements that hold it and those of its columns alone."""
+    complete = [m for m in facts.marginals if m.complete]
+    holding = [(m, frozenset(m.axes)) for m in complete if len(m.axes) > 1]
+    alone = [m for m in single if m.complete]
+    found = []
+    for names in pairs:
+        telling = [m for m, axes in holding if axes.issuperset(names)]
+        if min(facts.merged_size(name) for name in names) < ENOUGH:
+            telling += [m for m in alone if m.axes[0] in names]
+        found.append(_known_pair(facts, names, telling, rows, ones))
+    return tuple(found)
+
+
+def _known_pair(
+    facts: Facts,
+    names: tuple[str, ...],
+    telling: Sequence[Marginal],
+    rows: float | None,
+    ones: Mapping[str, _Column],
+) -> Known:
+    """The precision of a pair. Values that were merged in it cannot be told apart, so its typical
+    share is that of a pair of values, not of codes. Rows that agree in the pair agree in both
+    columns, so it is at most the typical share of either."""
+    table = estimate(telling, names) if rows else None
     if table is None or table.known is not None:
         return Known(names, math.inf, 0.0)
-    return _known(facts, table, rows)
+    known = _known(facts, table, rows)
+    own = [ones[name] for name in names if name in ones]
+    typical = known.typical * math.prod(one.alone for one in own)
+    return Known(names, known.half, min([typical, *(one.known.typical for one in own)]))
 
 
 def _outside(facts: Facts, name: str, table: Table, rows: float | None) -> bool:
@@ -252,17 +374,14 @@ def _others(facts: Facts, measured: set[frozenset[str]], rows: float | None) -> 
 
 
 def _means(facts: Facts) -> list[Amount]:
-    """Means of columns of numbers. A mean is as wide as its sum, but for the number of rows."""
+    """Means of columns of amounts. A mean is as wide as its sum, but for the number of rows."""
     out = []
-    for name in facts.schema.modelled:
-        column = facts.schema.columns[name]
-        if column.kind not in ("numeric", "integer") or column.overflow.action == "clamp":
-            continue
+    for name in amounts(facts.schema):
         try:
             (found,) = answer(facts, f"mean({name})").to_pylist()
         except UsageError:
             continue
-        out.append(Amount(name, _relative(found)))
+        out.append(Amount(name, _relative(found), bounded=bounded(facts.schema.columns[name])))
         if len(out) == MOST_MEANS:
             break
     return out
@@ -273,7 +392,7 @@ def _asked(numbers: pa.Table | None) -> list[Amount]:
     widths: dict[str, list[float]] = {}
     for line in [] if numbers is None else numbers.to_pylist():
         points = line["number"].lstrip().startswith("share")
-        half = _half(line) if points else _relative(line)
+        half = reach(line) if points else _relative(line)
         capped = {"estimate": "capped", "low": "capped_low", "high": "capped_high"}
         if line.get("capped") is not None:
             half = min(half, _relative({k: line[v] for k, v in capped.items()}))
@@ -284,14 +403,18 @@ def _asked(numbers: pa.Table | None) -> list[Amount]:
     ]
 
 
-def _half(line: Mapping[str, Any]) -> float:
+def reach(line: Mapping[str, Any]) -> float:
+    """How far the interval reaches from the estimate, to the farther end."""
     low, high = line.get("low"), line.get("high")
-    return math.inf if low is None or high is None else (high - low) / 2
+    if low is None or high is None:
+        return math.inf
+    middle = line.get("estimate")
+    return (high - low) / 2 if middle is None else max(high - middle, middle - low)
 
 
 def _relative(line: Mapping[str, Any]) -> float:
     middle = line.get("estimate")
-    return _half(line) / abs(middle) if middle else math.inf
+    return reach(line) / abs(middle) if middle else math.inf
 
 
 def _people(

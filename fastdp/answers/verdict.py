@@ -17,7 +17,8 @@ from msgspec import Struct
 from .._util.texttable import plural
 from .precision import Amount, Precision
 
-ADVICE = "use fewer or coarser columns, more rows, or a larger epsilon"
+WARNING = "warning: most columns show little; use fewer or coarser columns, more rows, or a larger epsilon"
+BOUNDED = "values beyond the bounds counted as the nearest one"
 NAMED = 8
 """Columns that one sentence names."""
 SINGLE_PEOPLE = "anything about one single person: no synthetic row belongs to a real one"
@@ -43,7 +44,7 @@ class Verdict(Struct, frozen=True):
             return ()
         good = [f"good for: {text}" for text in self.good_for]
         bad = [f"not for: {text}" for text in self.not_for]
-        advice = [f"warning: most columns show little; {ADVICE}"] if self.warn else []
+        advice = [WARNING] if self.warn else []
         return (self.headline, *good, *bad, *advice, *self.figures)
 
     def __str__(self) -> str:
@@ -110,7 +111,8 @@ def _pairs(known: Precision) -> Iterable[Sided]:
     named = [" with ".join(pair.names) for pair in seen if pair.names]
     which = f": {listed(named)}" if named else ""
     if seen:
-        count = f"{len(seen)} of {plural(known.of_pairs, 'pair')} of columns"
+        most = "up to " if known.pairs_chosen else ""
+        count = f"{most}{len(seen)} of {plural(known.of_pairs, 'pair')} of columns"
         yield True, f"how columns go together, {count}, to {_points([p.half for p in seen])}{which}"
         if noisy := len(known.pairs) - len(seen):
             yield False, f"{plural(noisy, 'other measured pair')} of columns: mostly noise"
@@ -125,6 +127,9 @@ def _pairs(known: Precision) -> Iterable[Sided]:
             f"{plural(rest, 'pair')} of columns, not measured: the model has about"
             f" {known.others:.1%} of the rows in a wrong cell",
         )
+    elif known.others_told:
+        how = "the run will say how far the model is from them"
+        yield False, f"{plural(rest, 'pair')} of columns, not measured: {how}"
     elif known.measured_pairs:
         yield False, f"{plural(rest, 'pair')} of columns, not measured: of unknown error"
     else:
@@ -138,8 +143,14 @@ def _amounts(known: Precision) -> Iterable[Sided]:
         yield True, f"numbers asked for: {listed(told)}"
     if wide := [one.name for one in known.asked if not one.clear]:
         yield False, f"numbers asked for, too wide to print: {listed(wide)}"
-    if means := [f"{one.name} ({_width(one)})" for one in known.amounts if one.clear]:
-        yield True, f"means of numbers: {listed(means)}"
+    kinds: dict[str, list[str]] = {}
+    for one in known.amounts:
+        if one.clear:
+            said = f", {BOUNDED}" if one.bounded else ""
+            said += ", unless most values are the lowest" if one.unless_low else ""
+            kinds.setdefault(said, []).append(f"{one.name} ({_width(one)})")
+    for said, means in kinds.items():
+        yield True, f"means of numbers{said}: {listed(means)}"
     unclear = [one for one in known.amounts if not one.clear]
     if unclear:
         names = listed([one.name for one in unclear])
@@ -186,7 +197,8 @@ def _figures(known: Precision, noise: Sequence[str], lost: Sequence[str]) -> Ite
         yield f"values lost, {of}: most rows lie outside the domain of {listed(lost)}"
     wide = [pair.half for pair in known.pairs if math.isfinite(pair.half)]
     if known.of_pairs:
-        yield f"pairs: {known.measured_pairs:,} of {known.of_pairs:,} are measured"
+        most = "up to " if known.pairs_chosen and known.measured_pairs else ""
+        yield f"pairs: {most}{known.measured_pairs:,} of {known.of_pairs:,} are measured"
     if wide and known.rows is not None:
         half = float(np.median(wide))
         yield f"in measured pairs groups of at least {half * known.rows:,.0f} rows stand out"

@@ -17,6 +17,8 @@ from .limits import size_limits
 
 ROWS_PER_USER = "rows per user"
 """The label of the histogram that user ids and the clip can come from."""
+DISTANCES = "distances of the finished model"
+"""The label of the distances of the model from pairs that were not measured."""
 EVENLY = np.arange(1, 32, 2) / 32
 """Places among the sizes of all pairs, of which `any_pair` takes its stand-ins."""
 

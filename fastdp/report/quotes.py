@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 
 from .._util.lazy import pa, pc
+from ..answers.amounts import amounts, bounded, is_period
 from ..answers.answer import answer
 from ..answers.clipping import Z95
 from ..answers.facts import Facts
 from ..answers.losses import kept_of_users, losses
-from ..answers.precision import CLEAR, released
+from ..answers.precision import CLEAR, reach, released
 from ..answers.verdict import NONE, Verdict, judge
 from ..errors import UsageError
 from ..measurement import Measurement
@@ -31,13 +32,10 @@ CELLS = 6
 """Cells of each pair that are shown."""
 MOST_TOTALS = 60
 """Columns whose means and totals are looked at."""
-FEW_VALUES = 20
-"""Whole numbers with at most so many values are taken for codes: nobody adds them up."""
 PERIODS = 2
 """Columns of time that are shown."""
 MOST_PERIODS = 60
 """Values that a column of periods has at most."""
-PERIOD_WORDS = ("date", "day", "month", "quarter", "week", "year")
 ENDS = ("estimate", "low", "high")
 
 
@@ -165,28 +163,20 @@ def _totals(
     """(means and totals of columns of numbers, names of those that are too wide to print)."""
     out: list[dict[str, Any]] = []
     wide: list[str] = []
-    for name in list(facts.schema.modelled)[:MOST_TOTALS]:
-        column = facts.schema.columns[name]
-        if column.overflow.action == "clamp" or not _is_amount(column):
+    for name in amounts(facts.schema)[:MOST_TOTALS]:
+        if bounded(facts.schema.columns[name]):
             continue
         for of in ("mean", "sum"):
             number = f"{of}({name})"
             if number in asked:
                 continue
             found = _answered(facts, number)
-            half = None if found is None else (found["high"] - found["low"]) / 2
-            if found is None or half is None or not half <= CLEAR * abs(found["estimate"]):
+            if found is None or not reach(found) <= CLEAR * abs(found["estimate"]):
                 wide.append(number)
                 continue
             true = None if truth is None else truth.total(of, name)
             out.append({"what": number, **{k: found[k] for k in ENDS}, "true": true})
     return out, wide
-
-
-def _is_amount(column: Any) -> bool:
-    """Whether a mean says something: not of codes of a few groups, nor of periods."""
-    few = column.kind != "numeric" and column.size <= FEW_VALUES
-    return column.quantity and not few and not _is_period(column)
 
 
 def _answered(facts: Facts, of: str) -> dict[str, Any] | None:
@@ -205,7 +195,7 @@ def _periods(facts: Facts, labels: Labels) -> list[str]:
         for name in facts.schema.modelled
         if name in labels
         and 1 < len(labels[name][0]) <= MOST_PERIODS
-        and _is_period(facts.schema.columns[name])
+        and is_period(facts.schema.columns[name])
     ]
     return sorted(fit, key=lambda n: ("month" not in n.lower(), len(labels[n][0])))
 
@@ -234,12 +224,6 @@ def _months(facts: Facts, labels: Labels, truth: Truth | None) -> list[dict | No
     return out
 
 
-def _is_period(column: Any) -> bool:
-    """Whether a column's codes are spans of time, by its type or its name."""
-    words = set(f"{column.name} {getattr(column, 'part', '')}".lower().replace("_", " ").split())
-    return column.timely or not words.isdisjoint(PERIOD_WORDS)
-
-
 def _period(facts: Facts, name: str, labels: Labels, truth: Truth | None) -> dict | None:
     """Rows of the true table in each period; None without intervals."""
     try:
@@ -255,14 +239,14 @@ def _period(facts: Facts, name: str, labels: Labels, truth: Truth | None) -> dic
 
 
 def _pair(facts: Facts, names: tuple[str, ...], labels: Labels, truth: Truth | None) -> dict:
-    """The largest cells of one pair, and how many of its cells stand clear of 0. The largest are
+    """The largest cells of one pair that stand clear of 0, and how many do. The largest are
     picked among noisy ones, so intervals have to hold for all cells at once."""
     found = answer(facts, "count", names, simultaneous=True).to_pylist()
     shape = [len(labels[a][0]) for a in names]
     order = sorted(
         range(len(found)), key=lambda i: (found[i]["low"] or 0.0, found[i]["estimate"] or 0.0)
     )
-    order = order[::-1][:CELLS]
+    order = [i for i in order[::-1][:CELLS] if (found[i]["low"] or 0.0) > 0]
     named = [[labels[a][0][c] for a, c in zip(names, np.unravel_index(i, shape))] for i in order]
     true = None if truth is None else truth.counts(names, shape)
     cells = [

@@ -7,6 +7,7 @@ from typing import Any
 
 from .._util.texttable import plural
 from ..answers.clipping import HISTOGRAM
+from ..answers.verdict import WARNING
 from ..numbers.number_words import NOTE, figure, group_columns, shown
 from . import blocks, words
 from .blocks import KEY, listed, nice, per_table, section, table_html
@@ -62,7 +63,9 @@ def _verdict(data: dict, i: int) -> str:
     lists = [
         f"<div><h3>{title}</h3>{listed(found[key])}</div>" for title, key in sides if found[key]
     ]
-    return f'{out}<div class="sides-of">{"".join(lists)}</div>'
+    out += f'<div class="sides-of">{"".join(lists)}</div>'
+    said = [*([WARNING] if found["warn"] else []), *found["figures"]]
+    return out + (f'<p class="note">{text("; ".join(said))}.</p>' if said else "")
 
 
 def _table_facts(data: dict, i: int) -> str:

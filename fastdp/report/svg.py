@@ -52,11 +52,10 @@ def points(difference: float) -> str:
 
 
 def big(value: float) -> str:
-    """A count with narrow spaces between thousands; from ten thousand on, rounded to four
-    significant digits."""
+    """A count with commas between thousands, as in numbers to quote."""
     if value == int(value):
-        return f"{int(value):,}".replace(",", NARROW)
-    return f"{value:,.0f}".replace(",", NARROW) if abs(value) >= 100 else f"{value:.3g}"
+        return f"{int(value):,}"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
 def within(estimate: float, low: float, high: float) -> list[str]:

@@ -204,7 +204,17 @@ def plan(
         domain=domain_lines(asked, whole, costs, domaincosts.clip_of(config.clip, asked) or 1),
         domain_share=costs.share,
         domain_delta=costs.keys_delta,
-        verdict=plan_verdict(config, schema, outline, mu, rows, users, imagined, number_lines),
+        verdict=plan_verdict(
+            config,
+            schema,
+            outline,
+            mu,
+            rows,
+            users,
+            imagined,
+            number_lines,
+            tuple(asked.pending),
+        ),
         numbers=number_lines,
         numbers_share=0.0 if wanted is None else wanted.share,
     )

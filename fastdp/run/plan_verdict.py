@@ -16,7 +16,7 @@ from ..answers.verdict import Verdict, judge
 from ..domain import Domain
 from ..measurement import Clique, Measurement
 from ..mechanisms.base import Config
-from ..mechanisms.plans import Outline
+from ..mechanisms.plans import DISTANCES, Outline
 from ..mechanisms.shared.one_ways import NOISE, effective_cells, noise_ratio
 from ..mechanisms.with_users import users_cost
 from ..schema import Schema
@@ -33,10 +33,12 @@ def plan_verdict(
     users: int | None,
     imagined: ImaginedUsers,
     numbers: Sequence[NumberLine],
+    private: Sequence[str] = (),
 ) -> Verdict:
     """The verdict on this budget (`answers.verdict`). A run that chooses its clip is judged at the
     clip that it would choose on the imagined users. A mechanism that repeats noisy columns is judged
-    as it would divide its budget on values by Zipf's law."""
+    as it would divide its budget on values by Zipf's law. `private`: columns whose domain the run
+    finds."""
     counted = rows * (1 - imagined.clipping.lost)
     errors = _planned_errors(outline, schema, imagined.clip / mu)
     taken = config.users_share(public=False, user=schema.user is not None)
@@ -64,7 +66,8 @@ def plan_verdict(
         errors.pairs,
         rows,
         clipping=clipping,
-        amounts=[n for n, c in schema.columns.items() if c.kind == "numeric"],
+        schema=schema,
+        private=private,
         asked=[
             Amount(n.number, n.capped or max(n.low, n.high), n.unit == "points") for n in numbers
         ],
@@ -72,6 +75,7 @@ def plan_verdict(
         target=str(getattr(config, "target", None) or ""),
         order=schema.order_columns,
         clip=at,
+        others_told=outline.share(DISTANCES) > 0,
     )
     return judge(known)
 

@@ -93,6 +93,34 @@ def test_it_is_the_least_squares_estimate_with_its_covariance(seed):
         )
 
 
+@pytest.mark.parametrize("scaled", [False, True])
+def test_variances_of_cells_are_the_same_by_sparse_and_by_dense_sums(monkeypatch, scaled):
+    """Of large tables, few products for each cell take the place of a triangular system. One sum
+    has no cell of its own, and one cell no noise."""
+    rng = np.random.default_rng(7)
+    truth = rng.integers(0, 50, tuple(SIZES.values()))
+    sets = [("a", "b", "c"), ("a",), ("b",), ("b", "c"), ()]
+    found = [
+        noisy(rng, truth, s, {"a": np.array([0, 1, 2, 2])} if s == ("a",) else ()) for s in sets
+    ]
+
+    def variances():
+        table = estimate(found, ("a", "b", "c"))
+        if scaled:
+            factors = rng.uniform(0, 2, table.x.size)
+            factors[3] = 0.0
+            table = table.scaled(factors, 1.3)
+        return table.cell_variances(), table.variances(sparse.csr_array(np.eye(table.x.size)))
+
+    dense, by_functional = variances()
+    np.testing.assert_allclose(dense, by_functional, rtol=1e-10)
+    monkeypatch.setattr("fastdp.answers.best_linear.FEW", 0)
+    sums, by_functional = variances()
+    np.testing.assert_allclose(sums, by_functional, rtol=1e-8, atol=1e-12)
+    if not scaled:
+        np.testing.assert_allclose(sums, dense, rtol=1e-8)
+
+
 def test_the_total_follows_from_everything():
     """40 with variance 4 and 48 with variance 12."""
     ones = (("a", 4, 10.0, 1.0), ("b", 3, 16.0, 4.0))

@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 import fastdp
+from fastdp.answers.clipping import Clipping
 from fastdp.answers.facts import Facts
 from fastdp.answers.losses import losses
-from fastdp.answers.precision import expected, released, zipf, zipf_shares
+from fastdp.answers.precision import _half_width, expected, released, zipf, zipf_shares
 from fastdp.answers.verdict import judge
 from fastdp.measurement import Measurement
 from fastdp.privacy.clip import size_edges
@@ -135,7 +136,8 @@ def test_every_place_shows_the_same_verdict(tmp_path):
         html.unescape(run._repr_html_()),
     ]
     without_tags = [html.unescape(re.sub("<[^>]*>", "", one)) for one in pages]
-    for said in (verdict.headline, *verdict.good_for, *verdict.not_for):
+    without_label = [re.sub("^(good|not) for: ", "", line) for line in verdict.lines]
+    for said in without_label:
         assert all(said in one for one in without_tags), said
 
 
@@ -189,13 +191,129 @@ def test_a_plan_and_its_run_agree_where_columns_are_measured_again():
     assert before.headline.split(":")[0] == after.headline.split(":")[0] == "Usable"
     assert widths[0] == pytest.approx(widths[1], rel=1 / 3)
     pairs = [
-        int(text.split()[1]) for v in (before, after) for text in v.figures if "pairs: " in text
+        int(re.search(r"^pairs: (?:up to )?(\d+) of", text)[1])
+        for v in (before, after)
+        for text in v.figures
+        if text.startswith("pairs: ")
     ]
     for verdict, measured in zip((before, after), pairs):
         said = " ".join((*verdict.good_for, *verdict.not_for))
-        told = [re.search(r"together, (\d+) of", said), re.search(r"(\d+) other measured", said)]
+        told = [
+            re.search(r"together, (?:up to )?(\d+) of", said),
+            re.search(r"(\d+) other measured", said),
+        ]
         counted = sum(int(one[1]) for one in told if one)
         assert counted == measured or "the measured pairs are mostly noise" in said
+
+
+def test_a_pair_of_merged_values_is_not_a_pair_that_can_be_answered():
+    """1,000 rows over 20 values of `a`, of which all but one were merged in pairs. The pair's codes
+    stand out of noise of 60 rows, as `a` in two codes would; its values, 20 rows each, do not."""
+    schema = fastdp.Schema.from_domain({"a": 21, "b": 2})
+    merged = np.array([0] + [1] * 20)
+    codes = {"codes": pa.table({"column": ["a"] * 21, "code": range(21), "compressed": merged})}
+    ones = [Measurement(("a",), np.r_[0.0, np.full(20, 50.0)], 5.0)]
+    ones.append(Measurement(("b",), np.array([500.0, 500.0]), 5.0))
+    pair = Measurement(("a", "b"), np.array([0.0, 0, 500, 500]), 60.0)
+    for tables, column, good in (
+        (codes, ones[0], False),
+        ({}, Measurement(("a",), [1, 999], 5.0), True),
+    ):
+        if good:
+            schema = fastdp.Schema.from_domain({"a": 2, "b": 2})
+        facts = Facts.of({}, schema, [column, ones[1], pair], tables, None)
+        said = judge(released(facts, {}, tables))
+        assert good == any("a with b" in text for text in said.good_for), said
+        assert good != any("mostly noise" in text for text in said.not_for), said
+
+
+def test_a_pair_is_never_clearer_than_its_columns():
+    """Two rows that agree in a pair agree in each column; noise may say otherwise."""
+    rng = np.random.default_rng(2)
+    schema = fastdp.Schema.from_domain({"a": 30, "b": 30})
+    ones = [Measurement((n,), np.full(30, 10.0), 1.0) for n in "ab"]
+    pair = Measurement(("a", "b"), rng.normal(size=900) * 40, 30.0)  # more noise than it says
+    known = released(Facts.of({}, schema, [*ones, pair], {}, None), {}, {})
+    (seen,) = known.pairs
+    assert seen.noise and seen.typical <= min(one.typical for one in known.columns)
+
+
+def test_the_width_of_shares_covers_frequent_values_where_a_clip_moves_them():
+    """Half of the rows have one of 100 values, and a clip left rows out: the frequent value may be
+    off by more than the 99 others. The words are about the rows that have the values."""
+    clipping = Clipping(lost=0.5, tilt=0.1)
+    counts = np.r_[5_000.0, np.full(99, 50.0)]
+    (column,) = expected({"a": (100, 1.0)}, [], 20_000, clipping=clipping).columns
+    down, up = clipping.divided(counts, counts.sum())
+    of_frequent = 1.96 * (1 + max(down[0], up[0])) / counts.sum()
+    half = _half_width(counts, np.full(100, 1.0), clipping, counts.sum())
+    assert half == pytest.approx(of_frequent, rel=1e-3) and half > 2 * np.median(
+        1.96 * (1 + np.maximum(down, up)) / counts.sum()
+    )
+    assert column.half > 1.96 / 10_000
+
+
+def test_an_interval_reaches_to_its_farther_end():
+    numbers = pa.table(
+        {
+            "number": ["mean(x)"],
+            "estimate": [10.0],
+            "low": [10.0],
+            "high": [13.0],
+            "capped": pa.nulls(1, pa.float64()),
+        }
+    )
+    facts = Facts.of({}, fastdp.Schema.from_domain({"a": 2}), [], {}, None)
+    (asked,) = released(facts, {}, {"numbers": numbers}).asked
+    assert asked.half == pytest.approx(0.3), "not 0.15: the true mean may be 13"
+
+
+AMOUNTS = """[columns]
+month = {kind = "integer", min = 1, max = 12}
+visits = {kind = "integer", min = 0, max = 99}
+age = {kind = "integer", min = 18, max = 90}
+paid = {kind = "numeric", edges = [0, 20, 40, 60, 80, 100], overflow = "clamp"}
+"""
+
+
+def test_plan_and_run_speak_of_the_means_of_the_same_columns(tmp_path):
+    """Amounts, not months; what is cut at the bounds says so. A mean of which most values may be low
+    is promised under this condition only: with 9 of 10 visits 0, the run finds it too wide."""
+    (tmp_path / "s.toml").write_text(AMOUNTS)
+    schema = fastdp.Schema.load(tmp_path / "s.toml")
+    ask = {"schema": schema, "mechanism": "mst", "epsilon": 0.5, "delta": 1e-6}
+    rows = 20_000
+    planned = fastdp.plan(rows=rows, **ask).verdict
+    rng = np.random.default_rng(4)
+    table = {
+        "month": rng.integers(1, 13, rows),
+        "visits": np.where(rng.random(rows) < 0.9, 0, 1),
+        "age": rng.integers(18, 91, rows),
+        "paid": rng.random(rows) * 100,
+    }
+    found = fastdp.synthesize(pa.table(table), seed=1, **ask).verdict
+
+    def means(verdict):
+        said = [text for text in (*verdict.good_for, *verdict.not_for) if "means of" in text]
+        return {name: text for text in said for name in table if name in text}
+
+    assert set(means(planned)) == set(means(found)) == {"visits", "age", "paid"}
+    for verdict in (planned, found):
+        assert "counted as the nearest" in means(verdict)["paid"]
+        assert means(verdict)["age"] in verdict.good_for
+    assert "unless most values are the lowest" in means(planned)["visits"]
+    assert means(found)["visits"] in found.not_for
+
+
+def test_a_plan_says_what_the_run_has_yet_to_choose_and_to_tell():
+    schema = fastdp.Schema.from_domain({n: 4 for n in "abcdef"})
+    said = {
+        name: " ".join(fastdp.plan(schema, name, 1.0, 1e-6, rows=9_000).verdict.lines)
+        for name in ("cliquetree", "mst")
+    }
+    assert "up to 12 of 15 pairs of columns" in said["cliquetree"]
+    assert "the run will say how far the model is from them" in said["cliquetree"]
+    assert "of unknown error" in said["mst"], "it releases no distances"
 
 
 def test_what_was_lost_is_named_with_its_share():

@@ -28,7 +28,7 @@ from ...release.gateway import Session
 from ...schema import Schema
 from ..base import Begun, Job, Outcome, Users, whole_total
 from ..limits import size_limits
-from ..plans import Outline, Planned, PlannedStep
+from ..plans import DISTANCES, Outline, Planned, PlannedStep
 from ..registry import mechanism
 from ..shared import dependencies
 from ..shared.bounded_model import BoundedModelConfig
@@ -286,7 +286,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             steps.append(PlannedStep("columns that follow from others", follow))
             plan = self.divided(domain, rest - follow, spent=first).after_ones(first)
         if plan.final:
-            steps.append(PlannedStep("distances of the finished model", plan.final))
+            steps.append(PlannedStep(DISTANCES, plan.final))
         if plan.report:
             steps.append(PlannedStep("errors of the workload", plan.report))
         screening = plan.screening * len(plan.batches)

@@ -17,6 +17,7 @@ from ...model.junction_tree import NO_LIMIT, junction_tree
 from ...model.marginals import marginals
 from ...release.gateway import Session
 from ..base import Job
+from ..plans import DISTANCES
 from ..shared import screening
 from ..shared.code_partitions import CODES, Key, Partition, composed
 from ..shared.merged_codes import MAX_CANDIDATES, Merged, all_pairs
@@ -524,8 +525,8 @@ class CliqueTreeState:
         held = {frozenset(p) for clique in whole for p in combinations(clique, 2)}
         open_pairs = [p for p in self.pairs if frozenset(p) not in held]
         sets = open_pairs or self.pairs or [(a,) for a in self.merged.domain]
-        label, share = "distances of the finished model", self.plan.final
-        return self.distances(model, sets, share, label) if share else {}
+        share = self.plan.final
+        return self.distances(model, sets, share, DISTANCES) if share else {}
 
     def distances(
         self, model: Model, cliques: Sequence[Clique], share: float, label: str
