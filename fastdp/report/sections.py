@@ -65,7 +65,7 @@ def _verdict(data: dict, i: int) -> str:
     ]
     out += f'<div class="sides-of">{"".join(lists)}</div>'
     said = [*([WARNING] if found["warn"] else []), *found["figures"]]
-    return out + (f'<p class="note">{text("; ".join(said))}.</p>' if said else "")
+    return out + (blocks.details("The same in rows", listed(said)) if said else "")
 
 
 def _table_facts(data: dict, i: int) -> str:
