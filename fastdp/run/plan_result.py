@@ -6,6 +6,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from msgspec import structs
+
 from .._util.html import text_html
 from .._util.texttable import plural, size, table
 from ..answers.verdict import NONE, Verdict
@@ -140,6 +142,7 @@ class Plan:
         """Plain data for JSON."""
         return {
             **asdict(self),
+            "division": [structs.asdict(part) for part in self.division],
             "verdict": self.verdict.to_dict(),
             "vanishing": self.vanishing,
             "children": [child.to_dict() for child in self.children],
