@@ -470,6 +470,9 @@ ALTERNATIVES: list[dict[str, float]] = [
     {"FLATTEST": 0.85},
     {"TIMES": 4.0},
     {"TIMES": 16.0},
+    {"MEANS": 1.0},
+    {"MEANS": 200.0},
+    {"SIGNS": 1.0},
     {"ALONE": 4.3},
     {"TOGETHER": 1},
     {"CLEAR": 99.0},
@@ -581,12 +584,14 @@ TARGET_SHAPES = (
 
 def least_reach(kind: str, shape: str, users: int, draws: int = 10) -> float:
     """How far above the truth the upper end is at least in half of the runs, for any mechanism that
-    covers k = 1.96 / mu hidden users who have `TIMES` times what k users exceed
-    (docs/explain/numbers.md). The median over draws and groups."""
+    covers k = 1.96 / mu hidden users who have `TIMES` times what k users exceed, or `MEANS` times
+    the mean (docs/explain/numbers.md). The median over draws and groups."""
     rng = np.random.default_rng([3, users])
     epsilon = TARGETS[kind][0]
     hidden = int(1.96 / (mu_from(epsilon, DELTA) * KINDS[kind].share ** 0.5))
-    times = hidden_users.TIMES if kind == "sum" else hidden_users.GROUP_TIMES
+    times, means = hidden_users.TIMES, hidden_users.MEANS
+    if kind != "sum":
+        times, means = hidden_users.GROUP_TIMES, hidden_users.GROUP_MEANS
     found = []
     for _ in range(draws):
         people = drawn(shape, users, rng)
@@ -594,7 +599,9 @@ def least_reach(kind: str, shape: str, users: int, draws: int = 10) -> float:
         for group in range(groups.max() + 1):
             here = groups == group
             amounts = np.bincount(people.user[here], people.cents[here], people.users)
-            found.append(times * hidden * np.sort(amounts)[-hidden] / amounts.sum())
+            mean = amounts.sum() / max(np.count_nonzero(amounts), 1)
+            most = max(times * np.sort(amounts)[-hidden], means * mean)
+            found.append(hidden * most / amounts.sum())
     return float(np.median(found))
 
 

@@ -389,18 +389,27 @@ def _means(facts: Facts) -> list[Amount]:
 
 def _asked(numbers: pa.Table | None) -> list[Amount]:
     """Numbers that were asked for beforehand; of one with groups the middle one."""
-    widths: dict[str, list[float]] = {}
+    widths: dict[str, list[tuple[float, float]]] = {}
     for line in [] if numbers is None else numbers.to_pylist():
         points = line["number"].lstrip().startswith("share")
-        half = reach(line) if points else _relative(line)
         capped = {"estimate": "capped", "low": "capped_low", "high": "capped_high"}
+        cut = math.inf
         if line.get("capped") is not None:
-            half = min(half, _relative({k: line[v] for k, v in capped.items()}))
-        widths.setdefault(line["number"], []).append(half)
-    return [
-        Amount(number, float(np.median(halves)), number.lstrip().startswith("share"))
-        for number, halves in widths.items()
-    ]
+            cut = _relative({k: line[v] for k, v in capped.items()})
+        half = reach(line) if points else _relative(line)
+        widths.setdefault(line["number"], []).append((half, cut))
+    out = []
+    for number, halves in widths.items():
+        whole, cut = np.median(halves, axis=0).tolist()
+        out.append(asked_amount(number, whole, cut, number.lstrip().startswith("share")))
+    return out
+
+
+def asked_amount(number: str, half: float, capped: float, points: bool) -> Amount:
+    """A number as a verdict has it: the sum with users capped where only that is narrow, and said so."""
+    if half > CLEAR >= capped and not points:
+        return Amount(f"{number} with users capped", capped)
+    return Amount(number, half, points)
 
 
 def reach(line: Mapping[str, Any]) -> float:

@@ -118,7 +118,7 @@ def numbers(run: str, csv: bool = False, as_json: bool = False) -> None:
         _print_csv(found.column_names, rows)
     else:
         shown = table_rows(rows)
-        print("\n".join(lines(shown, left=len(shown[0]) - 2 if shown else 0)))
+        print("\n".join(lines(shown, left=shown[0].index("estimate") if shown else 0)))
         print(NOTE)
 
 

@@ -18,9 +18,10 @@ from . import (
 )
 from .amount_encodings import CappedGroups, CappedSum, DirectionHats, Hats
 from .asked_sums import HATS, better, with_cap
-from .asking import DECLARE, Ask, Asking, Line, PartOf, top_of
+from .asking import ALLOWED, DECLARE, LOWER, Ask, Asking, Line, PartOf, corners_of, top_of
 from .declared import Declared
 from .encoding_grid import LARGEST, LARGEST_SHIFT, MOST_WEIGHT, octaves, rounded_cap
+from .public_bounds import most_rows
 from .sum_estimates import Interval
 from .typed import TypedNumber
 
@@ -40,13 +41,16 @@ def mean(ask: Asking, facts: Declared) -> Line:
     corners = _corners(facts, rough, shift, look_rows)
     reading = _residual(facts, rough, shift)
     values, s = ask(Hats(corners=corners, **reading), rest * HATS, "hats of residuals")
-    seen = with_cap(sums.look(values, s, np.array(corners), True, s * math.sqrt(HATS)), facts)
+    allowed = _allowed(facts, rough, shift, ask.number)
+    whole = s * math.sqrt(HATS)
+    seen = with_cap(sums.look(values, s, np.array(corners), True, whole, allowed=allowed), facts)
     cut = CappedSum(cap=seen.cap, **reading)
     (capped,), sigma = ask(cut, rest * (1 - HATS), "capped sum of residuals")
     known = (float(capped), sigma)
     if not look_rows.modelled:
         return None, None, None, f"{FEW}: ask for more users or a larger epsilon"
-    exact = sums.exact(seen, known) if facts.maximum is not None else None
+    most = float(corners[-1])
+    exact = sums.exact(seen, known, most) if facts.maximum is not None else None
     modelled = None
     if seen.above.stands_out and not seen.heavy:
         modelled = sums.total(seen, ask.rng, known)
@@ -56,16 +60,35 @@ def mean(ask: Asking, facts: Declared) -> Line:
     n = sums.total(look_rows, ask.rng).resampled(ask.rng)
     side = look_rows.above
     least = _without_tail(side.c, side.measured, look_rows.corners, look_rows.s, len(n), ask.rng)
-    note = _note(facts, modelled is not None, sums.assumed(seen), shift, ask.number)
+    note = _note(facts, d, sums.assumed(seen), allowed, shift, ask.number)
     return None, _ratio(rough, d, (n, least), shift), None, note
 
 
-def _note(facts: Declared, modelled: bool, most: float, shift: int, number: TypedNumber) -> str:
-    """What the interval rests on; nothing where a maximum is declared."""
-    if facts.maximum is not None or not modelled:
+def _allowed(facts: Declared, rough: int, shift: int, number: TypedNumber) -> float | None:
+    """What the schema lets the residual of a user be, of either sign."""
+    rows = 1 if number.of == "users" else most_rows(number)
+    if facts.allowed is None or rows is None:
+        return None
+    above, below = facts.allowed << shift, abs(rough) * rows
+    return float(above + below if facts.signed else max(above, below))
+
+
+def _note(
+    facts: Declared,
+    found: Residuals,
+    most: float,
+    allowed: float | None,
+    shift: int,
+    number: TypedNumber,
+) -> str:
+    """What the interval rests on; nothing where that is a declared maximum."""
+    if not found.modelled:
         return ""
     amount = hidden_users.nearest_round(most / 2**shift) * float(number.unit)
-    return f"if no user has {amount:,.10g} more than the mean times its rows; {DECLARE}"
+    why = DECLARE if facts.maximum is None else LOWER
+    if allowed is not None and most >= allowed:
+        why = ALLOWED
+    return f"if no user has {amount:,.10g} more than the mean times its rows; {why}"
 
 
 def _corners(facts: Declared, rough: int, shift: int, rows: sums.Look) -> tuple[int, ...]:
@@ -93,11 +116,13 @@ def _without_tail(
 
 
 class Residuals(Struct, frozen=True, eq=False):
-    """Draws of a sum of residuals, and the ends of its interval."""
+    """Draws of a sum of residuals, and the ends of its interval. modelled: whether they rest on what
+    users are taken not to exceed."""
 
     draws: np.ndarray
     low: float
     high: float
+    modelled: bool
 
 
 def _chosen(
@@ -107,10 +132,10 @@ def _chosen(
     users above the mean that stand out: they have the tail."""
     found = None if modelled is None else modelled.interval()
     if exact is not None and better(exact, found) is exact:
-        return Residuals(exact.draws(rng, draws), exact.low, exact.high)
+        return Residuals(exact.draws(rng, draws), exact.low, exact.high, modelled=False)
     if modelled is None or found is None:
         return None
-    return Residuals(modelled.resampled(rng), found.low, found.high)
+    return Residuals(modelled.resampled(rng), found.low, found.high, modelled=True)
 
 
 def _ratio(rough: int, d: Residuals, rows: Sequence[np.ndarray], shift: int) -> Interval:
@@ -143,7 +168,9 @@ def mean_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Lin
     reading = _residual(facts, rough, shift)
     hats = DirectionHats(corners=corners, groups=size, **reading)
     values, s = ask(hats, rest * HATS, "hats of residuals by group")
-    seen = groups.look(values, s, np.array(corners), size, True, s * math.sqrt(HATS))
+    allowed = _allowed(facts, rough, shift, number)
+    whole = s * math.sqrt(HATS)
+    seen = groups.look(values, s, np.array(corners), size, True, whole, allowed)
     if facts.maximum is not None and not seen.given.any():
         seen = msgspec.structs.replace(seen, cap=corners[-1])
     cut = CappedGroups(cap=seen.cap, groups=size, **reading)
@@ -152,7 +179,8 @@ def mean_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Lin
     for g in range(size):
         known = (float(capped[g]), sigma)
         further = hidden_users.capped(seen.cap, float(capped[g]), sigma)
-        exact = groups.exact(seen, g, further) if facts.maximum is not None else None
+        most = float(corners[-1])
+        exact = groups.exact(seen, g, further, most) if facts.maximum is not None else None
         modelled = groups.total(seen, g, ask.rng, known, further) if seen.given[g] else None
         d = _chosen(exact, modelled, ask.rng, groups.DRAWS) if seen_rows.given[g] else None
         if d is None:
@@ -163,7 +191,7 @@ def mean_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Lin
         least = _without_tail(
             column.c, column.measured, seen_rows.corners, seen_rows.s, len(n), ask.rng
         )
-        note = _note(facts, modelled is not None, groups.assumed(seen, g), shift, number)
+        note = _note(facts, d, groups.assumed(seen, g), allowed, shift, number)
         lines.append((g, _ratio(rough, d, (n, least), shift), None, note))
     return lines
 
@@ -181,7 +209,7 @@ def _rows(ask: Ask, number: TypedNumber) -> tuple[float, sums.Look]:
 def _rough(ask: Ask, facts: Declared, rows: float) -> tuple[int, int]:
     """(R0 * 2^shift as a whole number, shift): the sum that hats show, divided by the rows. Any R0
     is right; one near the mean leaves small residuals."""
-    corners = octaves(top_of(facts))
+    corners = corners_of(facts)
     values, s = ask(Hats(corners=corners, signed=facts.signed), ROUGH, "rough sum")
     seen = sums.look(values, s, np.array(corners), facts.signed, s)
     amount = 0.0

@@ -7,11 +7,11 @@ import math
 import msgspec
 import numpy as np
 
-from . import group_estimates as groups, sum_estimates as sums
+from . import group_estimates as groups, hidden_users, sum_estimates as sums
 from .amount_encodings import CappedSum, DirectionHats, Hats
-from .asking import Asking, Line, at_least, note_above, top_of
+from .asking import Asking, Line, at_least, corners_of, note_above
 from .declared import Declared
-from .encoding_grid import octaves
+from .encoding_grid import rounded_cap
 from .sum_estimates import Interval, normal
 from .typed import TypedNumber
 
@@ -47,15 +47,36 @@ def sum_of(ask: Asking, facts: Declared) -> Line:
     seen, part = _hats(ask, facts)
     (capped,), sigma = ask(CappedSum(cap=seen.cap, signed=facts.signed), part, "capped sum")
     known = (float(capped), sigma)
-    exact = None
+    most = None
     if facts.maximum is not None or (seen.modelled and sums.measured_whole(seen)):
-        exact = sums.exact(seen, known)
+        most = float(seen.corners[-1])
+    elif allowed_is_near(facts, seen.cap, sums.assumed(seen) if seen.modelled else 0.0):
+        most = float(rounded_cap(facts.allowed or 1))
+    exact = None if most is None else sums.exact(seen, known, most)
     modelled = None
     if seen.modelled and not seen.heavy:
         modelled = sums.total(seen, ask.rng, known).interval()
-    note = note_above(facts, sums.assumed(seen) * float(ask.number.unit))
+    found = _chosen(facts, exact, modelled)
+    claim = most if found is exact and most is not None else sums.assumed(seen)
+    note = note_above(facts, claim, float(ask.number.unit))
     withheld = HEAVY if seen.modelled else FEW
-    return _line(None, facts, (seen.cap, known), better(exact, modelled), note, withheld)
+    return _line(None, facts, (seen.cap, known), found, note, withheld)
+
+
+def allowed_is_near(facts: Declared, cap: float, assumed: float) -> bool:
+    """Whether what the schema lets a user have is near enough to what users have for an interval
+    that rests on nothing else: near the cap, or near what users are taken not to exceed."""
+    if facts.allowed is None:
+        return False
+    return facts.allowed <= max(hidden_users.TIMES * cap, EXACT * assumed)
+
+
+def _chosen(facts: Declared, exact: Interval | None, modelled: Interval | None) -> Interval | None:
+    """With a declared maximum the interval without a model, if that is not much wider. By what the
+    schema allows the modelled one, of which no end needs the model: its lower end is narrower."""
+    if facts.maximum is None and modelled is not None:
+        return modelled
+    return better(exact, modelled)
 
 
 def better(exact: Interval | None, modelled: Interval | None) -> Interval | None:
@@ -93,7 +114,7 @@ def _hats(ask: Asking, facts: Declared) -> tuple[sums.Look, float]:
     """(What hats show, the part of mu^2 for the capped sum). Without a declared maximum the capped
     sum gets what makes it printable, by the first hats. All the rest is for hats again, which the
     tail needs. With a maximum both are combined exactly, and each gets half."""
-    corners = octaves(top_of(facts))
+    corners = corners_of(facts)
     at = np.array(corners)
     hats = Hats(corners=corners, signed=facts.signed)
     first = HATS if facts.maximum is not None else FIRST_HATS
@@ -101,8 +122,14 @@ def _hats(ask: Asking, facts: Declared) -> tuple[sums.Look, float]:
     whole = s * math.sqrt(first)
     part = 1 - first
     if facts.maximum is not None:  # caps at corners: there the combination is exact
-        return with_cap(sums.look(values, s, at, facts.signed, whole), facts), part
-    seen = sums.look(values, s, at, facts.signed, whole, whole / math.sqrt(part))
+        seen = sums.look(values, s, at, facts.signed, whole, allowed=facts.allowed)
+        return with_cap(seen, facts), part
+
+    def look(capped: float) -> sums.Look:
+        noise = whole / math.sqrt(capped)
+        return sums.look(values, s, at, facts.signed, whole, noise, facts.allowed)
+
+    seen = look(part)
     wanted = math.ceil(STEPS * min(1.0, seen.relative * whole / sums.AIM) ** 2)
     needed = max(LEAST_CAPPED, wanted / STEPS)
     if needed >= part:
@@ -110,31 +137,36 @@ def _hats(ask: Asking, facts: Declared) -> tuple[sums.Look, float]:
     again, noise = ask(hats, part - needed, "hats again")
     values = values + s**2 / (s**2 + noise**2) * (again - values)
     s = s * noise / math.hypot(s, noise)
-    return sums.look(values, s, at, facts.signed, whole, whole / math.sqrt(needed)), needed
+    return look(needed), needed
 
 
 def sum_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Line]:
     """Totals by group, and sums with each user's vector cut to the length of a cap."""
     size = number.groups
-    corners = octaves(top_of(facts))
+    corners = corners_of(facts)
     hats = DirectionHats(corners=corners, groups=size, signed=facts.signed)
     values, s = ask(hats, GROUP_HATS, "hats by group")
     whole = s * math.sqrt(GROUP_HATS)
-    seen = groups.look(values, s, np.array(corners), size, facts.signed, whole)
+    seen = groups.look(values, s, np.array(corners), size, facts.signed, whole, facts.allowed)
     if facts.maximum is not None and not seen.given.any():
         seen = msgspec.structs.replace(seen, cap=corners[-1])
-    few = groups.corners_again(seen, facts.maximum is not None)
+    most = float(corners[-1]) if facts.maximum is not None else None
+    if most is None and not seen.given.any() and allowed_is_near(facts, seen.cap, 0.0):
+        most = float(rounded_cap(facts.allowed or 1))
+    few = groups.corners_again(seen, most)
     hats = DirectionHats(corners=few, groups=size, signed=facts.signed)
     values, s = ask(hats, 1 - GROUP_HATS, "hats by group again")
     again = groups.Again(few, values.reshape(len(few), -1, size), s)
     lines: list[Line] = []
     for g in range(size):
         known = again.capped(g, seen.cap)
-        exact = groups.exact(seen, g, again.masses(g)) if facts.maximum is not None else None
+        exact = None if most is None else groups.exact(seen, g, again.masses(g), most)
         modelled = None
         if seen.given[g]:
             modelled = groups.total(seen, g, ask.rng, known, again.masses(g)).interval()
-        note = note_above(facts, groups.assumed(seen, g) * float(number.unit))
+        found = _chosen(facts, exact, modelled)
+        claim = most if found is exact and most is not None else groups.assumed(seen, g)
+        note = note_above(facts, claim, float(number.unit))
         withheld = HEAVY if seen.heavy else FEW_IN_GROUP
-        lines.append(_line(g, facts, (seen.cap, known), better(exact, modelled), note, withheld))
+        lines.append(_line(g, facts, (seen.cap, known), found, note, withheld))
     return lines

@@ -9,7 +9,7 @@ import numpy as np
 from msgspec import Struct
 
 from .declared import Declared
-from .encoding_grid import rounded_cap
+from .encoding_grid import octaves, rounded_cap
 from .sum_estimates import Interval
 from .sums_plan import SumsPlan
 from .typed import TypedNumber
@@ -21,6 +21,8 @@ TOP = 1 << 40
 
 ASSUMES = "if no user has more than "
 DECLARE = "declare a maximum per user to make sure of it"
+LOWER = "declare a lower maximum per user to make sure of it"
+ALLOWED = "the schema allows no more"
 
 
 class Released(Protocol):
@@ -100,11 +102,29 @@ def top_of(facts: Declared) -> int:
     return rounded_cap(min(facts.maximum or TOP, TOP))
 
 
-def note_above(facts: Declared, most: float) -> str:
-    """What the interval of a total rests on. most: what no user is taken to exceed."""
-    if facts.maximum is None:
-        return f"{ASSUMES}{most:,.10g}; {DECLARE}"
-    return "each user counted up to the declared maximum"
+def corners_of(facts: Declared) -> tuple[int, ...]:
+    """Public corners of amounts: powers of two up to the declared maximum. What the schema allows takes
+    the place of the nearest one, so that it is a corner itself."""
+    corners = list(octaves(top_of(facts)))
+    allowed = facts.allowed
+    if allowed is not None and 1 < allowed < corners[-1]:
+        ratios = [abs(math.log(corner / allowed)) for corner in corners]
+        near = max(1, ratios.index(min(ratios)))
+        if near < len(corners) - 1:
+            corners[near] = rounded_cap(allowed)
+    return tuple(corners)
+
+
+def note_above(facts: Declared, most: float, unit: float) -> str:
+    """What the interval of a total rests on. most: what no user is taken to exceed, in units of which
+    each is `unit`."""
+    if facts.maximum is not None and most >= top_of(facts):
+        return "each user counted up to the declared maximum"
+    if facts.allowed is not None and most >= rounded_cap(facts.allowed):
+        why = ALLOWED
+    else:
+        why = DECLARE if facts.maximum is None else LOWER
+    return f"{ASSUMES}{most * unit:,.10g}; {why}"
 
 
 def at_least(found: Interval, least: float) -> Interval:

@@ -1,4 +1,5 @@
-"""What an owner declares in public about a number: nothing here is looked up in data."""
+"""What is public about a number: what an owner declares of it, and what the schema says. Nothing here
+is looked up in data."""
 
 from msgspec import Struct
 
@@ -6,7 +7,9 @@ from msgspec import Struct
 class Declared(Struct, frozen=True):
     """signed: amounts of users may lie below zero; otherwise what lies below zero counts as zero.
     maximum: of a user's amount in whole units (by group: of the L2 norm of its amounts); what lies
-    above is cut off. None: no maximum is declared."""
+    above is cut off. None: no maximum is declared. allowed: what the schema lets a user have
+    (`public_bounds`), of either sign. Nothing is cut off there. None: it has no bound."""
 
     signed: bool
     maximum: int | None = None
+    allowed: int | None = None

@@ -38,7 +38,8 @@ class GroupLook(Struct, frozen=True, eq=False):
     """What direction hats show. `columns[sign][group]`; `at`: of all groups together; `bends`: the
     last corner that all groups together measure; `cap`: of the capped sums that are to follow;
     `heavy`: the tail of all groups may be one whose sum is infinite; `full`: expected masses of all
-    groups, of `pooled` users; `hidden`: so many users cannot be told from none."""
+    groups, of `pooled` users; `hidden`: so many users cannot be told from none; `mean`: of the visible
+    users; `allowed`: what the schema lets a user have, where nobody is visible above."""
 
     corners: np.ndarray
     s: float
@@ -51,6 +52,8 @@ class GroupLook(Struct, frozen=True, eq=False):
     full: np.ndarray
     pooled: float
     hidden: float
+    mean: float
+    allowed: float | None
 
     @property
     def shown(self) -> list[int]:
@@ -65,6 +68,7 @@ def look(
     groups: int,
     signed: bool,
     whole: float,
+    allowed: float | None = None,
 ) -> GroupLook:
     """Read the answers of `DirectionHats`; arguments as of `sums.look`."""
     corners = np.asarray(corners, np.float64)
@@ -99,7 +103,12 @@ def look(
     if not clear:
         cap = int(corners[busiest(pool)])
     full = tails.at_least_as_seen(full, pool, at)
-    return GroupLook(corners, s, at, bends, columns, given, cap, heavy, full, pooled, Z * whole)
+    last = max(at.last, at.alone)
+    mean = hidden_users.mean_of(full, corners, last)
+    if allowed is not None and corners[last] > allowed:
+        allowed = None
+    facts = (given, cap, heavy, full, pooled, Z * whole, mean, allowed)
+    return GroupLook(corners, s, at, bends, columns, *facts)
 
 
 def _column(
@@ -147,11 +156,11 @@ class Again(Struct, frozen=True, eq=False):
         return hidden_users.Masses(corners, self.values[:, :, group].T, self.s)
 
 
-def corners_again(seen: GroupLook, declared: bool) -> tuple[int, ...]:
+def corners_again(seen: GroupLook, largest: float | None) -> tuple[int, ...]:
     """Corners of the second hats: the cap, what users have at most in each group that is given, and
-    the largest amount where one is declared. Every further corner adds noise to capped sums."""
+    the largest amount where it is known. Every further corner adds noise to capped sums."""
     most = {int(assumed(seen, g)) for g in np.flatnonzero(seen.given).tolist()}
-    last = {int(seen.corners[-1])} if declared else set()
+    last = set() if largest is None else {int(largest)}
     return tuple(sorted({1, seen.cap} | most | last))
 
 
@@ -190,7 +199,8 @@ def assumed(seen: GroupLook, group: int) -> float:
     hats need few corners."""
     typical = hidden_users.nearest_round(float(np.median([_most(seen, g) for g in seen.shown])))
     away = np.round(np.log2(_most(seen, group) / typical))
-    return float(min(typical * 2.0**away, seen.corners[-1]))
+    most = min(typical * 2.0**away, seen.corners[-1])
+    return float(most if seen.allowed is None else min(most, seen.allowed))
 
 
 def _most(seen: GroupLook, group: int) -> float:
@@ -198,14 +208,15 @@ def _most(seen: GroupLook, group: int) -> float:
     users far above all others are visible there first."""
     users = max(columns[group].size for columns in seen.columns)
     share = max(users, 2 * seen.s) / seen.pooled
-    return hidden_users.most_of_a_user(
-        share * seen.full, seen.corners, seen.hidden, hidden_users.GROUP_TIMES
-    )
+    mean = hidden_users.GROUP_MEANS * seen.mean
+    times = hidden_users.GROUP_TIMES
+    return hidden_users.most_of_a_user(share * seen.full, seen.corners, seen.hidden, times, mean)
 
 
-def exact(seen: GroupLook, group: int, again: hidden_users.Masses) -> Interval:
-    """The sum of one group where nobody's vector is longer than the last corner: no model."""
-    return normal(*hidden_users.best_sum(len(seen.columns), [_first(seen, group), again]))
+def exact(seen: GroupLook, group: int, again: hidden_users.Masses, most: float) -> Interval:
+    """The sum of one group where nobody's vector is longer than `most`: no model."""
+    releases = [_first(seen, group), again]
+    return normal(*hidden_users.best_sum(len(seen.columns), releases, most))
 
 
 def _tail(seen: GroupLook, column: Column, above: Column, rng: np.random.Generator) -> tails.Tail:

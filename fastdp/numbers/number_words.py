@@ -49,7 +49,8 @@ def shown(row: Mapping[str, Any]) -> dict[str, str]:
         low = figure(row["low"], width, share, math.floor)
         high = figure(row["high"], width, share, math.ceil)
         out["estimate"] = figure(row["estimate"], width, share)
-        out["interval"] = f"{low} to {high}{_claim(row)}"
+        claim = claim_of(row)
+        out["interval"] = f"{low} to {high}" + (f", {claim}" if claim else "")
     if row["capped"] is not None and row["capped_high"] is not None:
         half = row["capped_high"] - row["capped"]
         capped = figure(row["capped"], half)
@@ -58,10 +59,10 @@ def shown(row: Mapping[str, Any]) -> dict[str, str]:
     return out
 
 
-def _claim(row: Mapping[str, Any]) -> str:
+def claim_of(row: Mapping[str, Any]) -> str:
     """What an interval rests on, where it rests on more than noise."""
     claim = str(row.get("note") or "").partition(";")[0]
-    return f", {claim}" if claim.startswith("if ") else ""
+    return claim if claim.startswith("if ") else ""
 
 
 def table_rows(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
@@ -71,16 +72,23 @@ def table_rows(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
     groups = group_columns(list(rows[0]))
     capped = any(row["capped"] is not None for row in rows)
     heads = ["number", *groups, "estimate", "95 % interval"]
-    lines = [heads + (["capped sum"] if capped else [])]
+    lines = [[*heads, *(["capped sum"] if capped else []), ""]]
     for row in rows:
         texts = shown(row)
-        own = [row["number"], *(row[name] or "" for name in groups)]
-        own += [texts["estimate"], texts["interval"]]
-        lines.append(own + ([texts["capped"]] if capped else []))
+        claim = claim_of(row)
+        own = [row["number"], *(row[name] or "" for name in groups), texts["estimate"]]
+        if row["estimate"] is None:
+            own += ["withheld", *([texts["capped"]] if capped else [])]
+            claim = texts["interval"].removeprefix("withheld: ")
+        else:
+            ends = texts["interval"].removesuffix(f", {claim}")
+            own += [ends, *([texts["capped"]] if capped else [])]
+        lines.append([*own, claim])
     return lines
 
 
 NOTE = (
     "Intervals hold the true number with a probability of 95 %. Those of totals and means hold if no "
-    "user has more than they say; intervals of capped sums, counts and shares of users are exact."
+    "user has more than they say: noise may hide a few users who have, and then the truth may lie "
+    "above. Intervals of capped sums, counts and shares of users rest on nothing else."
 )

@@ -18,6 +18,7 @@ from . import allocation
 from .asking import NumberResult
 from .declared import Declared
 from .measure_numbers import measure_numbers
+from .public_bounds import most_rows
 from .sums_plan import SumsPlan
 from .typed import TypedNumber
 from .user_values import UserValues
@@ -169,6 +170,7 @@ def population(number: TypedNumber, facts: Declared) -> UserValues:
     apart = max(1, groups // max(each, 1))
     group = np.sort((first[:, None] + apart * np.arange(each)) % groups, axis=1)
     rows = 1 + np.floor(-np.log(rng.random(entries)) * (ROWS_EACH - 1)).astype(np.int64)
+    rows = np.minimum(rows, most_rows(number) or rows)
     amount = np.exp(np.repeat(scores, each)) * MEDIAN_STEPS * rng.gamma(4.0, 0.25, entries)
     value = np.maximum(amount.astype(np.int64), 1)
     if number.kind in ("truth", "count"):
@@ -183,4 +185,6 @@ def population(number: TypedNumber, facts: Declared) -> UserValues:
     if facts.maximum is not None:
         # an owner declares a maximum that few users reach
         value = value * facts.maximum // max(int(np.quantile(value, 0.999)), 1)
+    elif facts.allowed is not None and value.max() > facts.allowed:
+        value = np.minimum(value * facts.allowed // int(np.quantile(value, 0.999)), facts.allowed)
     return UserValues(offsets, group.reshape(-1).astype(np.int32), value, weight)

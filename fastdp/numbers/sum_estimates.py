@@ -91,14 +91,15 @@ def look(
     signed: bool,
     whole: float,
     noise: float = 0.0,
+    allowed: float | None = None,
 ) -> Look:
     """Read the answers of `Hats`. `s`: their noise; `whole`: the noise that all of the number's mu
     would leave, by which corners are chosen; `noise`: that of a capped sum with a cap of 1, where
-    its cap may lie between corners."""
+    its cap may lie between corners; `allowed`: what the schema lets a user have."""
     corners = np.asarray(corners, np.float64)
     k = len(corners)
-    above = _side(values[-k:], s, corners, whole)
-    below = _side(values[:k][::-1], s, corners, whole) if signed else None
+    above = _side(values[-k:], s, corners, whole, allowed)
+    below = _side(values[:k][::-1], s, corners, whole, allowed) if signed else None
     modelled = above.stands_out or (below is not None and below.stands_out)
     if modelled:
         cap = chosen_cap(above.full, corners, above.measured, noise)
@@ -162,7 +163,9 @@ def between_corners(cap: float, corners: np.ndarray, masses: np.ndarray) -> floa
     return users * (cap - low) * (high - cap) / (high - low) / 2
 
 
-def _side(c: np.ndarray, s: float, corners: np.ndarray, whole: float) -> Side:
+def _side(
+    c: np.ndarray, s: float, corners: np.ndarray, whole: float, allowed: float | None
+) -> Side:
     at = tails.visible(c, s)
     grid = tails.levels(c, s, at)
     upto = min(at.last + 1, len(c) - 1)
@@ -173,7 +176,14 @@ def _side(c: np.ndarray, s: float, corners: np.ndarray, whole: float) -> Side:
     )
     masses, chance, _ = tails.law(c, s, measured, at, grid)
     seen = tails.at_least_as_seen(full, c, at)
-    most = hidden_users.most_of_a_user(seen, corners, Z * whole, hidden_users.TIMES)
+    shown = max(at.last, at.alone)
+    mean = hidden_users.MEANS * hidden_users.mean_of(seen, corners, shown)
+    most = hidden_users.most_of_a_user(seen, corners, Z * whole, hidden_users.TIMES, mean)
+    upto = int(np.searchsorted(corners, hidden_users.SIGNS * most, "right"))
+    signs = tails.suspected(c[:upto], s, shown)
+    if signs >= 0:
+        most = max(most, float(corners[signs]))
+    most = hidden_users.within(most, allowed, float(corners[shown]))
     return Side(c, at, measured, full, masses, chance, tails.stands_out(c, s, at), most, infinite)
 
 
@@ -336,11 +346,11 @@ def measured_whole(seen: Look) -> bool:
     return seen.below is None and seen.above.measured == len(seen.corners) - 1
 
 
-def exact(seen: Look, capped: tuple[float, float]) -> Interval:
-    """The sum where nobody is above the last corner: the best linear combination of the masses and
-    the capped sum. It is Gaussian, and no model enters."""
+def exact(seen: Look, capped: tuple[float, float], most: float) -> Interval:
+    """The sum where nobody is above `most`: the best linear combination of the masses and the capped
+    sum. It is Gaussian, and no model enters."""
     releases = _releases(seen, capped)
-    return normal(*hidden_users.best_sum(len(releases[0].values), releases))
+    return normal(*hidden_users.best_sum(len(releases[0].values), releases, most))
 
 
 HIDDEN = 2

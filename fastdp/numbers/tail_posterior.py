@@ -100,22 +100,29 @@ def isolated(c: np.ndarray, s: float, last: int, groups: int = 1) -> int:
     """The last corner of all users that are visible beyond a gap after `last`; -1: none are. groups:
     how many are looked at, each of which has its own noise."""
     end = -1
-    while (found := _next_cluster(c, s, last, groups)) > last:
+    near = float(np.sqrt(ALONE**2 + 2 * np.log(groups)))
+    while (found := _next_cluster(c, s, last, near, FAR_ALONE)) > last:
         end = last = last_in_row(c, s, found)
     return end
 
 
-def _next_cluster(c: np.ndarray, s: float, last: int, groups: int) -> int:
+def suspected(c: np.ndarray, s: float, last: int) -> int:
+    """The last corner of users beyond a gap of whom there are signs, though noise may be as high; -1
+    if there are none. Nothing is estimated from them, but no claim excludes them."""
+    return _next_cluster(c, s, last, CLEAR, CLEAR)
+
+
+def _next_cluster(c: np.ndarray, s: float, last: int, near: float, far: float) -> int:
     """The last corner of the neighbours beyond a gap that stand out most together; -1 if none do.
-    Users of one kind spread over some corners, at none of which they may be clear."""
-    near = np.sqrt(ALONE**2 + 2 * np.log(groups))
+    Users of one kind spread over some corners, at none of which they may be clear. near, far: the
+    standard deviations that they have to be above, up to NEAR corners away and further."""
     most = 0.0
     end = -1
     for width in range(1, min(TOGETHER, len(c)) + 1):
         together = np.convolve(c, np.ones(width), "valid") / (s * np.sqrt(width))
         beyond = together[last + 2 :]
         away = np.arange(len(beyond)) + width
-        above = beyond - np.where(away <= NEAR, near, FAR_ALONE)
+        above = beyond - np.where(away <= NEAR, near, far)
         if len(above) and above.max() > most:
             most = float(above.max())
             end = last + 1 + width + int(np.argmax(above))

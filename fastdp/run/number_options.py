@@ -21,6 +21,7 @@ from ..numbers import language, number_text
 from ..numbers.allocation import counts_people, default_share
 from ..numbers.declared import Declared
 from ..numbers.measure_numbers import check_numbers
+from ..numbers.public_bounds import most_of_user
 from ..numbers.typed import TypedNumber, check
 from ..schema import Schema
 
@@ -67,9 +68,13 @@ class NumberOptions(Struct, frozen=True, forbid_unknown_fields=True, rename={"qu
         return structs.replace(self, important=important.numbers)
 
     def declared(self, numbers: Sequence[TypedNumber]) -> list[Declared]:
-        """What is declared of each number, in its whole units."""
+        """What is declared of each number, and what its schema says, in its whole units."""
         return [
-            Declared(bool(self._of(self.signed, number, number.signed)), self._maximum(number))
+            Declared(
+                bool(self._of(self.signed, number, number.signed)),
+                self._maximum(number),
+                None if counts_people(number) else most_of_user(number),
+            )
             for number in numbers
         ]
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..answers.clipping import BLIND, Z95, Clipping
 from ..answers.people_facts import ROWS
-from ..answers.precision import Amount, People, expected, zipf_shares
+from ..answers.precision import People, asked_amount, expected, zipf_shares
 from ..answers.verdict import Verdict, judge
 from ..domain import Domain
 from ..measurement import Clique, Measurement
@@ -69,7 +69,8 @@ def plan_verdict(
         schema=schema,
         private=private,
         asked=[
-            Amount(n.number, n.capped or max(n.low, n.high), n.unit == "points") for n in numbers
+            asked_amount(n.number, max(n.low, n.high), n.capped or math.inf, n.unit == "points")
+            for n in numbers
         ],
         people=people,
         target=str(getattr(config, "target", None) or ""),

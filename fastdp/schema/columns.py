@@ -169,6 +169,11 @@ class SourceColumn:
         """How its exact numbers are read; None if its values are not numbers or times."""
         return amount_of_times(self) if self.timely else None
 
+    def public_range(self) -> tuple[float, float] | None:
+        """The least and the largest of its exact numbers that the schema states, in days, seconds or
+        numbers; None if it states none. Values outside may occur all the same."""
+        return None
+
     def order_columns(self) -> tuple[str, ...]:
         """The code columns that put rows in order, most significant first; SchemaError if they
         do not."""

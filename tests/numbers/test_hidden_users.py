@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.stats import binom
 
-from fastdp.numbers import group_estimates as groups, hidden_users
+from fastdp.numbers import group_estimates as groups, hidden_users, tail_posterior
 from fastdp.numbers.encoding_grid import UNIT, octaves
 from fastdp.numbers.encodings import CappedSum, DirectionHats, Hats
 from fastdp.numbers.hidden_users import Ends, Masses, Side
@@ -114,7 +114,58 @@ def test_hidden_users_are_covered_and_a_smaller_claim_misses_them(monkeypatch):
     limit = binom.ppf(1 - 1e-4, runs, 0.025)
     assert hidden_misses(runs, 4) <= limit
     monkeypatch.setattr(hidden_users, "TIMES", 1.0)
+    monkeypatch.setattr(hidden_users, "MEANS", 1.0)
     assert hidden_misses(runs, 4) > limit
+
+
+def alike_misses(runs, users, times):
+    """Upper ends below the total: amounts are alike, but so many users have so many times the mean."""
+    missed = 0
+    for run in range(runs):
+        rng = np.random.default_rng([run, 9])
+        cents = np.floor(rng.uniform(2000, 6000, 2400))
+        cents[:users] = times * cents.mean()
+        (line,), _ = measured({"sum(amount)": one_entry(cents)}, 0.12, run, 500 + run)
+        missed += line.high < cents.sum() / 100
+    return missed
+
+
+def test_users_with_many_times_the_mean_are_covered(monkeypatch):
+    """16 of 2,400 users, whom no mechanism tells from none, have 80 times the mean, a third of the
+    total. The claim holds them. Planted: a claim of 8 times what others exceed is about 12 times the
+    mean, and the upper end misses."""
+    runs = 20
+    limit = binom.ppf(1 - 1e-4, runs, 0.025)
+    assert alike_misses(runs, 16, 80) <= limit
+    monkeypatch.setattr(hidden_users, "MEANS", 1.0)
+    assert alike_misses(runs, 16, 80) > limit
+
+
+def test_signs_of_users_end_no_claim_before_them(monkeypatch):
+    """Users of 300 times the mean who give signs at 3 to 5 standard deviations: nothing is measured
+    of them, but the claim reaches as far. Planted: without it most upper ends miss."""
+    noise = 1.96 / hidden_users.Z / 0.12
+    runs, users = 20, int(5 * noise)
+    before = alike_misses(runs, users, 300)
+    monkeypatch.setattr(tail_posterior, "suspected", lambda c, s, last: -1)
+    assert alike_misses(runs, users, 300) > 2 * before
+
+
+def test_noise_alone_gives_signs_in_few_runs():
+    """1 of 70, as `SIGNS` says: of 2,000 runs 28 +- 5."""
+    rng = np.random.default_rng(3)
+    runs = 2000
+    found = sum(
+        tail_posterior.suspected(rng.standard_normal(24), 1.0, 15) >= 0 for _ in range(runs)
+    )
+    assert 0.005 * runs <= found <= 0.03 * runs
+
+
+def test_a_claim_is_no_more_than_the_schema_allows():
+    assert hidden_users.within(200.0, 60.0, 16.0) == 60.0
+    assert hidden_users.within(200.0, None, 16.0) == 200.0
+    assert hidden_users.within(40.0, 60.0, 16.0) == 40.0
+    assert hidden_users.within(200.0, 60.0, 128.0) == 200.0, "users are visible above"
 
 
 def test_capped_sums_by_group_follow_from_hats_at_few_corners():

@@ -9,6 +9,7 @@ import pytest
 from fastdp.errors import UsageError
 from fastdp.numbers import (
     allocation,
+    asking,
     hidden_users,
     number_words,
     quantile_zoom,
@@ -404,6 +405,7 @@ def test_users_beyond_a_gap_are_measured(monkeypatch):
         patch.setattr(tail_posterior, "with_visible", lambda full, c, s, last: full)
         patch.setattr(tail_posterior, "isolated", lambda c, s, last: -1)
         patch.setattr(hidden_users, "TIMES", 1.0)
+        patch.setattr(hidden_users, "MEANS", 1.0)
         assert gap_misses() > 8
 
 
@@ -497,3 +499,51 @@ def test_figures_have_two_digits_of_their_half_width_and_ends_are_rounded_outwar
         "capped": "",
     }
     assert number_words.figure(0.0, 0.0) == "0" and number_words.figure(None, 1.0) == "-"
+
+
+def test_the_table_for_people_says_in_each_line_what_it_rests_on():
+    """The last column has no head: it is never cut, however long."""
+    claim = "if no user has more than 5,000"
+    given = {"number": "sum(x)", "estimate": 9.0, "low": 8.0, "high": 30.0, "capped": None}
+    given |= {"note": f"{claim}; declare a maximum per user to make sure of it"}
+    withheld = {"number": "mean(x)", "estimate": None, "low": None, "high": None, "capped": None}
+    withheld |= {"note": "withheld: too few users stand out of the noise; declare a maximum"}
+    heads, first, second = number_words.table_rows([given, withheld])
+    assert heads[-1] == "" and first == ["sum(x)", "9", "8 to 30", claim]
+    assert second[1:3] == ["-", "withheld"] and second[-1].endswith("declare a maximum")
+
+
+def test_notes_say_which_claim_an_interval_rests_on():
+    """A declared maximum far above what users have leaves the claim; planted before: it was hidden."""
+    far = Declared(False, 1 << 30)
+    assert asking.note_above(far, 1 << 30, 0.01) == "each user counted up to the declared maximum"
+    assert asking.note_above(far, 5000, 0.01) == f"{asking.ASSUMES}50; {asking.LOWER}"
+    by_schema = Declared(False, None, 60)
+    assert asking.note_above(by_schema, 60, 1) == f"{asking.ASSUMES}60; {asking.ALLOWED}"
+    assert asking.note_above(by_schema, 40, 1) == f"{asking.ASSUMES}40; {asking.DECLARE}"
+    cents, _, _ = population(users=20_000)
+    (line,), _ = measured({"sum(amount)": one_entry(cents)}, mu=0.5, maximum=1 << 36)
+    assert line.note.startswith(asking.ASSUMES) and line.note.endswith(asking.LOWER)
+
+
+def test_what_the_schema_allows_ends_claims_and_cuts_nothing():
+    """Users with at most 60 rows of 1: a claim of 60, where it was 200. Users above what the schema
+    allows, who should not be there, are counted all the same."""
+    rng = np.random.default_rng(5)
+    rows = np.minimum(rng.geometric(0.22, 8000), 60)
+    number = typed.check("count of rows", SCHEMA)
+
+    def found(values, allowed):
+        session = Simulated({number.text: one_entry(values)}, np.random.default_rng(4))
+        facts = [Declared(False, None, allowed)]
+        return measure_numbers(session, [number], facts, mu=0.1, seed=1, users=8000)[0]
+
+    free, bounded = found(rows, None), found(rows, 60)
+    assert bounded.note == f"{asking.ASSUMES}60; {asking.ALLOWED}"
+    assert bounded.low <= rows.sum() <= bounded.high < 0.9 * free.high
+    false = found(np.where(np.arange(8000) < 1000, 500, rows), 60)
+    assert false.low <= rows[1000:].sum() + 500_000 <= false.high
+    small = np.minimum(rows[:200], 8)
+    few = found(small, 8)
+    assert few.low <= small.sum() <= few.high and few.note.endswith(asking.ALLOWED)
+    assert found(rows[:200], 1 << 30).estimate is None

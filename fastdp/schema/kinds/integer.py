@@ -100,6 +100,9 @@ class Integer(Column):
     def amount(self) -> Amount:
         return amount_of_numbers(self, [self.min, self.max], whole=True)
 
+    def public_range(self) -> tuple[float, float]:
+        return self.min, self.max
+
     @classmethod
     def check_private(cls, column: Any) -> None:
         check_numbers(column)

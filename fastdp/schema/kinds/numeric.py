@@ -252,6 +252,13 @@ class Numeric(Column):
         inner = [e for e in self.edges if math.isfinite(e)]
         return amount_of_numbers(self, [low, high, *inner], self.whole, self.digits)
 
+    def public_range(self) -> tuple[float, float] | None:
+        """Edges cut values into bins: only `min` and `max` are bounds."""
+        least = 0.0 if self.min is None and self.amount().unsigned else self.min
+        if self.timely or least is None or self.max is None:
+            return None
+        return least, self.max
+
     def released_counts(self) -> Sequence[int]:
         """Its atoms are those of the released values that lie in its bins."""
         return range(len(self.atoms), 1 << 62)

@@ -326,6 +326,14 @@ class Timestamp(Derived):
         days = dtypes.family(self.dtype) == "date" or self.step == _DAY
         return plain_amount(self, "date" if days else "time")
 
+    def public_range(self) -> tuple[float, float] | None:
+        if self.min is None or self.max is None:
+            return None
+        first, last = self.span
+        if self.amount().kind == "date":
+            return first, last
+        return first * _DAY, (last + 1) * _DAY - 1
+
     @classmethod
     def check_private(cls, column: Any) -> None:
         if dtypes.family(column.dtype) not in ("timestamp", "date"):
