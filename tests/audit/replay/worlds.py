@@ -593,12 +593,14 @@ ASKED = (
 
 @world("numbers", pairs=12)
 def numbers(rng: np.random.Generator) -> Scene:
-    """Numbers asked for before a run, with declared signs and maxima: what is chosen between two
+    """Numbers asked for before a run, with declared signs, maxima and bounds: what is chosen between two
     releases (caps, rough means, ranges, withheld groups) is part of the later questions."""
     schema = hostile.schema(rng)
     asked = [typed.check(str(text), schema) for text in rng.choice(ASKED, 4, replace=False)]
     signed = bool(rng.random() < 0.5)
-    declared = [Declared(signed, int(m) or None) for m in rng.choice([0, 0, 300, 10_000], 4)]
+    maxima = [int(m) or None for m in rng.choice([0, 0, 300, 10_000], 4)]
+    allowed = [int(m) or None for m in rng.choice([0, 3, 500, 100_000], 4)]
+    declared = [Declared(signed, m, a) for m, a in zip(maxima, allowed, strict=True)]
     exact = sorted({name for number in asked for name in number.amounts})
     epsilon = float(rng.choice([5.0, 30.0]))  # at 30 a dozen users stand out: tails are modelled
 
