@@ -41,7 +41,7 @@ def family(sizes: dict[str, int], share: float, rng) -> Grid:
     st.floats(0.2, 1.0),
     st.integers(0, 2**32 - 1),
 )
-def test_structured_equals_explicit(sizes, share, seed):
+def test_structured_queries_equal_their_explicit_matrices(sizes, share, seed):
     rng = np.random.default_rng(seed)
     query = AdaGrid(family({f"a{i}": n for i, n in enumerate(sizes)}, share, rng))
     matrix = explicit(query.grid)
@@ -106,7 +106,7 @@ def test_grid_refuses_a_fine_cell_over_a_coarse_one():
         Grid(("a", "b", "c"), (2, 2, 2), np.array([7]), (ab, ac, bc))
 
 
-def test_simple_queries():
+def test_simple_queries_have_their_products_and_norms():
     x = np.arange(12)
     assert (Identity(12).product(x) == x).all() and Identity(12).column_norm2() == 1
     weighted = Weighted([1, 4, 9], 4)

@@ -76,7 +76,7 @@ def test_16_processes_stay_within_one_budget(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_few_kills(tmp_path):
+def test_runs_that_are_killed_a_few_times_keep_every_promise(tmp_path):
     _, problems = kills.trial(tmp_path, 2, random.Random(0))
     assert problems == []
 

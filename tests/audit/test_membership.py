@@ -32,7 +32,7 @@ def test_what_is_shown_is_below_the_claim(name):
 
 
 @pytest.mark.parametrize("name", ["usercounts, laplace", *slow_cases("adagrid", "mst")])
-def test_whole_runs(name):
+def test_attacks_on_whole_runs_win_no_more_than_the_statement_allows(name):
     for shown in attack.on_pipeline(CASES[name], 10.0, 12, seed=5):
         assert shown.holds and shown.runs in (8, 12) and shown.errors <= 2 * shown.runs
 

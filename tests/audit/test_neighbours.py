@@ -14,12 +14,12 @@ from . import checks
 from .world import CLIP, SIZES, Swap, open_session, quick_accountant, table
 
 
-def test_neighbours_in_short():
+def test_noise_covers_what_one_user_changes_on_a_few_neighbours():
     checks.neighbours(50, seed=1)
 
 
 @pytest.mark.slow
-def test_ten_thousand_neighbours():
+def test_noise_covers_what_one_user_changes_on_ten_thousand_neighbours():
     checks.neighbours(10_000, seed=2)
 
 
@@ -133,7 +133,7 @@ def test_scores_of_a_selection_change_by_the_stated_sensitivity_at_most(monkeypa
 # user.
 
 
-def test_audit_in_short():
+def test_a_short_audit_finds_less_than_the_statement_claims():
     """Seeded, so that it cannot fail by chance; the full audit below uses the real randomness."""
     lower, claim = checks.audit(150, seed=1_000_000, tightness=0.7)
     assert claim == pytest.approx(2.0004456, rel=1e-6)
@@ -141,7 +141,7 @@ def test_audit_in_short():
 
 
 @pytest.mark.slow
-def test_audit_in_full():
+def test_a_full_audit_finds_less_than_the_statement_claims():
     """False alarms: 0.1 % that chance lifts the bound above the claim, 0.03 % that it misses 95 %
     of it."""
     checks.audit(20_000)

@@ -123,7 +123,7 @@ def test_directions_divided_by_the_largest_entry():
         assert fails(ASKED[9])
 
 
-def test_cap_left_out():
+def test_a_cap_that_is_left_out_is_found():
     def planted(self, values):
         first = values.offsets[:-1][np.diff(values.offsets) > 0]
         return np.array([values.value[first].sum()], np.int64)

@@ -30,7 +30,7 @@ from .test_distances import contrast, guess, look
 from .world import CLIP, DELTA, EPSILON, SCHEMA, Swap, ask_everything, open_session
 
 
-def test_c_halved():
+def test_noise_for_half_the_clip_is_found():
     """Noise for half the clip, counts for the whole one."""
     real = noiseplan.plan_marginal
 
@@ -58,13 +58,13 @@ def test_missing_square_root_of_the_count():
 
 
 @pytest.mark.parametrize("ask", [ask_everything, look, guess])
-def test_clipping_off(ask):
+def test_counts_that_are_not_clipped_are_found(ask):
     with patch.object(bound, "user_weights", lambda table, clip: None), asked(ask):
         assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)
 
 
 @pytest.mark.parametrize("cast_back", [False, True])
-def test_float32_sums(cast_back):
+def test_sums_in_single_precision_are_found(cast_back):
     """Weights added up in single precision: every addition to a large cell rounds the same way."""
 
     def planted(self, cliques, clip, **_):
@@ -84,7 +84,7 @@ def test_float32_sums(cast_back):
             assert "int64" in fails(checks.neighbours, 5, seed=1)
 
 
-def test_true_total_used():
+def test_answers_that_add_up_to_the_true_total_are_found():
     """Answers shifted so that they add up to the data's own total."""
     real = Session._Session__noisy
 
@@ -98,7 +98,7 @@ def test_true_total_used():
         assert "totals" in fails(checks.residuals, seed=9)
 
 
-def test_seed_reused():
+def test_noise_that_is_used_twice_is_found():
     real = noise.gaussian
 
     def planted(sigma, size, **_):
@@ -109,7 +109,7 @@ def test_seed_reused():
 
 
 @pytest.mark.parametrize("ask", [ask_everything, look])
-def test_un_noised_answers(ask):
+def test_an_answer_without_noise_is_found(ask):
     with first_without_noise(), asked(ask):
         assert "without noise" in fails(checks.residuals, seed=9)
 
@@ -170,7 +170,7 @@ def charged_first(folder):
     assert Ledger(path).spent("d")["mu"] == pytest.approx(session.mu)
 
 
-def test_ledger_skipped(tmp_path):
+def test_a_release_that_skips_the_ledger_is_found(tmp_path):
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
     charged_first(tmp_path / "a")

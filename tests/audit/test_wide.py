@@ -163,7 +163,7 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("bug", PLANTED)
-def test_planted(bug):
+def test_a_planted_fault_of_the_threshold_is_found(bug):
     name, text, broken = PLANTED[bug]
     with patch.object(tail, name, broken):
         assert text in fails(same_distribution, 150)
@@ -217,7 +217,7 @@ def test_a_session_filters_and_charges_once(tmp_path, sparse):
         session.filtered(("a", "b"), mu=session.mu, lifted=1, label="more")
 
 
-def test_statement_and_refusals():
+def test_the_statement_of_a_filtered_marginal_is_checked_and_wrong_requests_are_refused():
     session = open_session(Swap(small()))
     guess(session)
     (line,) = session.releases

@@ -64,7 +64,7 @@ def place(tmp_path_factory):
 SYNTH = ("synth", "data.parquet", "-m", "recipe.toml", "-e", "5", "-d", "1e-6")
 
 
-def test_synth_verify_evaluate(place):
+def test_a_run_of_the_command_line_can_be_verified_and_evaluated(place):
     done = fastdp_process(*SYNTH, "--public", "public.parquet", "--out", "run", cwd=place)
     assert {p.name for p in (place / "run").iterdir()} == RELEASED
     assert "reading and encoding" in done.stderr

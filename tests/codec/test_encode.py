@@ -114,7 +114,7 @@ def test_numbers_of_any_width_agree_with_the_twin(column, values, cut, data):
     "column",
     [{"kind": "integer", "min": 1, "max": 3}, {"kind": "categorical", "values": [1, 2, 3]}],
 )
-def test_convertible_types(column, array, codes):
+def test_values_of_convertible_types_get_the_codes_of_their_numbers(column, array, codes):
     got, keep = encode_batch(one(column), pa.table({"x": array}))
     assert got["x"].tolist() == codes and keep is None
 
@@ -206,7 +206,7 @@ def test_parts_are_of_the_local_clock():
         ("incwage-mod", [0, 4999, 5000, 999_998, 101], [[0, 49, 50, 51, 1], [0, 99, 0, 0, 1]]),
     ],
 )
-def test_wages_split(transform, values, codes):
+def test_wages_are_split_into_classes_as_published(transform, values, codes):
     schema = one({"kind": "derived", "transform": transform, "parts": ["a", "b"]})
     if codes is None:
         codes = [[0, 1, 1, 1, 0, 0, 0, 0, 50, 51, 52, 52], [0, 1, 2, 3, 4, 5, 6, 7, 0, 0, 8, 8]]
@@ -298,7 +298,7 @@ ALL_KINDS = [
 
 @settings(max_examples=30, deadline=None)
 @given(st.sampled_from(ALL_KINDS), ANYTHING)
-def test_no_value_raises(column, array):
+def test_no_value_of_a_right_type_raises(column, array):
     """A wrong type is a DataError; of a right one, any value at all gets a code within the
     domain."""
     schema = one(column)

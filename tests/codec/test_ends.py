@@ -164,7 +164,7 @@ def codes(array, schema) -> list[int] | None:
 
 
 @pytest.mark.parametrize("kind", DECIMALS, ids=str)
-def test_decimals(kind):
+def test_decimals_at_the_ends_of_their_range_have_the_codes_of_the_slow_twin(kind):
     with localcontext() as context:
         context.prec = 200
         for plain, array in product(NUMBERS, forms(column(kind))):
@@ -176,7 +176,7 @@ def test_decimals(kind):
 
 
 @pytest.mark.parametrize("kind", TIMES, ids=str)
-def test_dates_and_times(kind):
+def test_dates_and_times_at_the_ends_of_their_range_have_the_codes_of_the_slow_twin(kind):
     for plain, array in product(SPANS, forms(column(kind))):
         schema, item = field(**plain)
         made = codes(array, schema)
@@ -187,7 +187,7 @@ def test_dates_and_times(kind):
 
 
 @pytest.mark.parametrize("kind", [*DECIMALS, *TIMES, pa.time32("s"), pa.time64("ns")], ids=str)
-def test_ids(kind):
+def test_ids_at_the_ends_of_their_range_are_one_user_for_each_value(kind):
     """One user for each value: milliseconds within a day are no part of a date."""
     table = pa.table({"who": column(kind), "a": [0] * len(words(kind))})
     users = fastdp.read(table, fastdp.Schema.from_domain({"a": 1}, user="who")).users

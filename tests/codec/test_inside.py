@@ -82,7 +82,7 @@ def test_declared_steps_hold_for_every_value(plain, step, at):
 @pytest.mark.parametrize(
     "step, shares", [(5, (0.6, 0.1)), (5, (0.3, 0.3)), (5, (0.2, 0.2)), (2, (0.7, 0.3))]
 )
-def test_shares_of_steps(step, shares):
+def test_steps_inside_bins_have_the_shares_that_the_schema_states(step, shares):
     """Shares are those of all values: draws that are on no grid by choice fall on one by chance.
     Two grids of every second number leave none."""
     grids = [{"step": step, "at": at, "share": share} for at, share in enumerate(shares)]

@@ -132,7 +132,7 @@ def test_times_in_order_by_their_parts():
 
 @settings(max_examples=20)
 @given(data=st.data())
-def test_lists_and_expressions(data):
+def test_lists_and_expressions_rule_out_the_same_combinations_as_the_slow_twin(data):
     texts = ["x", "y", "z"]
     columns = {
         "s": {"kind": "string", "values": texts},
@@ -239,7 +239,7 @@ def test_rows_are_counted_as_the_twin_counts_them():
         ([{"columns": ["a", "b"], "wrong": 1}], "wrong"),
     ],
 )
-def test_mistakes_are_named(rules, text):
+def test_mistakes_in_constraints_are_named(rules, text):
     columns = {
         "a": WHOLE,
         "b": WHOLE,

@@ -274,7 +274,7 @@ numbers = st.sampled_from([*WHOLE, *(b"9" * digits for digits in (18, 19, 38, 39
         numbers | st.none() | st.integers().map(lambda i: str(i).encode()), min_size=1, max_size=9
     )
 )
-def test_whole_numbers(items):
+def test_whole_numbers_are_parsed_as_by_the_slow_twin(items):
     offset, data, valid = buffers(items)
     want = [0 if t is None else slow.whole(t) for t in items]
     parsed = lines.whole(offset, data, valid)

@@ -33,7 +33,7 @@ def anchors(path):
 
 
 @pytest.mark.parametrize("page", TEXTS, ids=lambda p: p.name)
-def test_links_lead_somewhere(page):
+def test_links_of_a_page_lead_somewhere(page):
     for link in links(page.read_text("utf-8")):
         name, _, anchor = link.partition("#")
         target = (page.parent / name).resolve() if name else page

@@ -109,7 +109,7 @@ def test_sets_that_share_a_number_are_refused():
 
 @settings(max_examples=25, deadline=None)
 @given(tables(), st.sampled_from([None, 2]), st.integers(1, 4))
-def test_sparse_equals_dense(made, clip, threads):
+def test_sparse_marginals_equal_dense_ones(made, clip, threads):
     table, domain, codes, ids = made
     clique = tuple(domain)[:3]
     sparse = marginals(table, [clique], clip=clip, threads=threads, sparse=True)[clique]

@@ -47,7 +47,7 @@ def test_the_local_engine_conforms(threads):
 
 
 @pytest.mark.parametrize("partitions", first(1, [7, 1]))
-def test_partitions_conform(partitions):
+def test_partitions_sum_numbers_as_every_engine_must(partitions):
     check_numbers(held(partitions))
 
 

@@ -67,7 +67,7 @@ def test_the_local_engine_conforms():
 
 
 @pytest.mark.parametrize("partitions", [*slow_cases(1, 20), 2])
-def test_partitions_conform(partitions):
+def test_partitions_count_as_every_engine_must(partitions):
     check(held(partitions))
 
 

@@ -51,7 +51,7 @@ QUICK_CASES = (
 
 
 @pytest.mark.parametrize("quick", [True, *slow_cases(False)])
-def test_duckdb_conforms(quick):
+def test_duckdb_counts_as_every_engine_must(quick):
     check(in_duckdb, lambda case: case.name in QUICK_CASES if quick else counted(case))
 
 

@@ -60,7 +60,7 @@ def stored_as(kind):
     return pa.int64() if t.is_unsigned_integer(kind) or t.is_int8(kind) else kind
 
 
-def test_postgresql_conforms(uri):
+def test_postgresql_counts_as_every_engine_must(uri):
     """By psycopg, and marginals by ADBC."""
     for connect in (psycopg.connect, dbapi.connect):
 

@@ -79,7 +79,7 @@ def asked(database):
 
 
 @pytest.mark.parametrize("dialect", [Postgres, *UNTESTED], ids=lambda kind: kind.name)
-def test_every_statement_parses(dialect):
+def test_every_statement_parses_in_every_dialect(dialect):
     types = pa.schema([*((name, pa.int64()) for name in SIZES), ("who", pa.string())])
     database = Parsed(dialect(), types)
     asked(database)

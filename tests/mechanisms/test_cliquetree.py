@@ -113,7 +113,7 @@ def test_the_model_stays_within_its_limit():
         assert outcome.model.cells <= max(limit, 8 * 36)
 
 
-def test_shares_add_up():
+def test_shares_add_up_and_none_is_a_rounding_error():
     """Nothing is measured for what rounding leaves of a share: no noise could be drawn for it."""
     for columns, noise_ratio, count in product(
         (2, 9, 60, 200), (0.0, 0.004, 0.02, 1.0), (None, 1, 2, 3, 5)

@@ -84,7 +84,7 @@ def test_kmarginal_samples_by_seed():
             kmarginal.score(pair, bad)
 
 
-def test_pairwise_against_scipy():
+def test_scores_of_pairs_are_those_of_scipy():
     truth, synthetic = frames(4)
     pair = pair_up(truth, synthetic, None)
     variation, association = pairwise.two_way(pair)
@@ -102,7 +102,7 @@ def test_pairwise_against_scipy():
     assert one["by_column"]["c"] == pytest.approx(slow.total_variation(truth, synthetic, ["c"]))
 
 
-def test_correlation_against_numpy():
+def test_correlations_are_those_of_numpy():
     truth, synthetic = frames(5)
     result = pairwise.correlation(pair_up(truth, synthetic, None))
     assert result["columns"] == ["a", "b", "d"]
@@ -310,7 +310,7 @@ def test_a_page_shows_it(tmp_path):
 
 @pytest.mark.parametrize("dtype", ["i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", ">i4"])
 @pytest.mark.parametrize("rows", [0, 1, 1000])
-def test_mark_and_recode(dtype, rows):
+def test_marking_and_recoding_equal_numpy_for_every_type(dtype, rows):
     low = 0 if "u" in dtype else -7
     values = np.random.default_rng(1).integers(low, 90, rows).astype(dtype)
     seen = np.zeros(100, np.uint8)

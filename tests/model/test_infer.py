@@ -69,7 +69,7 @@ def check(domain, potentials, total, plan, tables, m, log_z, rtol):
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_equals_brute_force(seed):
+def test_marginals_equal_brute_force(seed):
     rng, domain, potentials = random_case(seed)
     total = float(rng.choice([1.0, 1e6, 1e12]))
     check(domain, potentials, total, *run(domain, potentials, total, 1), rtol=1e-9)
@@ -77,7 +77,7 @@ def test_equals_brute_force(seed):
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_zeros_stay_zero(seed):
+def test_impossible_cells_stay_at_zero(seed):
     rng, domain, potentials = random_case(seed)
     for c in potentials:
         mask = rng.random(domain.shape(c)) < 0.3
@@ -123,7 +123,7 @@ def test_prefix_nodes_lanes_and_slices_change_nothing(monkeypatch, limit):
         check(domain, potentials, 100.0, *two, rtol=1e-9)
 
 
-def test_sparse_own_potentials():
+def test_potentials_that_are_mostly_zero_give_the_marginals_of_dense_ones():
     rng = np.random.default_rng(3)
     domain = Domain({"a": 6, "b": 7, "c": 5, "d": 4})
     big = np.where(rng.random((6, 7, 5)) < 0.1, rng.normal(size=(6, 7, 5)), 0.0)

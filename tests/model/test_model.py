@@ -40,7 +40,7 @@ def test_marginal_of_nothing_and_of_the_unknown(fitted):
         fitted.marginal(("nobody",))
 
 
-def test_answers_with_errors():
+def test_answers_of_a_model_have_the_errors_of_its_measurements():
     seen = [
         Measurement(("a", "b"), np.arange(6.0) * 100, 10.0),
         Measurement(("a",), np.array([300.0, 1200.0]), 2.0),
@@ -177,7 +177,7 @@ def test_a_combination_without_rows_gets_possible_rows():
     assert set(zip(drawn["x"].tolist(), drawn["y"].tolist())) == {(0, 0), (1, 0), (1, 1)}
 
 
-def test_nothing_to_draw(model):
+def test_no_rows_are_drawn_for_no_rows(model):
     assert all(
         len(c) == 0 for c in sample_given(model, {"p": np.empty(0, np.uint8)}, seed=0).values()
     )

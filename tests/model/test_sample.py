@@ -203,7 +203,7 @@ def test_seeds_matter_and_none_is_fresh():
     "size, dtype",
     [(256, "u1"), (257, "u2"), (300, "u2"), (65536, "u2"), (65537, "u4"), (70_000, "u4")],
 )
-def test_wide_attributes(method, size, dtype):
+def test_attributes_of_many_codes_are_drawn_with_their_shares(method, size, dtype):
     domain = Domain({"big": size, "b": 3, "also": size})
     rng = np.random.default_rng(0)
     top = rng.random(size)
@@ -254,6 +254,6 @@ def test_any_scale_and_never_a_zero(method, scale):
         ([((), ("a",), np.zeros((1, 2)))], "all weights are 0"),
     ],
 )
-def test_bad_trees(nodes, error):
+def test_trees_that_are_not_valid_are_refused(nodes, error):
     with pytest.raises((UsageError, SchemaError), match=error):
         Sampler({"a": 2, "b": 3}, nodes)

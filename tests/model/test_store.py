@@ -129,7 +129,7 @@ def test_data_changed_with_a_valid_zip_checksum(saved):
         lambda h: h["arrays"]["codes"].update(member=["codes.npy"]),
     ],
 )
-def test_wrong_manifests(saved, change):
+def test_wrong_manifests_are_a_data_error(saved, change):
     edit_manifest(saved, change)
     with pytest.raises(DataError):
         array_file.load(saved)

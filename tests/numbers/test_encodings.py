@@ -210,7 +210,7 @@ def test_residuals_are_of_amounts_that_were_cut(largest, refunds):
     assert (alone.read(values) == wanted).all()
 
 
-def test_people_are_counted():
+def test_each_person_with_a_row_counts_once():
     values = UserValues(
         np.array([0, 1, 1, 3, 4]),
         np.array([0, 0, 2, 1], np.int32),
@@ -238,7 +238,7 @@ def test_two_entries_of_a_group_are_refused():
                 encoding.add_up(twice)
 
 
-def test_roots_are_exact():
+def test_whole_roots_are_exact_up_to_the_largest():
     whole = np.array([0, 1, 2, 3, 4, (1 << 31) - 1, 94906267], np.int64)
     squares = np.concatenate([whole * whole, whole * whole + 1, np.maximum(whole * whole - 1, 0)])
     expected = [isqrt(x - 1) + 1 if x else 0 for x in squares.tolist()]

@@ -86,7 +86,7 @@ def test_what_some_users_exceed_is_read_from_masses(index):
     assert hidden_users.exceeded_by(np.zeros(len(T)), T, 5) < 1
 
 
-def test_round_numbers():
+def test_the_nearest_round_number_has_one_or_two_digits():
     assert [hidden_users.nearest_round(x) for x in (0.3, 1, 97, 1337, 2400, 9900)] == [
         *(1, 1, 100, 1200, 2500, 10_000)
     ]

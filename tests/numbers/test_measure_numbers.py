@@ -163,7 +163,7 @@ COVER = {
 
 
 @pytest.mark.parametrize("text", list(COVER))
-def test_intervals_cover(text):
+def test_intervals_cover_the_true_number_as_often_as_stated(text):
     """40 runs of 95 % intervals: below 32 hits has a chance of 1e-4 if they cover 95 %."""
     hits = 0
     for run in range(40):

@@ -232,7 +232,7 @@ def test_a_mechanism_is_given_a_session_and_no_rows(installed):
 
 
 @pytest.mark.slow
-def test_the_example_installs(tmp_path):
+def test_the_example_package_installs_and_is_found(tmp_path):
     """Where pip and setuptools are there and fastdp need not be built for it."""
     # Importing setuptools here would replace distutils under whoever has imported it before.
     for package in ("pip", "setuptools"):

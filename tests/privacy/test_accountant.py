@@ -53,7 +53,7 @@ def test_malformed_events_are_refused(data):
         event_from_dict(data)
 
 
-def test_known_compositions():
+def test_known_compositions_have_their_published_budgets():
     assert spent([Pure(1.0)], 0.0) == 1.0
     assert spent([Pure(1.0)], 1e-5) == 1.0
     assert spent([Pure(0.1)] * 10, 0.0) == 1.0  # as written, not 1 + 2^-52

@@ -39,7 +39,7 @@ def exact_mu(epsilon, delta, near):
         (10.0, 200, "classic-rdp", 895.4163),
     ],
 )
-def test_golden_figures(epsilon, clip, method, sigma):
+def test_calibrated_noise_is_that_of_published_figures(epsilon, clip, method, sigma):
     """Published to four digits after the point."""
     assert c.calibrate(epsilon, 2.5e-5, clip, 66, method) == pytest.approx(sigma, abs=6e-5)
 

@@ -140,7 +140,7 @@ def tamper(path, sql):
         "UPDATE chain SET hash='00' WHERE seq=4",
     ],
 )
-def test_tampering_fails_closed(ledger, path, sql):
+def test_a_ledger_that_was_tampered_with_refuses_every_use(ledger, path, sql):
     run_once(ledger)
     tamper(path, sql)
     for use in (ledger, Ledger(path)):

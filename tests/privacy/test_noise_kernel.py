@@ -161,7 +161,7 @@ def test_bits_go_on_where_they_ended(sizes, seed):
 
 
 @pytest.mark.parametrize("law", [noise.gaussian, noise.laplace])
-def test_shapes_and_scales(law):
+def test_noise_has_the_shape_and_the_scales_that_are_asked_for(law):
     assert law(5.0, 7, seed=1).shape == (7,) and law(5.0, (2, 3), seed=1).shape == (2, 3)
     assert law(5.0, [2, 3], seed=1).shape == (2, 3) and law(5.0, (), seed=1).shape == ()
     assert law(5.0, np.int64(4), seed=1).shape == (4,) and law(5.0, 0).shape == (0,)

@@ -80,7 +80,9 @@ def chi_square(scores, epsilon, sensitivity, law_epsilon=None, draws=8_000):
         ],
     ),
 )
-def test_law(scores, epsilon, sensitivity):
+def test_selections_have_the_distribution_of_the_exponential_mechanism(
+    scores, epsilon, sensitivity
+):
     statistic, critical = chi_square(scores, epsilon, sensitivity)
     assert statistic <= critical
 

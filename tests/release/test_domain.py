@@ -75,7 +75,7 @@ def learn(source, asked=ASKED, *, epsilon=20.0, delta=1e-6, clip="private", **op
     return schema, reserved
 
 
-def test_what_is_charged():
+def test_private_domains_are_charged_as_planned():
     _, reserved = learn(trips(), seed=3)
     part = reserved.asks[0]
     learning = reserved.learnt

@@ -77,7 +77,7 @@ def test_queries_beyond_the_bound_are_refused(session, query, error):
     assert session.left["mu"] == pytest.approx(session.mu)
 
 
-def test_bad_requests(session):
+def test_bad_requests_are_refused_before_anything_is_charged(session):
     with pytest.raises(SchemaError):
         session.measure([Request(("nobody",), 0.1)], "wrong")
     with pytest.raises(UsageError, match="label"):
@@ -87,7 +87,7 @@ def test_bad_requests(session):
     assert session.measure([], "nothing") == []
 
 
-def test_user_histograms(engine, session):
+def test_user_histograms_count_users_and_their_noise_has_its_scale(engine, session):
     with no_noise():
         exact = open_session(engine).user_histogram(RowsPerUser((1, 20, 28)), mu=0.1, label="rows")
     assert exact.values.tolist() == [0, 8, 3]

@@ -168,7 +168,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name, value", [(name, value) for name in WRONG for value in WRONG[name]])
-def test_bad_arguments(name, value):
+def test_bad_arguments_of_key_selection_are_refused(name, value):
     arguments = {"column": "city", "epsilon": 1.0, "delta": 1e-6} | {name: value}
     with pytest.raises(UsageError):
         select_keys(trips(), schema(), **arguments)

@@ -186,7 +186,7 @@ def test_a_folder_without_a_statement_is_refused(tmp_path):
     assert not (tmp_path / "page.html").exists()
 
 
-def test_words_and_tips():
+def test_words_and_tips_of_the_page_state_the_right_figures():
     assert words.attacker({"mu": 1.0}) == pytest.approx(0.691462461274013)
     assert words.attacker({"epsilon": math.log(3), "delta": 0.0}) == pytest.approx(0.75)
     assert words.attacker({"epsilon": math.log(3), "delta": 0.1}) == pytest.approx(3.1 / 4)

@@ -120,7 +120,7 @@ def test_going_on_is_possible_and_good_data_never_stops(tmp_path):
         (2000.0, 0, "overflow_code", False),
     ],
 )
-def test_the_rule(sigma, known, where, stops):
+def test_the_rule_for_stopping_after_the_first_answers(sigma, known, where, stops):
     """Next to nothing known: yes. Four in a hundred known: a sparse column, no. Much noise: of
     nulls nothing is said, of overflow something. All is noise: nothing is said."""
     sizes = {name: np.zeros(column.size) for name, column in schema().columns.items()}

@@ -251,7 +251,7 @@ def test_two_children_and_clips_by_table(truth):
         ({"mechanism": "auto"}, "need schema="),
     ],
 )
-def test_what_is_refused(truth, options, text):
+def test_what_linked_tables_cannot_do_is_refused(truth, options, text):
     given = {"mechanism": "households", "epsilon": 1.0, "delta": 1e-6} | options
     with pytest.raises(UsageError, match=text):
         fastdp.synthesize(truth, **given)

@@ -364,7 +364,7 @@ def test_threads_give_the_same_numbers():
     assert one.equals(three)
 
 
-def test_recipes_and_mappings(tmp_path):
+def test_numbers_of_a_recipe_and_of_a_mapping_are_measured_alike(tmp_path):
     recipe = tmp_path / "shop.toml"
     recipe.write_text(
         'mechanism = "mst"\n[numbers]\nlist = ["sum(amount)", "count of users"]\nshare = 0.05\n'

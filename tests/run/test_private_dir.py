@@ -62,7 +62,7 @@ def test_nothing_lies_next_to_the_run_folder(tmp_path, there):
 
 
 @pytest.mark.slow
-def test_linked_tables_too(tmp_path):
+def test_linked_tables_write_private_files_where_told(tmp_path):
     tables = fastdp.simulate.households(200, seed=1)
     options = {"epsilon": 1.0, "delta": 1e-6, "ignore_empty_columns": True}
     run = fastdp.synthesize(

@@ -172,7 +172,7 @@ def rare():
     return fastdp.synthesize(table, "mst", 50.0, 1e-6, schema=SCHEMA, seed=1, sample_seed=2)
 
 
-def test_every_row_matches(rare):
+def test_every_row_drawn_matches_its_condition(rare):
     for where, ok in (
         ({"city": "Bern"}, lambda t: pc.equal(t["city"], "Bern")),
         ({"city": ["Bern", "Oslo"]}, lambda t: pc.not_equal(t["city"], "Rome")),

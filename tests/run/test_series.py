@@ -55,8 +55,8 @@ def opened(path, **budget):
     return ledger
 
 
-def test_budgets_that_last():
-    """The figures of the issue: epsilon 1 a month, and a lifetime budget of 4."""
+def test_lifetime_budgets_last_for_their_periods():
+    """Epsilon 1 a month, and a lifetime budget of 4."""
     for periods, user, each in ((12, 3.90, 1.02), (60, 9.91, 0.43)):
         lifetime = lifetime_budget(1.0, 1e-6, periods)
         assert abs(lifetime.epsilon - user) < 0.006
@@ -246,7 +246,7 @@ def test_a_table_of_several_months_states_no_number_for_a_user(tmp_path):
     assert scores["users"]["rows_per_user"]["truth"]["users"] == 40 * 14
 
 
-def test_the_command_line(tmp_path):
+def test_the_command_line_opens_and_shows_a_series(tmp_path):
     pq.write_table(months(), tmp_path / "trips.parquet")
     SCHEMA.save(tmp_path / "trips.toml")
     opened_with = "ledger open budget.db trips --epsilon 4 --delta 1e-6 --periods 24 --unit"

@@ -20,7 +20,7 @@ needs_data = pytest.mark.skipif(
 
 
 @needs_data
-def test_the_three_sprints():
+def test_parameters_of_the_three_sprints_become_schemas():
     one = Schema.from_deid2(DATA / "deid2/sprint1_parameters.json")
     assert one.domain["neighborhood"] == 278 and one.domain["incident_type"] == 174
     assert (one.user, one.max_rows_per_user) == ("sim_resident", 20)
@@ -38,7 +38,7 @@ def test_the_three_sprints():
     assert named.columns["payment_type"].labels()[1] == "Cash"
 
 
-def test_from_domain():
+def test_a_domain_becomes_a_schema_of_codes():
     schema = Schema.from_domain({"age": 85, "sex": 2, "zip": 100_000}, user="who")
     assert dict(schema.domain) == {"age": 85, "sex": 2, "zip": 100_000} and schema.user == "who"
     table = pa.table({"age": [84, 85, -1, None], "sex": [0, 1, 0, 1], "zip": [99_999, 0, 0, 0]})

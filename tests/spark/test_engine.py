@@ -48,7 +48,7 @@ def one(name):
 
 
 @pytest.mark.parametrize("case", [case.name for case in cases() if case.name != "no rows"])
-def test_spark_conforms(spark, case):
+def test_spark_counts_as_every_engine_must(spark, case):
     check(opener(spark), named(case))
 
 

@@ -212,7 +212,7 @@ def test_on_the_command_line(tmp_path, monkeypatch, spark):
 @pytest.mark.skipif(
     MODE == "connect", reason="a job starts a session of its own, of the classic kind"
 )
-def test_the_example(spark, tmp_path, monkeypatch):
+def test_the_example_of_a_spark_job_runs(spark, tmp_path, monkeypatch):
     """In this process, with the tests' session."""
     import runpy
     from pathlib import Path

@@ -70,7 +70,7 @@ EXTREMES += [datetime.date.min, datetime.time(1, 2), datetime.timedelta(1), "\ud
 
 
 @pytest.mark.parametrize("value", EXTREMES, ids=lambda value: type(value).__name__)
-def test_no_object_raises(value):
+def test_no_object_as_an_id_raises(value):
     """One row must not stop a run."""
     assert idvalues.of_object(value) and sql.text(value)
 

@@ -83,12 +83,12 @@ class Capsule:
     ],
     ids="table batch reader dataset capsule polars lazy pandas mapping list".split(),
 )
-def test_objects(frame, schema, want, make, threads, monkeypatch):
+def test_frames_of_every_library_are_read_alike(frame, schema, want, make, threads, monkeypatch):
     monkeypatch.setattr(parts, "BATCH_ROWS", 512)
     assert same(fastdp.read(make(frame), schema, threads=threads), want)
 
 
-def test_duckdb(frame, schema, want):
+def test_a_duckdb_relation_is_read_like_its_frame(frame, schema, want):
     connection = pytest.importorskip("duckdb").connect()
     connection.register("frame", frame)
     assert same(fastdp.read(connection.sql("select * from frame"), schema), want)
@@ -117,7 +117,7 @@ def write_all(frame, folder: Path) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("threads", first(1, [3, 1]))
-def test_files(frame, schema, want, tmp_path, threads):
+def test_files_of_every_format_are_read_alike(frame, schema, want, tmp_path, threads):
     for kind, path in write_all(frame, tmp_path).items():
         assert same(fastdp.read(path, schema, threads=threads), want), kind
 
@@ -133,7 +133,7 @@ def test_globs_lists_and_bare_names(frame, schema, want, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["parquet", "csv", "ndjson"])
-def test_hive_folders(frame, schema, want, tmp_path, kind):
+def test_values_in_names_of_folders_are_columns(frame, schema, want, tmp_path, kind):
     for a in range(5):
         folder = tmp_path / f"a={a}"
         folder.mkdir()

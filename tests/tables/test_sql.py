@@ -70,7 +70,7 @@ def test_every_driver_gives_the_rows_of_the_table(tmp_path, monkeypatch):
     assert np.array_equal(counts(source), want) and np.array_equal(counts(source), want)
 
 
-def test_adbc(tmp_path):
+def test_a_query_over_adbc_is_read_in_batches(tmp_path):
     adbc = pytest.importorskip("adbc_driver_sqlite.dbapi")
     sqlite(tmp_path / "trips.db").close()
     with adbc.connect(str(tmp_path / "trips.db")) as connection:

@@ -116,7 +116,7 @@ def test_private_users_get_the_label_the_scaled_mixture_gives_their_rows(model, 
     assert (labelled <= could).all()
 
 
-def test_users_come_first(model, schema):
+def test_users_come_first_and_rows_follow_the_answers_about_them(model, schema):
     """Archetypes, companies and rows of the users follow the answers; a user has one company and
     one archetype's places."""
     users = [100, 0, 300, 50]

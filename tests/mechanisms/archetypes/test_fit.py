@@ -89,7 +89,7 @@ def test_the_number_is_chosen_by_users_held_out():
     assert best - by[model.size]["log_likelihood"] <= by[model.size]["error_of_gap_to_best"] + 1e-12
 
 
-def test_refusals():
+def test_private_tables_and_tables_without_users_are_refused():
     codes, user, _ = people()
     schema = fastdp.Schema.from_domain(SIZES, user="user")
     with pytest.raises(UsageError, match="read as private"):

@@ -35,7 +35,7 @@ def test_likelihood_never_falls_and_clusters_are_found():
     assert np.allclose(np.sort(fitted.weights), 1 / 3, atol=0.03)
 
 
-def test_scikit_learn_agrees():
+def test_the_mixture_is_as_likely_as_that_of_scikit_learn():
     sklearn = pytest.importorskip("sklearn.mixture")
     rows, distinct, counts = blobs(4)
     ours = mixture.fit(distinct, counts, 3, floor=1e-6, tol=1e-8)
@@ -50,7 +50,7 @@ def test_scikit_learn_agrees():
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
-def test_ragged_cases(size):
+def test_ragged_cases_give_numbers_and_labels_in_range(size):
     """Fewer points than components, a constant column, a single point: no NaN, every label in
     range."""
     for points in ([[3, 3]], [[0, 7], [1, 7]], [[0, 0], [0, 1], [5, 0]]):

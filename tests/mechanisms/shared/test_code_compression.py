@@ -48,7 +48,7 @@ def test_expansion_undoes_compression_on_kept_values(a, b, seed):
     assert all((again[name] == small[name]).all() for name in small)
 
 
-def test_merging():
+def test_values_below_the_noise_are_merged_into_one_code():
     measured = Measurement(("a",), [100.0, 2.0, -1.0, 50.0, 29.9], 10.0)
     assert merge_rare(measured, 3.0).tolist() == [0, 2, 2, 1, 2]
     everything = merge_rare(Measurement(("a",), [1.0, 2.0], 10.0), 3.0)

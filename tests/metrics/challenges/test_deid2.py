@@ -30,7 +30,7 @@ def agree(truth: pd.DataFrame, synthetic: pd.DataFrame) -> None:
     assert fast["overall"] == pytest.approx(1000 * np.mean([fast[n] for n in NAMES]))
 
 
-def test_official_figures():
+def test_scores_of_the_official_sample_are_the_official_ones():
     if not SHARED.exists():
         pytest.skip("the official sample is not here")
     official = json.loads((SHARED / "sample-scores.json").read_text())
