@@ -2,12 +2,10 @@
 
 import math
 from itertools import product
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
-from fastdp.division import AGREEMENT, USERS
+from fastdp.division import USERS
 from fastdp.mechanisms.base import Ids
 from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.mechanisms.mst import MST
@@ -25,17 +23,12 @@ def test_users_cost_their_shares_where_they_are_asked_for_and_can_repeat_somethi
         made = config(ids=Ids(source=source))
         assert user_budget.users_cost(made, many, public) == pytest.approx(whole * asked)
         assert user_budget.users_cost(made, one, public) == 0
-    session = SimpleNamespace(mu=0.5)
-    for users, columns, which in ((None, 3, 0), (1e3, 2, 1), (1e5, 4, 0), (1e5, 4, 1)):
-        coarse = (
-            None
-            if users is None
-            else SimpleNamespace(values=np.array([7e7, users / 4, 3 * users / 4]))
-        )
-        state = SimpleNamespace(session=session, coarse=coarse, _part=AGREEMENT.__getitem__)
-        share = user_questions.UserQuestions._enough(state, columns, which)
-        there = max(1.0, users or 1.0) / (3 if which else 1)
-        error = math.sqrt((columns + 1) / share) / 0.5 / there / 2  # of a rate: a user adds 2 a - 1
-        assert error == pytest.approx(user_questions.LEAST_ERROR) or (
-            share == AGREEMENT[which] and error > user_questions.LEAST_ERROR
-        )
+
+
+def test_rates_of_agreement_get_the_share_that_their_standard_error_needs():
+    mu = 0.5
+    for users, columns, parts in ((1.0, 3, 1), (1e3, 2, 3), (1e5, 4, 1)):
+        share = user_questions.share_of_rates(users, columns, mu, parts)
+        sigma = math.sqrt((columns + 1) / share) / mu
+        error = sigma / (users / parts) / 2  # of a rate a: a user adds 2 a - 1
+        assert error == pytest.approx(user_questions.LEAST_ERROR)

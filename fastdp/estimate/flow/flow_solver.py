@@ -24,6 +24,7 @@ about exp(- x t).
 """
 
 import math
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -304,15 +305,10 @@ class Flow:
         """Go back along the last stride, from z to where the loss is just below `wanted`; before:
         the loss where it began. Potentials are linear in between; a few calls by the rule of false
         position."""
-        slow = (0.0, before)
-        fast = (1.0, self.loss)
-        aim = wanted - BELOW * (wanted - self.loss)
-        width = WIDE * (wanted - self.loss)
+        search = crossing(before, self.loss, wanted)
+        share = next(search, None)
         self._z, self._at = self._at, self._z  # z: where the stride began, at: where it leads
-        for _ in range(TRIES):
-            if fast[1] >= wanted - width or self.calls >= self.most:
-                break
-            share = slow[0] + (fast[0] - slow[0]) * (slow[1] - aim) / (slow[1] - fast[1])
+        while share is not None and self.calls < self.most:
             self._delta[self.lines.active] = self.lines.change(
                 share * self._velocity, self.engine.team
             )
@@ -320,13 +316,14 @@ class Flow:
             if f is None:
                 break
             loss = self.lines.loss(f)
-            if loss > wanted:
-                slow = (share, loss)
-                continue
-            fast = (share, loss)
-            self._at, self._spare = self._spare, self._at
-            self.f = f
-            self.loss = loss
+            if loss <= wanted:
+                self._at, self._spare = self._spare, self._at
+                self.f = f
+                self.loss = loss
+            try:
+                share = search.send(loss)
+            except StopIteration:
+                break
         self._z, self._at = self._at, self._z
 
     def tables(self) -> np.ndarray:
@@ -339,6 +336,24 @@ class Flow:
         return stop != "noise" or quadratic.orders_fit(
             quadratic.residual(self._z.m[quadratic.active])
         )
+
+
+def crossing(before: float, after: float, wanted: float) -> Generator[float, float, None]:
+    """Shares of a stride to try, by the rule of false position, until the loss is just below `wanted`;
+    the loss is `before` at its start and `after` at its end. It is sent the loss at each share."""
+    slow = (0.0, before)
+    fast = (1.0, after)
+    aim = wanted - BELOW * (wanted - after)
+    width = WIDE * (wanted - after)
+    for _ in range(TRIES):
+        if fast[1] >= wanted - width:
+            return
+        share = slow[0] + (fast[0] - slow[0]) * (slow[1] - aim) / (slow[1] - fast[1])
+        loss = yield share
+        if loss > wanted:
+            slow = (share, loss)
+        else:
+            fast = (share, loss)
 
 
 class FlowPlan(Struct, frozen=True):

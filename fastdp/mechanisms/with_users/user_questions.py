@@ -92,6 +92,13 @@ LEAST_FACTS = 60.0
 that costs all of their share: else they are noise, and the share goes to the rows."""
 
 
+def share_of_rates(users: float, columns: int, mu: float, parts: int = 1) -> float:
+    """The share of mu^2 by which rates of agreement of so many columns have a standard error of
+    LEAST_ERROR, among one in `parts` of the users. One user adds a number between -1 and 1 to each of
+    columns + 1 keys."""
+    return (columns + 1) * (parts / (2 * users * LEAST_ERROR * mu)) ** 2
+
+
 class UserQuestions:
     """What is released about users, and what is decided by it. `tables`: models tables about users."""
 
@@ -260,11 +267,11 @@ class UserQuestions:
         return found, refuted
 
     def _enough(self, columns: int, which: int) -> float:
-        """The share of mu^2 that rates of so many columns need for LEAST_ERROR, at most that of
-        `_part`; by group (which = 1) of a third of the users."""
+        """The share of mu^2 for rates of so many columns: `share_of_rates`, at most that of `_part`;
+        by group (which = 1) of a third of the users."""
         users = 1.0 if self.coarse is None else max(1.0, float(self.coarse.values[1:].sum()))
-        mu = (3 if which else 1) / (2 * users * LEAST_ERROR * part_mu(self.session, 1.0))
-        return min(self._part(which), (columns + 1) * mu**2)
+        needed = share_of_rates(users, columns, part_mu(self.session, 1.0), 3 if which else 1)
+        return min(self._part(which), needed)
 
     def _part(self, which: int) -> float:
         """The share of mu^2 of one release of agreement rates, at most."""
