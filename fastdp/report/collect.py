@@ -14,6 +14,7 @@ import numpy as np
 
 from ..metrics import inputs
 from ..metrics.total_variation import between, counted
+from ..significance import Z95
 from ..tables.table import Table
 
 MAX_BARS = 40  # bars of a nominal column; its rarer values share the last one
@@ -225,7 +226,7 @@ def _follows(every: Sequence[Any], truth: Table | None, order: Mapping[str, Any]
     steps = [_steps(t, order["columns"]) for t in every]
     for x, y, near, _ in chains:
         equal = [w @ (t.codes[x][a] == t.codes[y][b]) for t, (a, b, w) in zip(every, steps)]
-        low, high = np.clip(near + np.array([-1.96, 1.96]) * order["standard_error"], 0, 1).tolist()
+        low, high = np.clip(near + np.array([-Z95, Z95]) * order["standard_error"], 0, 1).tolist()
         hists = [_round((share, 1 - share)) for share in equal]
         made = _split(f"{x}, and {y} of the next row", ["equal", "different"], hists, truth)
         out.append(made | {"span": [[low, 1 - high], [high, 1 - low]]})

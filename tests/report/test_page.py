@@ -13,6 +13,7 @@ import fastdp
 from fastdp.errors import RunError
 from fastdp.report import page as report, quotes, runs, svg, words
 from fastdp.schema import Schema
+from fastdp.significance import Z95
 
 from . import pages
 
@@ -275,7 +276,7 @@ def test_habits_of_synthetic_users_are_drawn_only_where_they_are_kept():
         (order,) = drawn["users"]["order"]
         assert order["name"] == "payment_type, and payment_type of the next row"
         assert "payment_type of the next row" in report.render(drawn)
-        assert np.allclose(np.array(order["span"])[:, 0], [0.4 - 0.196, 0.4 + 0.196])
+        assert np.allclose(np.array(order["span"])[:, 0], [0.4 - 0.1 * Z95, 0.4 + 0.1 * Z95])
         for table, shares in ((truth, order["truth"]), (pages.table(), order["tables"][0])):
             assert (shares is None) == (table is None)
             assert table is None or np.isclose(shares[0], follows(table), rtol=1e-5)

@@ -46,9 +46,6 @@ SCREENING_CELLS = 1 << 23
 over merged codes (64 MB)."""
 GROWTH = 10
 """The limit on cells grows by this factor from round to round."""
-LEAST_GAIN = 0.0
-"""Least gain of a candidate, in standard deviations of the round's noise, by denoised distances.
-Two of them by raw distances lost .0015 of .0047 on 16 binary columns."""
 CHEAP = 0.25
 """In the last round, a candidate that others seem to explain is still measured if its noise costs
 less than this part of its distance. No later round could tell that they did not. Chosen on ma2018
@@ -334,7 +331,6 @@ class CliqueTreeState:
                 result.estimates, weight, result.noise, self.plan.screening, label
             )
         result = result.denoised(self.merged.total)
-        least = LEAST_GAIN * result.noise
         about = self.sigma(share)
         self.held = {key: self.again(c, result, about) for key, c in self.held.items()}
         held = list(self.held.values())
@@ -344,15 +340,15 @@ class CliqueTreeState:
         with_later = share + math.fsum(self.plan.batches[number + 1 :])
         sigma = noise(spent + share * self.unit, about)
         left = noise(spent + with_later * self.unit, self.sigma(with_later))
-        good = screening.worthwhile(self.scored(result, about, sigma, left), sigma, least, left)
+        good = screening.worthwhile(self.scored(result, about, sigma, left), sigma, left)
         if number:
             last = number == len(self.plan.batches) - 1
             follows = screening.following(result.estimates)
-            good = screening.unexplained(good, follows, sigma, least, CHEAP if last else 0.0)
+            good = screening.unexplained(good, follows, sigma, CHEAP if last else 0.0)
         batch = self.within_limit(number, good)
         if self.priors is not None:
             self.priors.take([c.clique for c in batch])
-        fresh = [c for c in batch if c.key not in self.held and c.gain(sigma(c)) > least]
+        fresh = [c for c in batch if c.key not in self.held and c.gain(sigma(c)) > 0]
         return screening.affordable_batch(fresh, held, spent, share * self.unit), share
 
     def scored(
@@ -400,7 +396,7 @@ class CliqueTreeState:
         within = math.sqrt(fine.distance**2 - between**2)
         coarse = replace(coarse, distance=between, within=within, partition=self.groups)
         better = fine.gain(left(fine)) > coarse.gain(left(coarse))
-        worth = better and fine.gain(sigma(fine)) > LEAST_GAIN * result.noise
+        worth = better and fine.gain(sigma(fine)) > 0
         worth &= result.estimates[clique].size * LEAST_PER_CELL <= self.merged.total
         return fine if worth else replace(coarse, within=0.0)
 

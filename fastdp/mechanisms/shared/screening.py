@@ -245,12 +245,10 @@ def divided(
     return noise
 
 
-def worthwhile(
-    scored: Iterable[Candidate], sigma: NoiseOf, least: float, left: NoiseOf
-) -> list[Candidate]:
-    """Candidates worth more than `least` at this noise, or explained by public data; those worth
-    most at the noise that is `left` after the last batch come first."""
-    kept = [(c.worth(left(c)), c) for c in scored if c.gain(sigma(c)) > least or c.explained > 0]
+def worthwhile(scored: Iterable[Candidate], sigma: NoiseOf, left: NoiseOf) -> list[Candidate]:
+    """Candidates that gain more than they cost at this noise, or are explained by public data; those
+    worth most at the noise that is `left` after the last batch come first."""
+    kept = [(c.worth(left(c)), c) for c in scored if c.gain(sigma(c)) > 0 or c.explained > 0]
     return [c for _, c in sorted(kept, key=lambda pair: -pair[0])]
 
 
@@ -274,9 +272,9 @@ def following(estimates: Mapping[Clique, np.ndarray]) -> Follows:
 
 
 def unexplained(
-    good: Iterable[Candidate], follows: Follows, sigma: NoiseOf, least: float, cheap: float = 0.0
+    good: Iterable[Candidate], follows: Follows, sigma: NoiseOf, cheap: float = 0.0
 ) -> list[Candidate]:
-    """Those of the candidates, in this order, that are worth more than `least` also if those before
+    """Those of the candidates, in this order, that gain more than they cost also if those before
     them are measured. Where a follows from x and b from y, an answer about (x, y) removes what is
     wrong about (a, b) as well. Take two groups of columns that are nearly the same: one missing
     link between them puts the model off from all pairs between them. What explains less than half
@@ -288,7 +286,7 @@ def unexplained(
         if len(c.clique) == 2 and not c.explained:
             part = explaining.of(c.clique)
             left = replace(c, distance=c.distance - part) if 2 * part > c.distance else c
-            known = left.gain(sigma(left)) <= least
+            known = left.gain(sigma(left)) <= 0
             if known and c.noise(sigma(c)) > cheap * c.removed:
                 continue
             explaining.ask(c.clique, c.distance)

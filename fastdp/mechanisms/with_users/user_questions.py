@@ -11,6 +11,7 @@ from ...measurement import Measurement
 from ...numbers.user_features import Feature, feature_of
 from ...privacy.clip import TV_PER_LOST_ROW, TV_PER_LOST_ROW_GROUPED, choice_bound, size_edges
 from ...release.gateway import Session
+from ...significance import Z95
 from ...user_views import RowGroups, UserTable
 from ...userkeys import (
     UNITS,
@@ -217,7 +218,7 @@ class UserQuestions:
         rows, of which `rows` are counted otherwise."""
         together, count, error = self.nulls
         others = rows if self.job.schema.null_user == "drop" else 0
-        ends = [max(0.0, together * (count + z * error)) for z in (-1.96, 1.96)]
+        ends = [max(0.0, together * (count + z * error)) for z in (-Z95, Z95)]
         share = [min(1.0, end / max(1.0, others + end if others else rows)) for end in ends]
         return {"share_interval": share, "together": together}
 
