@@ -2,15 +2,24 @@
 
     python -m bench.scoreboard.ablations [--tables TABLE ...] [--seeds 2]
 
-For every loss of the page whose reason names an ablation, the default runs again and the ablation
-says what its error is without the reason:
+For every loss of the page whose reason names an ablation, the default and the rival run again, and
+the ablation changes the rows of one of them. If the reason is right, the loss goes away:
 
-- "redrawn": rows drawn at random from many that the same model gives, which have the association by
-  chance that balanced rows lack. If balance is the reason, the loss goes away.
-- "same noise": independent columns with the noise that the default's single columns have. If the
-  budget is the reason, their error becomes that of the default.
+- "redrawn": the default's rows are drawn at random from many that its model gives. They have the
+  association by chance that balanced rows lack.
+- "shuffled": every column of the default's rows is shuffled by itself. Single columns stay as they
+  are; what was learnt of pairs is gone.
+- "same noise": the rival gets so little budget that what both measure has the noise that it has
+  in the default. Single columns for Wasserstein and beside independent columns, else pairs.
+- "target": the default is told which column models will predict.
+- "coarser codes": values share a code in the default unless they stand `COARSER` standard errors
+  above nothing, in place of three.
+- "held out": errors are those beside rows that no mechanism saw. What a rival has learnt of the
+  chance in the rows that it saw is of no use there.
+- "fresh seeds": nothing changes but the seeds. A loss that came by chance is not seen again.
 
-Results are kept beside the store, one line for each table, epsilon, measure and seed.
+Results are kept beside the store, one line for each table, epsilon, measure, rival and seed. Those
+of another ablation than the reason names today are dropped.
 """
 
 from __future__ import annotations
@@ -19,8 +28,11 @@ import argparse
 import json
 import sys
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,13 +40,18 @@ import fastdp
 from fastdp.mechanisms.registry import DEFAULT
 from fastdp.privacy import gdp
 
-from . import compare, measures, reasons, tables
-from .contestants import VERSION
+from . import compare, measures, reasons, runs, tables
+from .contestants import NO_EPSILON, VERSION
 from .runs import Codes
 from .store import Store
 
 MORE = 10
 """Of so many times the rows, a random tenth is nearly as if drawn one by one."""
+COARSER = 8.0
+FIRST_SEED, FRESH_SEED = 1000, 2000
+"""Seeds of the store begin with the first; fresh ones with the second."""
+FRESH = 8
+"""Fresh seeds: more than the store has, so that a loss that is there is seen again."""
 
 
 def path_of(kept: Store) -> Path:
@@ -46,85 +63,207 @@ def stored(kept: Store) -> list[dict]:
     return json.loads(path.read_text("utf-8")) if path.is_file() else []
 
 
-def independent(task: tables.Task) -> dict:
-    """The recipe of the floor: every column by itself."""
-    return {"mechanism": "adagrid", "outer": [[name] for name in task.sizes]}
+@dataclass(frozen=True)
+class Made:
+    """Rows, and the run they are of; None of rows that need no mechanism."""
+
+    rows: Codes
+    run: fastdp.Run | None = None
 
 
-def made(task: tables.Task, recipe, epsilon: float, seed: int) -> tuple[fastdp.Run, Codes]:
-    table = fastdp.Table.from_codes(task.sizes, task.codes, user=task.user)
-    run = fastdp.synthesize(
-        table, recipe, epsilon, task.delta, seed=seed, sample_seed=seed, threads=1
-    )
-    return run, {name: run.data[name].to_numpy().astype(np.int64) for name in task.sizes}
+@dataclass(frozen=True)
+class Case:
+    """One table, epsilon and seed. Every contestant runs once, whatever is asked of it."""
+
+    task: tables.Task
+    epsilon: float
+    seed: int
+    _made: dict[tuple, Made] = field(default_factory=dict)
+
+    def made(self, name: str, epsilon: float | None = None, **options: object) -> Made:
+        """Rows of a contestant. epsilon: another one. options: of its recipe."""
+        key = (name, epsilon, *options.items())
+        if key not in self._made:
+            self._made[key] = self._make(name, epsilon or self.epsilon, options)
+        return self._made[key]
+
+    def _make(self, name: str, epsilon: float, options: dict) -> Made:
+        if name in NO_EPSILON:
+            return Made(runs.by_hand(self.task, name, self.seed).codes)
+        run = runs.run_of(self.task, name, epsilon, self.seed, **options)
+        return Made(runs.codes_of(self.task, run.data), run)
 
 
-def noise_of(run: fastdp.Run) -> float:
-    """The standard deviation of single columns' counts, all of their measurements together."""
-    precision: dict[tuple, float] = defaultdict(float)
+def precisions(run: fastdp.Run, size: int) -> dict[tuple, float]:
+    """Of every marginal of so many columns that was measured, the sum of 1/variance of a cell."""
+    out: dict[tuple, float] = defaultdict(float)
     for one in run.measurements:
-        if len(one.clique) == 1:
-            precision[one.clique] += float(np.mean(1.0 / np.square(one.sigma)))
-    return float(np.mean(list(precision.values()))) ** -0.5
+        if len(one.clique) == size:
+            out[tuple(sorted(one.clique))] += float(np.mean(1.0 / np.square(one.sigma)))
+    return out
 
 
-def redrawn(task: tables.Task, run: fastdp.Run, rows: Codes, epsilon: float, seed: int) -> Codes:
-    """As many rows, chosen at random from `MORE` times as many of the model."""
-    count = measures.rows_of(rows)
-    many = run.sample(MORE * count, seed=seed)
-    drawn = np.random.default_rng(seed).permutation(MORE * count)[:count]
-    return {name: many[name].to_numpy().astype(np.int64)[drawn] for name in task.sizes}
+def noise_ratio(run: fastdp.Run, rival: fastdp.Run, size: int) -> float:
+    """Noise of the rival's marginals over that of the default's: the geometric mean over those that
+    both measured. 1 where there are none."""
+    own, others = precisions(run, size), precisions(rival, size)
+    both = own.keys() & others.keys()
+    if not both:
+        return 1.0
+    return float(np.exp(np.mean([np.log(own[c] / others[c]) / 2 for c in both])))
 
 
-def same_noise(task: tables.Task, run: fastdp.Run, rows: Codes, epsilon: float, seed: int) -> Codes:
-    floor, _ = made(task, independent(task), epsilon, seed)
-    less = gdp.mu_from(epsilon, task.delta) * noise_of(floor) / noise_of(run)
-    return made(task, independent(task), gdp.epsilon_of(less, task.delta), seed)[1]
+@dataclass(frozen=True)
+class Without:
+    """Rows of the default and of the rival without the reason, and what they are compared with."""
+
+    task: tables.Task
+    own: Codes
+    other: Codes
 
 
-ABLATIONS: dict[str, Callable] = {"redrawn": redrawn, "same noise": same_noise}
+def redrawn(case: Case, rival: str, measure: str) -> Without:
+    own = case.made(DEFAULT)
+    assert own.run is not None
+    count = measures.rows_of(own.rows)
+    many = own.run.sample(MORE * count, seed=case.seed)
+    drawn = np.random.default_rng(case.seed).permutation(MORE * count)[:count]
+    rows = {name: codes[drawn] for name, codes in runs.codes_of(case.task, many).items()}
+    return Without(case.task, rows, case.made(rival).rows)
 
 
-def wanted(kept: Store) -> list[tuple[str, float, str, str]]:
-    """(table, epsilon, measure, ablation) of every loss that has one, each once."""
-    out = {}
+def shuffled(case: Case, rival: str, measure: str) -> Without:
+    rng = np.random.default_rng(case.seed)
+    rows = {name: rng.permutation(codes) for name, codes in case.made(DEFAULT).rows.items()}
+    return Without(case.task, rows, case.made(rival).rows)
+
+
+def same_noise(case: Case, rival: str, measure: str) -> Without:
+    own, other = case.made(DEFAULT), case.made(rival)
+    assert own.run is not None and other.run is not None
+    size = 1 if measure == "wasserstein" or rival == "independent" else 2
+    ratio = noise_ratio(own.run, other.run, size)
+    less = gdp.epsilon_of(ratio * gdp.mu_from(case.epsilon, case.task.delta), case.task.delta)
+    return Without(case.task, own.rows, case.made(rival, less).rows)
+
+
+def target(case: Case, rival: str, measure: str) -> Without:
+    own = case.made(DEFAULT, target=case.task.target)
+    return Without(case.task, own.rows, case.made(rival).rows)
+
+
+def coarser_codes(case: Case, rival: str, measure: str) -> Without:
+    own = case.made(DEFAULT, rare=COARSER)
+    return Without(case.task, own.rows, case.made(rival).rows)
+
+
+def held_out(case: Case, rival: str, measure: str) -> Without:
+    unseen = replace(case.task, codes=case.task.held_out)
+    return Without(unseen, case.made(DEFAULT).rows, case.made(rival).rows)
+
+
+def fresh_seeds(case: Case, rival: str, measure: str) -> Without:
+    return Without(case.task, case.made(DEFAULT).rows, case.made(rival).rows)
+
+
+ABLATIONS: dict[str, Callable[[Case, str, str], Without]] = {
+    "redrawn": redrawn,
+    "shuffled": shuffled,
+    "same noise": same_noise,
+    "target": target,
+    "coarser codes": coarser_codes,
+    "held out": held_out,
+    "fresh seeds": fresh_seeds,
+}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A loss that has an ablation."""
+
+    table: str
+    epsilon: float
+    measure: str
+    rival: str
+    ablation: str
+
+    def seeds(self, count: int) -> range:
+        if self.ablation == "fresh seeds":
+            return range(FRESH_SEED, FRESH_SEED + max(count, FRESH))
+        return range(FIRST_SEED, FIRST_SEED + count)
+
+
+def wanted(kept: Store) -> list[Wanted]:
+    """Every loss that has an ablation, by table and epsilon."""
+    out = []
     for loss in compare.losses(compare.comparisons(compare.cells(kept.records()))):
         where = (loss.ours.table, loss.ours.measure, loss.rival.mechanism, loss.epsilon)
         name = reasons.reason(*where).ablation
         if name is not None:
-            out[loss.ours.table, loss.epsilon, loss.ours.measure, name] = None
-    return list(out)
+            out.append(Wanted(where[0], loss.epsilon, where[1], where[2], name))
+    return sorted(out, key=lambda one: (one.table, one.epsilon))
 
 
 def error(task: tables.Task, rows: Codes, measure: str) -> float:
+    if measure in measures.MODELS:
+        return measures.efficiency(task, rows)[measure]
     return measures.score(task, rows, models=False, quality=False)[measure]
 
 
+def without(case: Case, one: Wanted) -> dict[str, Any]:
+    """The line of a loss: errors of the default and of the rival without the reason."""
+    found = ABLATIONS[one.ablation](case, one.rival, one.measure)
+    default, other = (error(found.task, rows, one.measure) for rows in (found.own, found.other))
+    return {
+        "table": one.table,
+        "epsilon": one.epsilon,
+        "measure": one.measure,
+        "rival": one.rival,
+        "ablation": one.ablation,
+        "seed": case.seed,
+        "version": VERSION,
+        "default": float(f"{default:.5g}"),
+        "other": float(f"{other:.5g}"),
+    }
+
+
+def loss_of(line: dict) -> tuple:
+    return tuple(line[name] for name in ("table", "epsilon", "measure", "rival", "ablation"))
+
+
 def run(kept: Store, names: list[str] | None, seeds: int) -> None:
-    lines = stored(kept)
-    known = {(x["table"], x["epsilon"], x["measure"], x["seed"], x["version"]) for x in lines}
-    for table, epsilon, measure, ablation in wanted(kept):
-        if names and table not in names:
-            continue
-        task = tables.prepare(tables.BENCHMARKS[table])
-        for seed in range(1000, 1000 + seeds):
-            if (table, epsilon, measure, seed, VERSION) in known:
-                continue
-            result, rows = made(task, DEFAULT, epsilon, seed)
-            without = ABLATIONS[ablation](task, result, rows, epsilon, seed)
-            line = {
-                "table": table,
-                "epsilon": epsilon,
-                "measure": measure,
-                "ablation": ablation,
-                "seed": seed,
-                "version": VERSION,
-                "default": error(task, rows, measure),
-                "ablated": error(task, without, measure),
-            }
-            lines.append(line)
-            print(json.dumps(line), file=sys.stderr, flush=True)
-            path_of(kept).write_text(json.dumps(lines, indent=1) + "\n", "utf-8")
+    """Makes the lines that are not stored yet; each is stored as it comes."""
+    asked = wanted(kept)
+    today = {(x.table, x.epsilon, x.measure, x.rival, x.ablation) for x in asked}
+    lines = [line for line in stored(kept) if "rival" in line and loss_of(line) in today]
+    known = {(*loss_of(line), line["seed"]) for line in lines}
+    for case, several in cases(asked, names, seeds):
+        for one in several:
+            key = (one.table, one.epsilon, one.measure, one.rival, one.ablation, case.seed)
+            if key not in known:
+                lines.append(without(case, one))
+                print(json.dumps(lines[-1]), file=sys.stderr, flush=True)
+                keep(kept, lines)
+    keep(kept, lines)
+
+
+def keep(kept: Store, lines: list[dict]) -> None:
+    texts = ",\n".join(f" {json.dumps(line)}" for line in lines)
+    path_of(kept).write_text(f"[\n{texts}\n]\n", "utf-8")
+
+
+def cases(
+    asked: list[Wanted], names: list[str] | None, seeds: int
+) -> Iterator[tuple[Case, list[Wanted]]]:
+    """Every table, epsilon and seed with the losses that are asked of it."""
+    task = cache(lambda name: tables.prepare(tables.BENCHMARKS[name]))
+    found: dict[tuple, list[Wanted]] = defaultdict(list)
+    for one in asked:
+        if not names or one.table in names:
+            for seed in one.seeds(seeds):
+                found[one.table, one.epsilon, seed].append(one)
+    for (table, epsilon, seed), several in found.items():
+        yield Case(task(table), epsilon, seed), several
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 from scipy import stats
 
 from fastdp.mechanisms.registry import DEFAULT
@@ -73,8 +74,16 @@ def of_last_version(records: Iterable[dict]) -> list[dict]:
 
 def latest(records: Iterable[dict]) -> list[dict]:
     """One record for each table, mechanism, epsilon and seed: of several machines the last by date.
-    Errors do not depend on the machine."""
-    return list({(*_case(r), r["seed"]): r for r in of_last_version(records)}.values())
+    Errors do not depend on the machine, so measures that the last run was not asked for are those
+    of the run before, if the table was the same."""
+    out: dict[tuple, dict] = {}
+    for record in of_last_version(records):
+        key = (*_case(record), record["seed"])
+        before = out.get(key, record)
+        same = before.get("digest") == record.get("digest")
+        measures = before["measures"] | record["measures"] if same else record["measures"]
+        out[key] = record | {"measures": measures}
+    return list(out.values())
 
 
 def _case(record: dict) -> tuple:
@@ -129,23 +138,47 @@ def elsewhere(records: Iterable[dict]) -> list[dict]:
     return [r for r in records if (r["table"], r["mechanism"]) not in there]
 
 
-def half_width(ours: Cell, rival: Cell) -> float:
-    """Half-width of the 95 % interval of the difference of two means (Welch). With one seed on one
-    side, that of a single further value beside the other side's seeds; nan with one on both."""
+def spread(ours: Cell, rival: Cell) -> tuple[float, float]:
+    """Standard error of the difference of two means, and its degrees of freedom (Welch). With one
+    seed on one side, that of a single further value beside the other side's seeds; nan with one on
+    both."""
     n = len(ours.values)
     m = len(rival.values)
-    tail = (1 + CONFIDENCE) / 2
     if n < 2 and m < 2:
-        return math.nan
+        return math.nan, math.nan
     if min(n, m) < 2:
         many = ours if n > 1 else rival
         k = len(many.values)
-        return float(stats.t.ppf(tail, k - 1)) * many.deviation * math.sqrt(1 + 1 / k)
+        return many.deviation * math.sqrt(1 + 1 / k), k - 1
     a, b = ours.error**2, rival.error**2
     if a + b == 0:
-        return 0.0
-    freedom = (a + b) ** 2 / (a**2 / (n - 1) + b**2 / (m - 1))
-    return float(stats.t.ppf(tail, freedom)) * math.sqrt(a + b)
+        return 0.0, n + m - 2
+    return math.sqrt(a + b), (a + b) ** 2 / (a**2 / (n - 1) + b**2 / (m - 1))
+
+
+def half_width(ours: Cell, rival: Cell) -> float:
+    """Half-width of the 95 % interval of the difference of two means; nan with one seed on both
+    sides."""
+    error, freedom = spread(ours, rival)
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * error
+
+
+def by_chance(one: Loss) -> float:
+    """How often a rival that is no better would seem so much better (one-sided p of Welch); nan with
+    one seed on both sides."""
+    error, freedom = spread(one.ours, one.rival)
+    if error == 0:
+        return 0.0 if one.by > 0 else 1.0
+    return float(stats.t.sf(one.by / error, freedom))
+
+
+def together(compared: Iterable[Loss], rate: float = 1 - CONFIDENCE) -> float:
+    """The largest `by_chance` that counts when all comparisons are judged together, so that of the
+    losses that count no more than `rate` are chance on average (Benjamini and Hochberg)."""
+    found = np.sort([by_chance(one) for one in compared])
+    found = found[~np.isnan(found)]
+    allowed = rate * np.arange(1, len(found) + 1) / len(found)
+    return float(found[found <= allowed].max(initial=0.0))
 
 
 def gap(ours: Cell, rival: Cell) -> float:

@@ -126,68 +126,125 @@ def spread(counts: list[int]) -> str:
 
 
 def losses_section(compared: list[Loss], ablated: list[dict]) -> str:
-    """Losses first: one row for each table, rival and reason. ablated: lines of `ablations`."""
+    """Losses first: how many by measure, then one section for each reason. ablated: lines of
+    `ablations`."""
     lost = compare.losses(compared)
+    together = compare.together(compared)
     chance = len(compared) * (1 - compare.CONFIDENCE) / 2
     text = (
         f"Of {len(compared):,} comparisons (table, measure, epsilon, rival) the rival is better beyond"
-        f" the interval in {len(lost):,}; were all equal, chance would give about {chance:,.0f}. Shown"
-        " at each epsilon: by how much, with the half-width of the interval; `=` is the default's own"
-        " value. `mst`, which fits a single tree, is always faster and smaller (table below); that is"
-        " not counted here. *Measured*: the reason was taken away"
-        " (`python -m bench.scoreboard.ablations`); other reasons are read from the mechanism."
+        f" the interval in {len(lost):,}; were all equal, chance would give about {chance:,.0f}. Judged"
+        f" together (Benjamini and Hochberg, one loss in twenty by chance), {count(lost, together):,}"
+        f" of them count: one-sided p at most {number(together)}. These are bold below; each of the"
+        " others may be chance, though not all are. `mst`, which fits a single tree, is always faster"
+        " and smaller (table below); that is not counted here."
     )
-    lines = [
-        "## Where the default loses",
-        "",
-        *wrapped([text]),
-        "",
-        "| table | better | where, and by how much | why |",
-        "|---|---|---|---|",
-    ]
-    grouped: dict[tuple, list[Loss]] = defaultdict(list)
+    lines = ["## Where the default loses", "", *wrapped([text]), "", *by_rival(compared, together)]
+    grouped: dict[reasons.Reason, list[Loss]] = defaultdict(list)
     for loss in lost:
-        ours = loss.ours
-        text = reasons.why(ours.table, ours.measure, loss.rival.mechanism, loss.epsilon)
-        grouped[ours.table, loss.rival.mechanism, text].append(loss)
-    tables_first = {name: i for i, name in enumerate(in_order(key[0] for key in grouped))}
-    for table, rival, text in sorted(grouped, key=lambda key: (tables_first[key[0]], key[1:])):
-        cell = "; ".join(by_measure(grouped[table, rival, text]))
-        shown = taken_away(grouped[table, rival, text], ablated)
-        lines.append(f"| {table} | {rival} | {cell} | {text}{shown} |")
-    if not grouped:
-        lines.append("| none | | | |")
+        grouped[reason_of(loss)].append(loss)
+    if grouped:
+        text = (
+            "Each reason stands once, over its losses: by how much at each epsilon, with the half-width"
+            " of the interval; `=` is the default's own value. *Without it*: by how much the rival is"
+            " still better when the reason is taken away (`python -m bench.scoreboard.ablations`); a"
+            " minus says that the default then is. Reasons without that column are read from the"
+            " mechanism."
+        )
+        lines += ["", *wrapped([text])]
+    ranks = {one: i for i, one in enumerate((reasons.UNEXPLAINED, *reasons.REASONS))}
+    for reason in sorted(grouped, key=lambda one: ranks[one]):
+        lines += ["", *reason_section(reason, grouped[reason], together, ablated)]
     return "\n".join(lines) + "\n"
 
 
-ABLATED = {
-    "redrawn": "with rows drawn at random from the model",
-    "same noise": "of `independent` with the default's noise",
-}
+def reason_of(loss: Loss) -> reasons.Reason:
+    return reasons.reason(loss.ours.table, loss.ours.measure, loss.rival.mechanism, loss.epsilon)
+
+
+def count(lost: list[Loss], together: float) -> int:
+    """How many losses count when all comparisons are judged together."""
+    return sum(compare.by_chance(one) <= together for one in lost)
+
+
+def by_rival(compared: list[Loss], together: float) -> list[str]:
+    """Losses by measure and rival beside the comparisons that the default wins."""
+    lost = compare.losses(compared)
+    names = sorted({one.rival.mechanism for one in compared if one.rival.kind != "peer"})
+    kinds = {name: f"`{name}`" for name in names}
+    whom = ", ".join([*kinds.values(), "libraries"])
+    lines = [
+        f"| measure | comparisons | better | worse | of them count | worse than {whom} |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, measure in MEASURES.items():
+        here = [one for one in compared if one.ours.measure == name]
+        if not here:
+            continue
+        worse = [one for one in lost if one.ours.measure == name]
+        better = sum(one.by < 0 and not -one.by <= one.half for one in here)
+        rivals = Counter(one.rival.mechanism for one in worse)
+        libraries = sum(n for who, n in rivals.items() if who not in kinds)
+        cells = ", ".join(str(n) for n in (*(rivals[who] for who in kinds), libraries))
+        lines.append(
+            f"| {measure.title} | {len(here)} | {better} | {len(worse)} | {count(worse, together)}"
+            f" | {cells if worse else ''} |"
+        )
+    return lines
+
+
+def reason_section(
+    reason: reasons.Reason, lost: list[Loss], together: float, ablated: list[dict]
+) -> list[str]:
+    """A reason and the losses that it explains, one row for each table and rival."""
+    grouped: dict[tuple[str, str], list[Loss]] = defaultdict(list)
+    for loss in lost:
+        grouped[loss.ours.table, loss.rival.mechanism].append(loss)
+    order = {name: i for i, name in enumerate(in_order(table for table, _ in grouped))}
+    rows = [
+        (
+            *where,
+            "; ".join(by_measure(grouped[where], together)),
+            taken_away(grouped[where], ablated),
+        )
+        for where in sorted(grouped, key=lambda where: (order[where[0]], where[1]))
+    ]
+    titles = ["table", "better", "where, and by how much"]
+    if any(row[3] for row in rows):
+        titles.append("without it")
+    lines = [f"### {reason.title}", "", *wrapped([f"{reason.text}."]), ""]
+    lines += [f"| {' | '.join(titles)} |", "|---" * len(titles) + "|"]
+    return lines + [f"| {' | '.join(row[: len(titles)])} |" for row in rows]
 
 
 def taken_away(lost: list[Loss], ablated: list[dict]) -> str:
-    """What ablations of these losses found: the error without the reason, by epsilon."""
+    """By how much the rival is better without the reason, by measure and epsilon."""
     found: dict[tuple, list[dict]] = defaultdict(list)
     for line in ablated:
-        found[line["table"], line["measure"], line["epsilon"]].append(line)
+        found[ablations.loss_of(line)].append(line)
     parts: dict[str, list[str]] = defaultdict(list)
-    for loss in lost:
-        where = (loss.ours.table, loss.ours.measure, loss.rival.mechanism, loss.epsilon)
-        name = reasons.reason(*where).ablation
-        lines = [x for x in found[where[0], where[1], loss.epsilon] if x["ablation"] == name]
+    for loss in sorted(lost, key=lambda one: (list(MEASURES).index(one.ours.measure), one.epsilon)):
+        ours, rival = loss.ours, loss.rival
+        name = reason_of(loss).ablation
+        lines = found[ours.table, loss.epsilon, ours.measure, rival.mechanism, name]
         if lines:
-            own, without = (
-                math.fsum(x[key] for x in lines) / len(lines) for key in ("default", "ablated")
-            )
-            parts[name].append(f"{loss.epsilon:g}: {number(without)} for {number(own)}")
-    return "".join(
-        f". *Measured*, {ABLATED[name]}: {', '.join(cells)}" for name, cells in parts.items()
+            cells = [
+                Cell(ours.table, ours.measure, who, "", loss.epsilon, tuple(x[key] for x in lines))
+                for who, key in ((DEFAULT, "default"), (rival.mechanism, "other"))
+            ]
+            shown = number(compare.gap(*cells))
+            if len(lines) >= ablations.FRESH:
+                shown += f" ± {number(compare.half_width(*cells))}"
+            parts[ours.measure].append(f"{loss.epsilon:g}: {shown}")
+    several = len({one.ours.measure for one in lost}) > 1
+    return "; ".join(
+        f"{MEASURES[m].title} {', '.join(cells)}" if several else ", ".join(cells)
+        for m, cells in parts.items()
     )
 
 
-def by_measure(lost: list[Loss]) -> list[str]:
-    """ "pairs at 1 +0.002 ± 0.001 (= 0.01)" for each measure."""
+def by_measure(lost: list[Loss], together: float) -> list[str]:
+    """ "pairs 1: 0.002 ± 0.001 (= 0.01)" for each measure; bold where the loss counts."""
     out = []
     for measure in MEASURES:
         of_measure = sorted(
@@ -198,8 +255,11 @@ def by_measure(lost: list[Loss]) -> list[str]:
         parts = []
         for one in of_measure:
             half = "one seed" if math.isnan(one.half) else f"± {number(one.half)}"
-            parts.append(f"{one.epsilon:g}: {number(one.by)} {half} (= {number(one.ours.mean)})")
-        out.append(f"**{MEASURES[measure].title}** {', '.join(parts)}")
+            by = number(one.by)
+            if compare.by_chance(one) <= together:
+                by = f"**{by}**"
+            parts.append(f"{one.epsilon:g}: {by} {half} (= {number(one.ours.mean)})")
+        out.append(f"{MEASURES[measure].title} {', '.join(parts)}")
     return out
 
 
@@ -505,7 +565,7 @@ HOW = """## Run it, and take part
 
 | `python -m bench.scoreboard` | what it does |
 |---|---|
-| `--quick` | six tables, epsilon 1, two seeds, in bench/out; starts no run after six minutes |
+| `--quick` | six tables, epsilon 1, two seeds, in bench/out; ends within eight minutes |
 | `--install` | makes an environment for each library |
 | `--cores 16` | runs all that is not stored yet |
 | `--csv mine.csv --domain mine.json --target income` | runs on a table of yours |

@@ -20,6 +20,7 @@ from multiprocessing import connection, get_context
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
 import fastdp
 
@@ -61,22 +62,34 @@ class Failed(Exception):
     """A contestant that gave no rows; the text says why."""
 
 
-def by_fastdp(task: tables.Task, mechanism: str, epsilon: float, seed: int) -> Made:
+def run_of(
+    task: tables.Task, mechanism: str, epsilon: float, seed: int, **options: object
+) -> fastdp.Run:
+    """A run of a mechanism of fastdp or of a plug-in; "independent" is every column by itself.
+    options: of its recipe."""
     table = fastdp.Table.from_codes(task.sizes, task.codes, user=task.user)
     recipe: object = mechanism
     if mechanism == "independent":
         recipe = {"mechanism": "adagrid", "outer": [[name] for name in task.sizes]}
+    elif options:
+        recipe = {"mechanism": mechanism, **options}
+    return fastdp.synthesize(
+        table, recipe, epsilon, task.delta, seed=seed, sample_seed=seed, threads=1
+    )
+
+
+def codes_of(task: tables.Task, rows: pa.Table) -> Codes:
+    return {name: rows[name].to_numpy().astype(np.int64) for name in task.sizes}
+
+
+def by_fastdp(task: tables.Task, mechanism: str, epsilon: float, seed: int) -> Made:
     held = machine.held_mb()
     start = time.perf_counter()
     used = time.process_time()
-    run = fastdp.synthesize(
-        table, recipe, epsilon, task.delta, seed=seed, sample_seed=seed, threads=1
-    )
-    data = run.data
+    rows = run_of(task, mechanism, epsilon, seed).data
     seconds = time.perf_counter() - start
     used = time.process_time() - used
-    codes = {name: data[name].to_numpy().astype(np.int64) for name in task.sizes}
-    return Made(codes, seconds, used, max(0.0, machine.peak_mb() - held))
+    return Made(codes_of(task, rows), seconds, used, max(0.0, machine.peak_mb() - held))
 
 
 def by_peer(task: tables.Task, who: Contestant, epsilon: float, seed: int, limit: float) -> Made:
@@ -180,21 +193,23 @@ def run_all(
     requests: list[Request],
     tasks: dict[str, Path],
     cores: int,
-    seconds: float,
+    last_start: float,
+    end: float,
     done: Callable[[Request, dict], None],
 ) -> int:
     """Runs the requests in their order, `cores` at once; `done` gets every record as it comes.
-    After `seconds` none is started. Returns how many were not started."""
+
+    last_start, end: times of the monotonic clock after which no run is started, and none goes on.
+    Returns how many runs gave no record because of these."""
     os.environ |= dict.fromkeys(ONE_THREAD, "1")
     context = get_context("forkserver")
     context.set_forkserver_preload(_preloaded(requests))
     waiting = iter(requests)
     started = 0
     running: list[_Running] = []
-    until = time.monotonic() + seconds
     with tempfile.TemporaryDirectory() as folder, _ended_together(running):
         while True:
-            while len(running) < cores and time.monotonic() < until:
+            while len(running) < cores and time.monotonic() < last_start:
                 request = next(waiting, None)
                 if request is None:
                     break
@@ -205,8 +220,8 @@ def run_all(
                 process.start()
                 last = time.monotonic() + peers.CLOCK * request.limit + SCORING_SECONDS
                 running.append(_Running(request, process, result, last))
-            if not running:
-                return len(requests) - started
+            if not running or time.monotonic() > end:
+                return len(requests) - started + len(running)
             for one_run in list(_ended(running)):
                 running.remove(one_run)
                 done(one_run.request, _record(one_run))
