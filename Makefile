@@ -20,11 +20,12 @@ UNPACK_PIP = import ensurepip, pathlib, sysconfig, zipfile; \
   zipfile.ZipFile(wheel).extractall(sysconfig.get_path("purelib"))
 
 $(VENV)/.made: $(LOCK)
-	test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
-	test -d $(VENV)/lib/python*/site-packages/pip || $(BIN)/python -c '$(UNPACK_PIP)' || $(BIN)/python -m ensurepip
-	sed -n 's/^\([A-Za-z0-9._-]*==[^ ]*\).*/\1/p' $(LOCK) > $(VENV)/versions.txt
-	$(PIP) --no-compile setuptools cython
-	touch $@
+	@echo "fastdp: making the environment $(VENV)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
+	@test -d $(VENV)/lib/python*/site-packages/pip || $(BIN)/python -c '$(UNPACK_PIP)' || $(BIN)/python -m ensurepip
+	@sed -n 's/^\([A-Za-z0-9._-]*==[^ ]*\).*/\1/p' $(LOCK) > $(VENV)/versions.txt
+	@$(PIP) --no-compile setuptools cython
+	@touch $@
 
 # The package alone, with what it needs to run: all that the demo takes. The core is compiled while the packages are downloaded.
 # Their bytecode is made where they are first imported: most of it never is. WITH="lint test": these extras in the same go.
@@ -34,15 +35,17 @@ NEEDS = $(BIN)/python -c 'import sys, tomllib; p = tomllib.load(open("pyproject.
   print(*p["dependencies"], *[need for extra in extras for need in extra], sep="\n")'
 $(VENV)/.built: $(VENV)/.made $(CORE)
 	@echo "fastdp: installing packages and compiling the core; the first time takes one to three minutes"
-	$(MAKE) --no-print-directory -j2 $(VENV)/.needs $(VENV)/.core
-	touch $@
+	@$(MAKE) --no-print-directory -j2 $(VENV)/.needs $(VENV)/.core
+	@touch $@
 $(VENV)/.needs: $(VENV)/.made pyproject.toml
-	$(NEEDS) $(WITH) > $(VENV)/needs.txt
-	$(PIP) --no-compile -r $(VENV)/needs.txt
-	touch $@ $(foreach extra,$(WITH),$(VENV)/.has-$(extra))
+	@$(NEEDS) $(WITH) > $(VENV)/needs.txt
+	@$(PIP) --no-compile -r $(VENV)/needs.txt
+	@touch $@ $(foreach extra,$(WITH),$(VENV)/.has-$(extra))
+	@echo "fastdp: packages are installed"
 $(VENV)/.core: $(VENV)/.made $(CORE)
-	$(PIP) --no-build-isolation --no-deps -e .
-	touch $@
+	@$(PIP) --no-build-isolation --no-deps -e .
+	@touch $@
+	@echo "fastdp: the core is compiled"
 
 # What a target needs beyond that: an extra of pyproject.toml.
 $(VENV)/.has-%: pyproject.toml $(LOCK) | $(VENV)/.built

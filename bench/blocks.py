@@ -13,6 +13,9 @@ the pages.
 from __future__ import annotations
 
 import json
+import math
+import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -418,8 +421,82 @@ def cores() -> str:
     return table(["threads", *counts, "16 against 1", "wanted"], rows)
 
 
+def builds() -> str:
+    """Processor time of the build of the stable ABI over the one before it, piece by piece."""
+    found = kept("builds")["pieces"]
+    rows = [
+        [re.sub(r"bench\.(\w+)", r"`bench.\1`", name), f"{one['ratio']:.2f}"]
+        for name, one in found.items()
+    ]
+    return table(["work, one thread, processor time", "time over that before"], rows)
+
+
+def scale() -> str:
+    """Reading and counting 10 million to a billion rows. The clock of the last line says nothing:
+    its rows are simulated as they are read."""
+    local, billion = (kept(f"scale-{name}")["sizes"] for name in ("local", "billion"))
+    rows = []
+    for one in [*local, billion[-1]]:
+        simulated = one["simulate"] > 0
+        a_row, grown = ("cpu_ns_a_row", "linearity_cpu") if simulated else ("ns_a_row", "linearity")
+        memory = [f"{one['peak_mb'] / 1e3:.1f} GB"]
+        if one["spooled_mb"]:
+            memory.append(f"{one['spooled_mb'] / 1e3:.1f} GB codes in unnamed files")
+        rows.append(
+            [
+                f"{one['rows']:,}" + (", simulated as they are read" if simulated else ""),
+                f"{one['read']:,.{0 if simulated else 1}f} s",
+                f"{one['count']:,.{0 if simulated else 2}f} s",
+                f"{one[a_row]:.0f} ns" + (" of the processor" if simulated else ""),
+                f"{one[grown]:.2f}" + (" by the processor" if simulated else ""),
+                f"{one['cpu']:,.{0 if simulated else 1}f} s",
+                ", of which ".join(memory),
+            ]
+        )
+    head = ["rows", "read and encode", "count", "a row", "against 10 million", "processor"]
+    return table([*head, "peak memory"], rows)
+
+
+FITTED = {
+    ("chicago", 1.0): "Chicago, coded, epsilon 1",
+    ("chicago", 10.0): "Chicago, coded, epsilon 10",
+    ("taxi, trips of seed 0", 1.0): "10M simulated trips, epsilon 1",
+    ("taxi", 1.0): "1M simulated trips, epsilon 1",
+    ("taxi", 10.0): "1M simulated trips, epsilon 10",
+    ("adult", 1.0): "adult, six outer marginals, epsilon 1",
+    ("adult", 10.0): "adult, epsilon 10",
+}
+FIT_SCORES = ("k-marginal", "pickup-dropoff", "2-way", "3-way")
+
+
+def adagrid_fits() -> str:
+    """Calls and scores by the flow and by mirror descent: means over the seeds that both have."""
+    today, before = kept("adagrid-fits")["runs"], kept("adagrid-fits-before")
+    runs: dict[tuple, dict[tuple, dict]] = defaultdict(dict)
+    for one in [*today, *before["runs"], *before["flow_on_ten_million"]]:
+        runs[one["case"], one["epsilon"]][one["method"], one["seed"]] = one
+    rows = []
+    for case, title in FITTED.items():
+        seeds = [n for way, n in runs[case] if way == "flow" and ("accelerated", n) in runs[case]]
+
+        def both(key: str, form: str, case=case, seeds=seeds) -> str:
+            means = []
+            for way in ("flow", "accelerated"):
+                found = [runs[case][way, n].get(key) for n in seeds]
+                if None in found:
+                    return ""
+                means.append(format(math.fsum(found) / len(found), form))
+            return " / ".join(means)
+
+        few = " (two seeds)" if len(seeds) == 2 else ""
+        rows.append([title + few, both("calls", ",.0f"), *(both(k, ".4f") for k in FIT_SCORES)])
+    return table(["measurements", "calls", *FIT_SCORES], rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
+    "adagrid_fits": adagrid_fits,
     "archetypes": archetypes,
+    "builds": builds,
     "cores": cores,
     "coverage": coverage,
     "measured": measured,
@@ -427,6 +504,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "pool": pool,
     "public": public,
     "push_down": push_down,
+    "scale": scale,
     "series": series,
     "users": users,
 } | tune.BLOCKS

@@ -140,9 +140,10 @@ def losses_section(compared: list[Loss], ablated: list[dict]) -> str:
         " and smaller (table below); that is not counted here."
     )
     lines = ["## Where the default loses", "", *wrapped([text]), "", *by_rival(compared, together)]
-    grouped: dict[reasons.Reason, list[Loss]] = defaultdict(list)
+    grouped: dict[tuple[str, str], list[Loss]] = defaultdict(list)
     for loss in lost:
-        grouped[reason_of(loss)].append(loss)
+        reason = reason_of(loss)
+        grouped[reason.title, reason.text].append(loss)
     if grouped:
         text = (
             "Each reason stands once, over its losses: by how much at each epsilon, with the half-width"
@@ -152,9 +153,9 @@ def losses_section(compared: list[Loss], ablated: list[dict]) -> str:
             " mechanism."
         )
         lines += ["", *wrapped([text])]
-    ranks = {one: i for i, one in enumerate((reasons.UNEXPLAINED, *reasons.REASONS))}
-    for reason in sorted(grouped, key=lambda one: ranks[one]):
-        lines += ["", *reason_section(reason, grouped[reason], together, ablated)]
+    for one in (reasons.UNEXPLAINED, *reasons.REASONS):
+        if of_reason := grouped.pop((one.title, one.text), None):
+            lines += ["", *reason_section(one, of_reason, together, ablated)]
     return "\n".join(lines) + "\n"
 
 
