@@ -314,6 +314,7 @@ class Job(Struct, frozen=True):
 
     `users`: the histogram of rows per user, if it was measured before the mechanism runs. `given`:
     columns whose codes are known when rows are drawn, so that the model must contain them.
+    `quoted`: numbers are asked for beside the rows, which synthetic users should agree with.
     `previous`: an earlier release of a series. `working`: a context that tells whoever watches the
     run what is being done.
     """
@@ -329,6 +330,7 @@ class Job(Struct, frozen=True):
     zeros: StructuralZeros = field(default_factory=StructuralZeros)
     users: Users | None = None
     given: frozenset[str] = frozenset()
+    quoted: bool = False
     working: Callable[[str], AbstractContextManager[None]] = unreported
 
     @property

@@ -320,6 +320,7 @@ def job_of(spec: RunSpec, i: int, seed: int, prior: PublicTable | None) -> Job:
         seed=seed,
         threads=threads,
         zeros=StructuralZeros.of(spec.schema),
+        quoted=spec.numbers is not None,
         working=working,
     )
 

@@ -107,6 +107,17 @@ class Choice(Struct, frozen=True, eq=False):
     def sizes(self) -> Mapping[str, int]:
         return self.schema.domain
 
+    def known(self) -> float:
+        """How many counts the releases know as well as if they were exact: each counts for the part
+        p / (p + sigma^2), by which a count of p users moves from the pool to the release. At most
+        that, since users are taken to be spread evenly over the cells of a table."""
+        errors = [np.asarray(m.error) for m in self.marginals]
+        if self.gaps is not None:
+            errors.append(np.full(len(self.gaps.shares), self.users * self.gaps.error))
+        # a share of each user, whose variance is 1/4 at most
+        errors += [np.array([2 * self.users * error]) for error in self.agreed.errors]
+        return sum(float((self.users / (self.users + len(e) * np.square(e))).sum()) for e in errors)
+
     def choose(
         self, codes: Codes, owner: np.ndarray, wanted: int, seed: int, threads: int = 1
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:

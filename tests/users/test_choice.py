@@ -197,6 +197,18 @@ def test_the_pool_is_left_alone_where_targets_are_noise():
     assert apart[0.03] < 0.5 and apart[0.0005] > 0.7
 
 
+def test_releases_know_as_many_counts_as_stand_out_of_a_sample():
+    def known(error, agreed=None):
+        cells = np.full(6, 100.0)
+        marginal = Marginal(("first",), (np.arange(6),), cells, np.full(6, error))
+        return Choice(VIEW, [marginal], SCHEMA, 3, 600.0, None, agreed or Agreements()).known()
+
+    assert known(1e-3) == pytest.approx(6)  # all of them
+    assert known(10.0) == pytest.approx(3)  # as noisy as counts of a sample: half of each
+    assert known(1e3) < 1e-3
+    assert known(1e9, Agreements(("shop",), np.array([0.4]), np.array([1e-6]))) == pytest.approx(1)
+
+
 def test_gaps_are_those_of_rows_in_order_and_are_chosen_for():
     codes = {"month": np.array([0, 0, 3, 5, 1, 2], np.uint32)}
     gaps = Gaps(("month",), np.full(4, 0.25), 0.01)
