@@ -57,10 +57,12 @@ def test_every_answer_becomes_lines_with_finite_ordered_ends(text, answers, seed
     for signed in (True, False):
         for most in (None, int(rng.choice([1, 7, 10_000, 1 << 45]))):
             session = Answered(rng, ANSWERS[answers])
+            allowed = rng.choice([0, 1, 2, 3, 60, 10_001, (1 << 33) + 1, 1 << 40])
+            facts = Declared(signed, most, int(allowed) or None)
             mu = 10.0 ** rng.uniform(-4, 0)
             with warnings.catch_warnings():
                 warnings.simplefilter("error")
-                lines = measure_numbers(session, [number], [Declared(signed, most)], mu=mu, seed=5)
+                lines = measure_numbers(session, [number], [facts], mu=mu, seed=5)
             for line in lines:
                 ends = (line.low, line.estimate, line.high)
                 if line.estimate is not None:
