@@ -2,10 +2,9 @@
 runs in small, README's table is what the results give, and peers get a budget that is what it says.
 """
 
-import json
 from pathlib import Path
 
-from bench import builds, demo, history, readme
+from bench import demo, readme
 from bench.__main__ import BENCHES, QUOTED
 
 ROOT = Path(__file__).parents[2]
@@ -56,9 +55,3 @@ def test_the_demo_in_small(tmp_path, monkeypatch, capsys):
 
 def test_readme_pages_and_plot_are_what_the_results_give():
     readme.main(["--check"])
-
-
-def test_the_page_on_platforms_quotes_the_stored_comparison_of_builds():
-    page = (history.ROOT / "docs" / "reference" / "platforms.md").read_text("utf-8")
-    for name, piece in json.loads(builds.RESULT.read_text("utf-8"))["pieces"].items():
-        assert f"| {name} | {piece['ratio']:.2f} |" in page, "python -m bench.builds has run anew"
