@@ -147,7 +147,15 @@ class Tail(Struct, frozen=True, eq=False):
 
     @classmethod
     def none(cls, beyond: int) -> Tail:
-        return cls(beyond, np.zeros(0), np.zeros(0), np.zeros(0), None, 0.0, 0.0)
+        return cls(
+            beyond=beyond,
+            sizes=np.zeros(0),
+            users=np.zeros(0),
+            expected=np.zeros(0),
+            in_bins=None,
+            rows=0.0,
+            most_rows=0.0,
+        )
 
 
 class RowsPosterior(Struct, frozen=True, eq=False):
@@ -216,7 +224,15 @@ class RowsPosterior(Struct, frozen=True, eq=False):
             while there + AFTER < len(edges) and weight @ users < value - SHORT:
                 there += 1
                 users = _smoothed(with_total, with_value, values, error, there + AFTER)
-        return cls(edges, bound, max(limit or bound, bound), users, last, values, spread)
+        return cls(
+            edges=edges,
+            bound=bound,
+            limit=max(limit or bound, bound),
+            users=users,
+            last=last,
+            values=values,
+            spread=spread,
+        )
 
     @property
     def ends(self) -> Array:

@@ -63,7 +63,16 @@ def answer(
     for place, one in enumerate(names):
         if isinstance(one, DayGroups):
             rest = [other.name if isinstance(other, DayGroups) else other for other in names]
-            return _by_days(facts, of, rest, place, one, where, level, options)
+            return _by_days(
+                facts=facts,
+                of=of,
+                by=rest,
+                place=place,
+                groups=one,
+                where=where,
+                level=level,
+                options=options,
+            )
     by = [name for name in names if isinstance(name, str)]
     if basis not in (None, BOUND):
         raise UsageError(f"basis: expected 'bound' or nothing, got {basis!r}")
@@ -89,7 +98,15 @@ def answer(
     if minus is not None or over is not None:
         numbers = _compared(layout, groups, lines, numbers, minus, over)
     compared = minus is not None or over is not None
-    return _table(layout, lines, numbers, float(level), simultaneous, population, compared)
+    return _table(
+        a=layout,
+        lines=lines,
+        n=numbers,
+        level=float(level),
+        jointly=simultaneous,
+        population=population,
+        compared=compared,
+    )
 
 
 def _by_days(

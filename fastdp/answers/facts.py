@@ -75,7 +75,16 @@ class Facts:
         tilts = {c[0]: clipping.tilt_of(x, near.get(frozenset(c), 0.0)) for c, x in cells.items()}
         clipping = replace(clipping, apart=apart, tilts=tilts)
         missing = statement.get("schema", {}).get("found", {}).get("missing", {})
-        return cls(schema, marginals, clipping, model, codes, distances, _sums(statement), missing)
+        return cls(
+            schema=schema,
+            marginals=marginals,
+            clipping=clipping,
+            model=model,
+            codes=codes,
+            distances=distances,
+            sums=_sums(statement),
+            missing=missing,
+        )
 
     def table(self, columns: Clique) -> Table | None:
         """The marginal over these columns with its errors; None if nothing says how large they

@@ -100,5 +100,15 @@ def _on_grids(bins: Bins, codes: np.ndarray, key: int, row: int) -> np.ndarray:
 
 def _draw(bins: Bins, codes: np.ndarray, unit: float, key: int, row: int, out: np.ndarray) -> None:
     core.draw(
-        codes, bins.lo, bins.hi, bins.mean, bins.low, bins.high, bins.whole, unit, key, row, out
+        codes=codes,
+        lo=bins.lo,
+        hi=bins.hi,
+        mean=bins.mean,
+        low=bins.low,
+        high=bins.high,
+        whole=bins.whole,
+        unit=unit,
+        key=key,
+        row0=row,
+        out=out,
     )

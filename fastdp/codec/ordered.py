@@ -257,7 +257,13 @@ def ordered_item(schema: Schema, name: str) -> Item:
                 kind = "time in UTC"
         low[without] = high[without] = np.nan
         return Item(
-            name, columns, low, high, kind, step, bool(np.array_equal(low, high, equal_nan=True))
+            name=name,
+            columns=columns,
+            low=low,
+            high=high,
+            kind=kind,
+            step=step,
+            fixed=bool(np.array_equal(low, high, equal_nan=True)),
         )
     values = column_values(schema, name)
     kind = "number"
@@ -297,7 +303,16 @@ def _timestamp(field: Derived, columns: Clique) -> Item:
     zone = getattr(dtypes.arrow(field.dtype), "tz", None)
     step = float(DAY if day else field.moment_step)
     fixed = bool(np.array_equal(low, high, equal_nan=True))
-    return Item(field.name, columns, low, high, f"time {zone}", step, fixed, field.whole_days)
+    return Item(
+        name=field.name,
+        columns=columns,
+        low=low,
+        high=high,
+        kind=f"time {zone}",
+        step=step,
+        fixed=fixed,
+        whole_span=field.whole_days,
+    )
 
 
 def _ceil(values: np.ndarray, step: float) -> np.ndarray:

@@ -113,7 +113,18 @@ def rule_of(column: Column, source: Form) -> Rule:
     other = other_code(column)
     nan = nan_code(column)
     null = null_code(column)
-    return Rule(way, keys, codes, below, above, other, nan, null, floats, step)
+    return Rule(
+        way=way,
+        keys=keys,
+        codes=codes,
+        below=below,
+        above=above,
+        other=other,
+        nan=nan,
+        null=null,
+        floats=floats,
+        step=step,
+    )
 
 
 def _listed(coding: Listed, source: Form, scale: Fraction) -> dict[Any, int]:

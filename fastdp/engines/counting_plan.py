@@ -59,14 +59,14 @@ def fuse(domain: Domain, cliques: Iterable[Clique]) -> Plan:
     ends = np.cumsum(cells)
     offset = ends - cells
     return Plan(
-        columns,
-        np.cumsum([0, *map(len, ordered)], dtype=np.int32),
-        np.array([number[n] for c in ordered for n in c], np.int32),
-        np.array([domain[n] for c in ordered for n in c], np.uint32),
-        offset,
-        cells,
-        tuple(zip(ordered, offset.tolist(), strict=True)),
-        int(cells.sum()),
+        columns=columns,
+        start=np.cumsum([0, *map(len, ordered)], dtype=np.int32),
+        column=np.array([number[n] for c in ordered for n in c], np.int32),
+        size=np.array([domain[n] for c in ordered for n in c], np.uint32),
+        offset=offset,
+        cells=cells,
+        counted=tuple(zip(ordered, offset.tolist(), strict=True)),
+        total=int(cells.sum()),
     )
 
 

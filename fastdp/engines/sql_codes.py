@@ -101,7 +101,15 @@ def coded_query(
         assert source is not None, "the types were checked"
         own = own_types.get(item.source, "").upper()
         x = dialect.quoted(item.source)
-        writer = _Writer(dialect, made, source, own, f"x{i}", f"{prefix}k{i}", item.source)
+        writer = _Writer(
+            dialect=dialect,
+            made=made,
+            source=source,
+            own=own,
+            x=f"x{i}",
+            table=f"{prefix}k{i}",
+            name=item.source,
+        )
         if isinstance(item, Timestamp):
             parts = writer.calendar(x, item)
         elif isinstance(item, Derived):

@@ -107,7 +107,15 @@ def _succession(table: Table, key: userkeys.Succession, threads: int) -> np.ndar
     across = []
     for i, (x, y) in enumerate(key.pairs):
         this, that = (table.codes[name][rows].astype(np.uint32) for name in (x, y))
-        sums = bound.neighbours(start, this, that, group_of, groups, table.domain[x], threads)
+        sums = bound.neighbours(
+            start=start,
+            this=this,
+            that=that,
+            group_of=group_of,
+            groups=groups,
+            keys=table.domain[x],
+            threads=threads,
+        )
         out["near"][i * groups : (i + 1) * groups] = 2 * sums[:-1] - out["users"]
         across += [] if x == y else [2 * sums[-1] - out["users"].sum()]
     out["any"][:] = across
@@ -227,5 +235,13 @@ def _groups(table: Table, key: userkeys.Groups, cap: int, threads: int) -> np.nd
         position = np.full(grid, -1, np.int32)
         position[key.cells] = np.arange(len(key.cells), dtype=np.int32)
     return bound.groups(
-        start, values, hashes, key.cells, position, key.size, key.t_max, cap, threads
+        start=start,
+        sorted=values,
+        user_hash=hashes,
+        cells=key.cells,
+        position=position,
+        size=key.size,
+        t_max=key.t_max,
+        cap=cap,
+        threads=threads,
     )

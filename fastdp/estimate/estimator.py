@@ -68,7 +68,13 @@ def fit(
         max_cells=max_cells,
     )
     task = Task.of(
-        domain, measurements, total, zeros, warm_start, Team(resolve(threads)), max_cells
+        domain=domain,
+        measurements=measurements,
+        total=total,
+        zeros=zeros,
+        warm_start=warm_start,
+        team=Team(resolve(threads)),
+        max_cells=max_cells,
     )
     clock = Clock(callback)
     return solve(task, options, clock).report(task, clock)

@@ -56,7 +56,16 @@ class Task(Struct, frozen=True):
             cliques += [node.axes for node in warm_start.nodes]
         tree = junction_tree(domain, cliques, max_cells)
         rows = float(total if total is not None else estimate_total(domain, measurements)[0])
-        return cls(domain, measurements, parts, tree, rows, banned, warm_start, team)
+        return cls(
+            domain=domain,
+            measurements=measurements,
+            parts=parts,
+            tree=tree,
+            total=rows,
+            zeros=banned,
+            warm_start=warm_start,
+            team=team,
+        )
 
     def with_only(
         self, measurements: Sequence[Any], warm_start: Model | None, max_cells: int | None

@@ -122,7 +122,15 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
             session.domain, ones, self.rare, impossible=job.zeros.impossible, schema=session.schema
         )
         model = merged.fit(job, list(merged.ones), stop="noise")
-        state = _Rounds(self, session, job, merged, model, rest * (1 - first), rest / rounds)
+        state = _Rounds(
+            config=self,
+            session=session,
+            job=job,
+            merged=merged,
+            model=model,
+            left=rest * (1 - first),
+            step=rest / rounds,
+        )
         while state.round():
             pass
         model = state.fit(self.stop, None)

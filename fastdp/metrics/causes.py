@@ -113,7 +113,15 @@ class Division:
         columns = {}
         for source in sorted(present):
             axes = tuple(n for n in names if own.columns[n].source == source)
-            columns[source] = _column(pair, source, axes, keep, lost[source], kept, made)
+            columns[source] = _column(
+                pair=pair,
+                source=source,
+                axes=axes,
+                keep=keep,
+                lost=lost[source],
+                kept=kept,
+                made=made,
+            )
         weight = None
         if released.clip is not None and kept.user is not None:
             rows = np.bincount(kept.user)[kept.user]

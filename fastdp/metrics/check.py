@@ -359,14 +359,14 @@ class _Counts:
     def _column(self, name: str, item: Column | Derived) -> ColumnCheck:
         rows = max(1, self.rows)
         made = ColumnCheck(
-            name,
-            item.source,
-            f"{item.kind} ({item.dtype})",
-            self.null[name] / rows,
-            self.outside[name] / rows,
-            sum(self.kinds[name].values()) / rows,
-            dict(self.kinds[name].most_common()),
-            self._nearly(item, self.words[name]) / rows,
+            name=name,
+            source=item.source,
+            expects=f"{item.kind} ({item.dtype})",
+            null=self.null[name] / rows,
+            outside=self.outside[name] / rows,
+            wrong=sum(self.kinds[name].values()) / rows,
+            kinds=dict(self.kinds[name].most_common()),
+            nearly=self._nearly(item, self.words[name]) / rows,
             negative=self.negative[name] / rows,
         )
         return replace(made, note=_note(made, item))

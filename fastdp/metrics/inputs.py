@@ -243,13 +243,13 @@ def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None 
             "truth and synthetic have no common column in the schema; check the column names"
         )
     return Pair(
-        {n: np.asarray(a.codes[n]) for n in names},
-        {n: np.asarray(b.codes[n]) for n in names},
-        {n: schema.domain[n] for n in names},
-        {n: schema.columns[n].label for n in names},
-        dict.fromkeys(names, "schema"),
-        (a.rows, b.rows),
-        {n: schema.columns[n].quantity for n in names},
+        truth={n: np.asarray(a.codes[n]) for n in names},
+        synthetic={n: np.asarray(b.codes[n]) for n in names},
+        sizes={n: schema.domain[n] for n in names},
+        labels={n: schema.columns[n].label for n in names},
+        encoding=dict.fromkeys(names, "schema"),
+        rows=(a.rows, b.rows),
+        ordered={n: schema.columns[n].quantity for n in names},
     )
 
 

@@ -169,18 +169,18 @@ def make_plan(
         [n for n, d in zip(nodes, depth) if d == k] for k in range(max(depth, default=-1) + 1)
     ]
     return Plan(
-        domain,
-        tree,
-        nodes,
-        folds,
-        stages,
-        places,
-        size,
-        shared,
-        table,
-        row_at,
-        direct_nodes,
-        copied,
+        domain=domain,
+        tree=tree,
+        nodes=nodes,
+        folds=folds,
+        stages=stages,
+        places=places,
+        size=size,
+        shared=shared,
+        cells=table,
+        rows=row_at,
+        direct=direct_nodes,
+        copied=copied,
     )
 
 

@@ -59,7 +59,15 @@ def marginals(
     levels: list[list[tuple]] = []
     in_flight = 0
     for source, wanted in targets.items():
-        in_flight += _ways(domain, tree, sums, source, wanted, levels, carried)
+        in_flight += _ways(
+            domain=domain,
+            tree=tree,
+            sums=sums,
+            source=source,
+            wanted=wanted,
+            levels=levels,
+            carried=carried,
+        )
         if in_flight > CARRIED_CELLS:
             sums.run(levels, threads)
             levels = []

@@ -115,7 +115,15 @@ class RowFacts(Struct, frozen=True, eq=False):
         trends: dict[tuple[str, ...], float] = {
             (a, b): float(change) for a, b, change in about.get("trends", ())
         }
-        made = cls(within, drawn, group, shares, keep, scores, trends)
+        made = cls(
+            within=within,
+            drawn=drawn,
+            group=group,
+            shares=shares,
+            keep=keep,
+            scores=scores,
+            trends=trends,
+        )
         made._check(sizes)
         return made
 

@@ -78,7 +78,13 @@ class Sampler:
         count = self.shards(n, shard_rows)
         if shard is None:
             return self._fill(
-                n, shard_rows, 0, count, _method(method), _key(seed), resolve(threads)
+                n=n,
+                shard_rows=shard_rows,
+                first=0,
+                count=count,
+                method=_method(method),
+                key=_key(seed),
+                threads=resolve(threads),
             )
         if not 0 <= shard < count:
             raise UsageError(
@@ -90,7 +96,15 @@ class Sampler:
             raise UsageError(
                 "shard needs a seed: without one, the other shards could not be drawn to match"
             )
-        return self._fill(n, shard_rows, shard, 1, _method(method), _key(seed), 1)
+        return self._fill(
+            n=n,
+            shard_rows=shard_rows,
+            first=shard,
+            count=1,
+            method=_method(method),
+            key=_key(seed),
+            threads=1,
+        )
 
     def _fill(self, n, shard_rows, first, count, method, key, threads):
         rows = min(n, (first + count) * shard_rows) - first * shard_rows

@@ -114,7 +114,13 @@ def make_schedule(stages: Sequence[Sequence[Node]], copied: Mapping[int, int]) -
     lists = {"ratios": early + lists.pop("late"), **lists, "copies": _copies(copied)}
     made = {k: _table(v) for k, v in lists.items()}
     return Schedule(
-        nodes, _table(hosted), _table(rows), made, len(early), sum(buffers), large_cells
+        nodes=nodes,
+        hosted=_table(hosted),
+        stages=_table(rows),
+        lists=made,
+        early=len(early),
+        buffer=sum(buffers),
+        large=large_cells,
     )
 
 

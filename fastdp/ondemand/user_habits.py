@@ -73,7 +73,17 @@ def draw_people(
         here = np.flatnonzero((rank >= low) & (rank < high))
         own = Known(rows, codes, known.likelihood, known.numbers, group).of_rows(here)
         if low:
-            drawn, logs[here] = _repeat(law, own, here, places, low, out, habits, seed, threads)
+            drawn, logs[here] = _repeat(
+                law=law,
+                own=own,
+                here=here,
+                places=places,
+                low=low,
+                out=out,
+                habits=habits,
+                seed=seed,
+                threads=threads,
+            )
         else:
             own.group = law.group(own, seed, "users", threads)
             drawn, logs[here] = law.draw(own, seed, "users", threads)

@@ -321,7 +321,14 @@ class State:
         unit = Unit.parse(body["unit"])
         about = dict(body.get("about", {}))
         run = Run(
-            dataset, body["plan"], parts, seq, unit, body.get("time"), about, body.get("draws")
+            dataset=dataset,
+            plan=body["plan"],
+            parts=parts,
+            seq=seq,
+            unit=unit,
+            time=body.get("time"),
+            about=about,
+            most_draws=body.get("draws"),
         )
         run.period = body.get("period")
         run.late = body.get("late", False)

@@ -144,7 +144,16 @@ def choose(
         raise UsageError("the noise per unit of clip must be finite and >= 0")
     rows = math.fsum(r * u for r, u in zip(sizes, users))
     lines = {
-        c: _line(sizes, users, rows, noise, c, displaced, alone) for c in sorted({*clips, *also})
+        c: _line(
+            sizes=sizes,
+            users=users,
+            rows=rows,
+            noise=noise,
+            clip=c,
+            displaced=displaced,
+            alone=alone,
+        )
+        for c in sorted({*clips, *also})
     }
     best = min((lines[c] for c in clips), key=lambda line: line.error)
     return ClipChoice(best.clip, tuple(lines.values()), rows)

@@ -55,14 +55,14 @@ class DistancePlan(Struct, frozen=True, eq=False):
         sensitivity = self.clip * float(norm2) ** 0.5
         rows = self.sigma / SCALE
         line = release_of(
-            label,
-            self.kind,
-            [],
-            "gaussian",
-            Gaussian(self.mu),
-            sensitivity,
-            rows,
-            len(self.cliques),
+            label=label,
+            kind=self.kind,
+            about=[],
+            law="gaussian",
+            event=Gaussian(self.mu),
+            sensitivity=sensitivity,
+            sigma=rows,
+            count=len(self.cliques),
         )
         return line | ({"weights": self.weights} if len(set(self.weights)) > 1 else {})
 
@@ -164,7 +164,16 @@ def _planned(
         "weights": whole,
     }
     plan = DistancePlan(
-        cliques, grids, whole, cost, clip, sensitivity2, coef2, sigma, question, kind
+        cliques=cliques,
+        grids=grids,
+        weights=whole,
+        mu=cost,
+        clip=clip,
+        sensitivity2=sensitivity2,
+        coef2=coef2,
+        sigma=sigma,
+        question=question,
+        kind=kind,
     )
     plan.check()
     return plan

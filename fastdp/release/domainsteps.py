@@ -69,7 +69,14 @@ class DomainSteps:
 
     def _next(self, clip: int) -> Steps:
         return Steps(
-            self.reservation, self.part, clip, clip, self.steps, self.seed, self.trace, self.check
+            reservation=self.reservation,
+            part=self.part,
+            bound=clip,
+            clip=clip,
+            number=self.steps,
+            seed=self.seed,
+            trace=self.trace,
+            check=self.check,
         )
 
     def _counted(
@@ -151,10 +158,25 @@ class DomainSteps:
         cap = 1 if self.unit == "event" else costs.keys_cap(self.asked, column)
         steps = self._next(cap)
         values, users, noise = release_keys(
-            steps, self.source, column, self.asked, cap, event, label, steps.draw_seed(0), known
+            steps=steps,
+            source=self.source,
+            column=column,
+            schema=self.asked,
+            cap=cap,
+            event=event,
+            label=label,
+            seed=steps.draw_seed(0),
+            known=known,
         )
         line = release_of(
-            label, "keys", [column.name], "threshold", event, 1.0, noise["sigma"], len(values)
+            label=label,
+            kind="keys",
+            about=[column.name],
+            law="threshold",
+            event=event,
+            sensitivity=1.0,
+            sigma=noise["sigma"],
+            count=len(values),
         )
         self.releases.append(
             line | {"cap": cap, "threshold": noise["threshold"], "draws": MOST_KEYS}
@@ -170,7 +192,14 @@ class DomainSteps:
         raw = np.frombuffer(schema_bytes(finished), np.uint8).copy()
         (stored,) = self._next(1).answer(FINISHED, question, [free], lambda: [raw], 0)
         line = release_of(
-            FINISHED, "schema", list(self.asked.unfinished), "none", free, 0.0, None, len(stored)
+            label=FINISHED,
+            kind="schema",
+            about=list(self.asked.unfinished),
+            law="none",
+            event=free,
+            sensitivity=0.0,
+            sigma=None,
+            count=len(stored),
         )
         self.releases.append(line | {"draws": 0})
         self.steps += 1

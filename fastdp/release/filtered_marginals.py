@@ -67,7 +67,14 @@ class FilterPlan(Struct, frozen=True, eq=False):
         rows = self.sigma / SCALE
         about = list(self.clique)
         line = release_of(
-            label, "filtered", about, "gaussian", Gaussian(self.mu), self.clip, rows, self.size
+            label=label,
+            kind="filtered",
+            about=about,
+            law="gaussian",
+            event=Gaussian(self.mu),
+            sensitivity=self.clip,
+            sigma=rows,
+            count=self.size,
         )
         return line | {"threshold": self.threshold / SCALE}
 
@@ -105,6 +112,14 @@ def plan_filtered(
     sigma = scale.gaussian_sigma(sensitivity2, cost)
     bar = max(2.0, -float(ndtri(min(0.5, lifted / size))))
     threshold = math.ceil(sigma * round(bar, 3))
-    plan = FilterPlan(clique, size, cost, clip, sensitivity2, sigma, threshold)
+    plan = FilterPlan(
+        clique=clique,
+        size=size,
+        mu=cost,
+        clip=clip,
+        sensitivity2=sensitivity2,
+        sigma=sigma,
+        threshold=threshold,
+    )
     plan.check()
     return plan

@@ -249,7 +249,15 @@ class Session:
         of scale cap / epsilon, a pure release. In a run with unit "event" the unit is one user's
         rows of one key: the cap is off and the sensitivity is 1.
         """
-        plan = plan_histogram(self.domain, self.unit, key, cap, mu, epsilon, label)
+        plan = plan_histogram(
+            domain=self.domain,
+            unit=self.unit,
+            key=key,
+            cap=cap,
+            mu=mu,
+            epsilon=epsilon,
+            label=label,
+        )
         if isinstance(plan.key, Groups):
             self.__one_unit(frozenset(plan.key.columns))
 
@@ -321,7 +329,15 @@ class Session:
         values = measured.values.tolist()
         sigma = float(np.max(measured.sigma))
         choice = clip_rules.from_release(values, noise, bound, sigma, displaced)
-        about = clip_rules.described(choice, label, bound, values, noise, sigma, displaced)
+        about = clip_rules.described(
+            choice=choice,
+            release=label,
+            bound=bound,
+            values=values,
+            noise=noise,
+            sigma=sigma,
+            displaced=displaced,
+        )
         steps.choose(choice, about, label)
         return measured, choice
 
@@ -348,16 +364,16 @@ class Session:
         data once. `recode`: as in `measure`."""
         codes, domain, recoding = self.__recoded(recode)
         plan = plan_selection(
-            domain,
-            self.clip,
-            cliques,
-            self.__grids,
-            estimates,
-            epsilon,
-            weights,
-            penalties,
-            allowed,
-            label,
+            domain=domain,
+            clip=self.clip,
+            cliques=cliques,
+            kept=self.__grids,
+            estimates=estimates,
+            epsilon=epsilon,
+            weights=weights,
+            penalties=penalties,
+            allowed=allowed,
+            label=label,
         )
         asked = plan.asked_digest(recoding)
         question = {"kind": "select", "clip": self.clip, "asked": asked, "allowed": plan.allowed}
@@ -391,7 +407,14 @@ class Session:
         epsilon-bounded-range. Proof: docs/explain/target-sets.md."""
         codes, domain, recoding = self.__recoded(recode)
         plan = plan_half_sets(
-            domain, self.clip, sets, estimates, epsilon, penalties, allowed, label
+            domain=domain,
+            clip=self.clip,
+            sets=sets,
+            estimates=estimates,
+            epsilon=epsilon,
+            penalties=penalties,
+            allowed=allowed,
+            label=label,
         )
         asked = plan.asked_digest(recoding)
         question = plan.question | {"kind": "select", "clip": self.clip, "asked": asked}
@@ -451,7 +474,15 @@ class Session:
         docs/explain/distances.md.
         """
         codes, domain, recoding = self.__recoded(recode)
-        plan = plan_distances(domain, self.clip, cliques, estimates, mu, weights, label)
+        plan = plan_distances(
+            domain=domain,
+            clip=self.clip,
+            cliques=cliques,
+            estimates=estimates,
+            mu=mu,
+            weights=weights,
+            label=label,
+        )
 
         def gaps() -> np.ndarray:
             return counts.gaps(
@@ -531,7 +562,15 @@ class Session:
         on each. One step of the ledger, mu-GDP. About `lifted` empty cells pass. Work grows with
         the cells that are not empty. Guarantee and proof: docs/explain/wide-pairs.md."""
         self.__one_unit(frozenset())
-        plan = plan_filtered(self.domain, self.clip, clique, mu, lifted, self.most_filtered, label)
+        plan = plan_filtered(
+            domain=self.domain,
+            clip=self.clip,
+            clique=clique,
+            mu=mu,
+            lifted=lifted,
+            most=self.most_filtered,
+            label=label,
+        )
 
         def draw() -> list[np.ndarray]:
             read = partial(

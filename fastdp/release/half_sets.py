@@ -59,7 +59,16 @@ class HalfSetsPlan(Struct, frozen=True, eq=False):
     def describe(self, label: str) -> dict:
         """The release as the statement lists it: the sensitivity is that of a score, in rows."""
         sensitivity = self.sensitivity / SCALE
-        line = release_of(label, "select", [], "exponential", self.event, sensitivity, None, 1)
+        line = release_of(
+            label=label,
+            kind="select",
+            about=[],
+            law="exponential",
+            event=self.event,
+            sensitivity=sensitivity,
+            sigma=None,
+            count=1,
+        )
         return line | {"candidates": len(self.allowed)}
 
 

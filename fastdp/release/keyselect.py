@@ -134,9 +134,24 @@ def select_keys(
     about = f"keys of {column}"
     facts: dict[str, Any] = {"unit": Unit.of(schema), "draws": draws, "about": {"mechanism": about}}
     reservation = ledger.reserve(dataset, name, [event], digest(question), **facts)
-    steps = Steps(reservation, 0, cap, cap, 0, seed, lambda point: None)
+    steps = Steps(
+        reservation=reservation,
+        part=0,
+        bound=cap,
+        clip=cap,
+        number=0,
+        seed=seed,
+        trace=lambda point: None,
+    )
     values, users, noise_facts = release_keys(
-        steps, source, schema.columns[column], schema, cap, event, about, seed
+        steps=steps,
+        source=source,
+        column=schema.columns[column],
+        schema=schema,
+        cap=cap,
+        event=event,
+        label=about,
+        seed=seed,
     )
     statement = {
         "kind": "keys",

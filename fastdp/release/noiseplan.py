@@ -92,7 +92,14 @@ class MarginalPlan(Struct, frozen=True, eq=False):
         event = Gaussian(self.mu)
         sigma = self.sigma_rows
         release = release_of(
-            label, "marginal", self.clique, "gaussian", event, self.clip, sigma, self.rows
+            label=label,
+            kind="marginal",
+            about=self.clique,
+            law="gaussian",
+            event=event,
+            sensitivity=self.clip,
+            sigma=sigma,
+            count=self.rows,
         )
         return release if self.query is None else release | {"query": type(self.query).__name__}
 
@@ -138,7 +145,17 @@ def plan_marginal(
     scale.check_gaussian(sigma, coef2, sensitivity2, mu)
     asked = None if query is None else query_digest(query)
     question = {"clique": list(clique), "cells": cells, "mu": mu, "query": asked}
-    return MarginalPlan(clique, query, rows, mu, clip, sensitivity2, coef2, sigma, question)
+    return MarginalPlan(
+        clique=clique,
+        query=query,
+        rows=rows,
+        mu=mu,
+        clip=clip,
+        sensitivity2=sensitivity2,
+        coef2=coef2,
+        sigma=sigma,
+        question=question,
+    )
 
 
 class HistogramPlan(Struct, frozen=True, eq=False):
@@ -172,7 +189,14 @@ class HistogramPlan(Struct, frozen=True, eq=False):
         sensitivity = math.sqrt(self.bound) if self.gaussian else self.bound
         about = [type(self.key).__name__]
         line = release_of(
-            label, "user_histogram", about, law, self.event, sensitivity, self.sigma, self.size
+            label=label,
+            kind="user_histogram",
+            about=about,
+            law=law,
+            event=self.event,
+            sensitivity=sensitivity,
+            sigma=self.sigma,
+            count=self.size,
         )
         return line | {"cap": self.bound}
 

@@ -199,7 +199,17 @@ def reserve(
     )
     trace = _trace or (lambda point: None)
     return Reserved(
-        schema, asks, clips, caps, reservation, agreed, seed, trace, check, domain_part, schemas
+        schema=schema,
+        asks=asks,
+        clips=clips,
+        caps=caps,
+        reservation=reservation,
+        agreed=agreed,
+        _seed=seed,
+        _trace=trace,
+        _check=check,
+        _domain_part=domain_part,
+        schemas=schemas,
     )
 
 
@@ -310,7 +320,14 @@ class Reserved:
             pure = cap.epsilon * (1 - SLACK) if isinstance(cap, Pure) else None
             chosen = None if chooses(self.schema_of(i), ask) else clip
             steps = Steps(
-                self.reservation, i, clip, chosen, 0, self._seed, self._trace, self._check
+                reservation=self.reservation,
+                part=i,
+                bound=clip,
+                clip=chosen,
+                number=0,
+                seed=self._seed,
+                trace=self._trace,
+                check=self._check,
             )
             if self.learnt is not None and i == self._domain_part:
                 mu = self.learnt.left * (1 - SLACK)

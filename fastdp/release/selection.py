@@ -50,7 +50,16 @@ class SelectionPlan(Struct, frozen=True, eq=False):
     def describe(self, label: str) -> dict:
         """The release as the statement lists it: the sensitivity is that of a score, in rows."""
         sensitivity = self.sensitivity / SCALE / WEIGHT_UNITS
-        line = release_of(label, "select", [], "exponential", self.event, sensitivity, None, 1)
+        line = release_of(
+            label=label,
+            kind="select",
+            about=[],
+            law="exponential",
+            event=self.event,
+            sensitivity=sensitivity,
+            sigma=None,
+            count=1,
+        )
         return line | {"candidates": len(self.allowed)}
 
 
@@ -117,7 +126,16 @@ def plan_selection(
             f"{label!r}: expected {len(cliques)} penalties, one per clique, got {len(off)}"
         )
     sensitivity = max(whole[i] for i in allowed) * clip * SCALE
-    return SelectionPlan(cliques, grids, hashes, whole, off, allowed, event, sensitivity)
+    return SelectionPlan(
+        cliques=cliques,
+        grids=grids,
+        hashes=hashes,
+        weights=whole,
+        penalties=off,
+        allowed=allowed,
+        event=event,
+        sensitivity=sensitivity,
+    )
 
 
 def score_weights(

@@ -55,14 +55,14 @@ class VectorPlan(Struct, frozen=True, eq=False):
         """The release as the statement lists it. `norm2`: the squared sensitivity, exact."""
         encoding = self.encoding
         line = release_of(
-            label,
-            KIND,
-            [self.plan.number.text],
-            "gaussian",
-            Gaussian(self.mu),
-            math.sqrt(encoding.norm2),
-            self.sigma / encoding.unit,
-            encoding.size,
+            label=label,
+            kind=KIND,
+            about=[self.plan.number.text],
+            law="gaussian",
+            event=Gaussian(self.mu),
+            sensitivity=math.sqrt(encoding.norm2),
+            sigma=self.sigma / encoding.unit,
+            count=encoding.size,
         )
         line |= {"encoding": type(encoding).__name__, "norm2": encoding.norm2}
         bound = getattr(encoding, "cap", None) or getattr(encoding, "most", None)

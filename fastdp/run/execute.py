@@ -213,7 +213,15 @@ def _measure_and_write(
             counter.close()
     outcomes = [with_source_facts(outcome, source, changed) for outcome in outcomes]
     runs = [
-        finalize(spec, i, o, reserved, outputs[i], folder, counter.about)
+        finalize(
+            spec=spec,
+            i=i,
+            outcome=o,
+            reserved=reserved,
+            output=outputs[i],
+            folder=folder,
+            engine=counter.about,
+        )
         for i, o in enumerate(outcomes)
     ]
     if truth is None:
@@ -246,7 +254,15 @@ def _measure(
         threads = spec.options.threads
         outcomes.append(outcome)
         outputs.append(
-            Output(spec.schema, outcome, ids, seed, threads, config.outputs, session.private)
+            Output(
+                schema=spec.schema,
+                outcome=outcome,
+                source=ids,
+                seed=seed,
+                threads=threads,
+                extra=config.outputs,
+                private=session.private,
+            )
         )
     return outcomes, outputs
 

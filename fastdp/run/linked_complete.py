@@ -85,7 +85,16 @@ def complete_linked(
         for name in linked.children
         if name in frames
     }
-    parents = _parents(runs[parent], links, table, keys, children, seeds, nulls, threads)
+    parents = _parents(
+        run=runs[parent],
+        links=links,
+        table=table,
+        keys=keys,
+        children=children,
+        seeds=seeds,
+        nulls=nulls,
+        threads=threads,
+    )
     own = [f.source for f in linked.tables[parent].fields.values()]
     out = {parent: _keyed(runs[parent], linked, parent, parents.values.select(own), parents.keys)}
     others = _other_parents(runs[parent], links, seeds[0], threads)

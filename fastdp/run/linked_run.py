@@ -127,7 +127,13 @@ def _output(spec: LinkedSpec, i: int, codes: Codes, owner: np.ndarray, seed: int
     private = spec.options.seed is None
     written = Outcome(rows=rows, owners=rows.owners)
     return Output(
-        schema, written, None, seed, spec.options.threads, spec.configs[i].outputs, private
+        schema=schema,
+        outcome=written,
+        source=None,
+        seed=seed,
+        threads=spec.options.threads,
+        extra=spec.configs[i].outputs,
+        private=private,
     )
 
 

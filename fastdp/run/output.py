@@ -90,7 +90,13 @@ class Output:
             raise UsageError("rows: this mechanism makes its rows only once; use the run's rows")
         outcome = replace(self.outcome, rows=source.again(rows, seed))
         return Output(
-            self.schema, outcome, self.source, seed, self.threads, self.extra, self.private
+            schema=self.schema,
+            outcome=outcome,
+            source=self.source,
+            seed=seed,
+            threads=self.threads,
+            extra=self.extra,
+            private=self.private,
         )
 
     @property
@@ -150,7 +156,15 @@ class Output:
             tables={},
             details={},
         )
-        return Output(self.schema, bare, self.source, self.seed, 1, self.extra, self.private)
+        return Output(
+            schema=self.schema,
+            outcome=bare,
+            source=self.source,
+            seed=self.seed,
+            threads=1,
+            extra=self.extra,
+            private=self.private,
+        )
 
     def write(self, folder: Path, reporter: Reporter | None = None) -> dict[str, str]:
         """`synthetic.parquet`, or `synthetic/part-00000.parquet` ... where there are many rows.

@@ -115,7 +115,15 @@ def plan(
         if important is not None:
             raise UsageError("important= is not supported for linked tables")
         limits = RunOptions(clip=clip, max_cells=max_cells, memory=memory)
-        return _linked_plan(schema, mechanism, epsilon, delta, rows, limits, threads)
+        return _linked_plan(
+            schema=schema,
+            mechanism=mechanism,
+            epsilon=epsilon,
+            delta=delta,
+            rows=rows,
+            limits=limits,
+            threads=threads,
+        )
     recipe = recipes.load(mechanism).limited(
         clip=clip, max_cells=max_cells, memory=memory, important=important
     )
@@ -145,7 +153,16 @@ def plan(
         schema.modelled, public=public is not False, user=schema.user is not None
     )
     of_users = users_cost(config, schema, public is not False)
-    wanted = _number_plan(asked_for, asked, config, delta, users, rows, whole, costs.share)
+    wanted = _number_plan(
+        options=asked_for,
+        schema=asked,
+        config=config,
+        delta=delta,
+        users=users,
+        rows=rows,
+        whole=whole,
+        domains=costs.share,
+    )
     number_lines = () if wanted is None else wanted.lines
     left_over = 1.0 if wanted is None else 1 - wanted.share
     mu = whole * math.sqrt((1 - costs.share) * left_over) * math.sqrt(1 - of_users)
@@ -159,7 +176,9 @@ def plan(
         lines.append(Line(p.clique, p.cells, p.times, sigma, 3 * sigma, p.note))
     largest, too_large = largest_model(config, schema, public, outline, zeros)
     memory_bytes, seconds = needs(schema, outline, largest.cells, rows, resolve(threads))
-    clipping = clip_facts(public, bound, mu, config, schema, outline, rows)
+    clipping = clip_facts(
+        public=public, clip=bound, mu=mu, config=config, schema=schema, outline=outline, rows=rows
+    )
     less_noise = (
         0.0 if pure or not delta else 1 - mu_of_method(epsilon, delta, "classic-rdp") / whole
     )
@@ -205,15 +224,15 @@ def plan(
         domain_share=costs.share,
         domain_delta=costs.keys_delta,
         verdict=plan_verdict(
-            config,
-            schema,
-            outline,
-            mu,
-            rows,
-            users,
-            imagined,
-            number_lines,
-            tuple(asked.pending),
+            config=config,
+            schema=schema,
+            outline=outline,
+            mu=mu,
+            rows=rows,
+            users=users,
+            imagined=imagined,
+            numbers=number_lines,
+            private=tuple(asked.pending),
         ),
         numbers=number_lines,
         numbers_share=0.0 if wanted is None else wanted.share,
@@ -281,7 +300,15 @@ def _number_plan(
     most = whole * math.sqrt(1 - domains)
     widths = expected_widths(typed, options.declared(typed), float(people), mu, most)
     lines = [
-        NumberLine(typed[w.number].text, w.share, w.low, w.high, w.unit, w.capped, w.note)
+        NumberLine(
+            number=typed[w.number].text,
+            share=w.share,
+            low=w.low,
+            high=w.high,
+            unit=w.unit,
+            capped=w.capped,
+            note=w.note,
+        )
         for w in widths
     ]
     tails = any(

@@ -272,13 +272,13 @@ class Run:
         total = self.answer(f"sum({column})").to_pylist()[0]
         everyone = self.answer("count of users").to_pylist()[0]
         return top_share(
-            np.array([line["estimate"] for line in users]),
-            np.array([line["error"] for line in users]),
-            edges,
-            (total["estimate"], total["noise"]),
-            (everyone["estimate"], everyone["error"]),
-            part,
-            level,
+            counts=np.array([line["estimate"] for line in users]),
+            errors=np.array([line["error"] for line in users]),
+            edges=edges,
+            total=(total["estimate"], total["noise"]),
+            users=(everyone["estimate"], everyone["error"]),
+            part=part,
+            level=level,
         )
 
     @property

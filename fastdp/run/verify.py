@@ -165,7 +165,16 @@ def _inspect(folder: Path, ledger: Ledger | None, inner: bool) -> Verdict:
     private = statement.get("private") is True
     number = len(files) if isinstance(files, dict) else 0
     user = _user_epsilon(statement)
-    return Verdict(folder, epsilon, delta, private, number, tuple(problems), tuple(notes), user)
+    return Verdict(
+        folder=folder,
+        epsilon=epsilon,
+        delta=delta,
+        private=private,
+        files=number,
+        problems=tuple(problems),
+        notes=tuple(notes),
+        user_epsilon=user,
+    )
 
 
 def read_statement(folder: str | os.PathLike) -> dict:

@@ -271,7 +271,18 @@ def _as_bins(
     """`Bins` of rows (lo, hi, mean, low, high), one for each code."""
     columns = zip(*rows, strict=True)
     lo, hi, mean, low, high = (np.array([float(x) for x in column]) for column in columns)
-    return Bins(lo, hi, mean, low, high, whole, unit, base, near, grids)
+    return Bins(
+        lo=lo,
+        hi=hi,
+        mean=mean,
+        low=low,
+        high=high,
+        whole=whole,
+        unit=unit,
+        base=base,
+        near=near,
+        grids=grids,
+    )
 
 
 def _moved(row: tuple, base: int) -> tuple:

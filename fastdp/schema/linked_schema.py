@@ -180,7 +180,15 @@ class LinkedSchema:
                 )
         name = plain.get("name", "")
         provenance = plain.get("provenance", "")
-        return cls(made, orphans, order, name, provenance, declared, across)
+        return cls(
+            tables=made,
+            orphans=orphans,
+            order=order,
+            name=name,
+            provenance=provenance,
+            declared_levels=declared,
+            across=across,
+        )
 
     def to_plain(self) -> dict[str, Any]:
         """The schema as its TOML document."""

@@ -212,7 +212,17 @@ def taxi(
     made: tuple[np.ndarray, ...] = ()
     if chained:
         mixed = rng.permutation(rows)
-        made = chains.trips(world, rng, sizes, zone, roster, home_area, home_shift, _KIND, ZONES)
+        made = chains.trips(
+            world=world,
+            rng=rng,
+            sizes=sizes,
+            zone=zone,
+            roster=roster,
+            home_area=home_area,
+            home_shift=home_shift,
+            kind=_KIND,
+            zones=ZONES,
+        )
         who = who[mixed]
         made = tuple(column[mixed] for column in made)
     else:

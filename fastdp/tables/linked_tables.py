@@ -271,7 +271,18 @@ def link(read: Mapping[str, Table], links: Links, hashes: np.ndarray) -> list[Ta
     children = zip(links.schemas[1:], linked.children)
     return [
         parent,
-        *(_child(read[n], s, own, counts[n] > 0, hashes, links, n) for s, n in children),
+        *(
+            _child(
+                table=read[n],
+                schema=s,
+                own=own,
+                kept=counts[n] > 0,
+                hashes=hashes,
+                links=links,
+                name=n,
+            )
+            for s, n in children
+        ),
     ]
 
 

@@ -77,7 +77,13 @@ def delimited(path: str, dialect: Dialect) -> Part:
 
         def split(text: Block, final: bool = True) -> tuple[pa.RecordBatch, int]:
             made, rows, wrong, used = core.split(
-                text, rule, column, len(columns), textblocks.MAX_LINE, keep, final
+                text=text,
+                dialect=rule,
+                column=column,
+                columns=len(columns),
+                limit=textblocks.MAX_LINE,
+                keep_wrong=keep,
+                final=final,
             )
             tally.add(wrong)
             return _batch(made, columns, rows), used
@@ -142,9 +148,15 @@ def damaged_lines(path: str, dialect: Dialect, columns: Sequence[str], most: int
         column[0] = 0
 
         def wrong(block: bytes) -> int:
-            return core.split(transcode(block), rule, column, 1, textblocks.MAX_LINE, False, True)[
-                2
-            ]
+            return core.split(
+                text=transcode(block),
+                dialect=rule,
+                column=column,
+                columns=1,
+                limit=textblocks.MAX_LINE,
+                keep_wrong=False,
+                final=True,
+            )[2]
 
     else:
         keys = core.Texts([name.encode() for name in columns])

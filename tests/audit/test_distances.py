@@ -140,8 +140,8 @@ def test_the_square_root_of_k_is_missing(ask):
 def test_noise_for_half_the_clip():
     real = distances.plan_distances
 
-    def planted(domain, clip, *rest):
-        return real(domain, clip // 2, *rest)
+    def planted(clip, **asked):
+        return real(clip=clip // 2, **asked)
 
     with patch.object(gateway, "plan_distances", planted), asked(look):
         assert "more than the noise covers" in fails(checks.neighbours, 50, seed=1)

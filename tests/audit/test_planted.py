@@ -254,8 +254,8 @@ def test_a_plan_whose_noise_shrank_after_its_check_is_refused_at_the_draw(name):
     real = getattr(gateway, name)
     session = open_session(Swap(small_table()))
 
-    def planted(*arguments):
-        plan = real(*arguments)
+    def planted(*arguments, **named):
+        plan = real(*arguments, **named)
         force_setattr(plan, "sigma", plan.sigma / 2)
         return plan
 

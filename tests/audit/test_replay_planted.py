@@ -72,13 +72,21 @@ def sensitivity_off_by_one_row():
 @bug(four_rows(30.0), "charged are")
 def sensitivity_of_a_selection_halved():
     real = gateway.plan_selection
-    return [patch.object(gateway, "plan_selection", lambda d, c, *r: real(d, max(1, c // 2), *r))]
+
+    def planted(clip, **asked):
+        return real(clip=max(1, clip // 2), **asked)
+
+    return [patch.object(gateway, "plan_selection", planted)]
 
 
 @bug("sets of a target", "charged are", pairs=24)
 def sensitivity_of_picks_halved():
     real = gateway.plan_half_sets
-    return [patch.object(gateway, "plan_half_sets", lambda d, c, *r: real(d, max(1, c // 2), *r))]
+
+    def planted(clip, **asked):
+        return real(clip=max(1, clip // 2), **asked)
+
+    return [patch.object(gateway, "plan_half_sets", planted)]
 
 
 @bug("sets of a target", "charged are", pairs=24)
@@ -214,9 +222,9 @@ def file_with_a_private_count():
         seen.append(rows_of(sessions[0]))
         return measure(spec, sessions, *arguments)
 
-    def planted(spec, i, outcome, reserved, output, folder, *engine):
+    def planted(folder, **made):
         (folder.staging() / "rows.txt").write_text(str(seen[-1]))
-        return real(spec, i, outcome, reserved, output, folder, *engine)
+        return real(folder=folder, **made)
 
     return [
         patch.object(execute, "_measure", measured),

@@ -78,7 +78,15 @@ class DualSolver:
         start = None
         if task.warm_start is not None or (task.zeros and not closed):
             start = _cliques(task, frame, make_plan(task.domain, task.tree, task.used()))
-        return DualPlan(task, options, problem, constant, bound, frame, start)
+        return DualPlan(
+            task=task,
+            options=options,
+            problem=problem,
+            constant=constant,
+            bound=bound,
+            frame=frame,
+            start=start,
+        )
 
     def run(self, plan: DualPlan, clock: Clock) -> Solution:
         task = plan.task

@@ -302,7 +302,15 @@ def _combined(partitions: Partitions, names: Set, group) -> Region:
     alike = variance.size == 0 or variance.strides == (0,)
     alike = alike or float(np.ptp(variance)) <= 1e-12 * float(variance[0])
     sigma = float(np.sqrt(variance[0])) if alike else np.sqrt(variance)
-    return Region(names, clique, shape, np.ascontiguousarray(y), sigma, rows, constant)
+    return Region(
+        names=names,
+        clique=clique,
+        shape=shape,
+        y=np.ascontiguousarray(y),
+        sigma=sigma,
+        rows=rows,
+        constant=constant,
+    )
 
 
 class SetIndex:

@@ -236,7 +236,15 @@ class Flow:
                 soft = variance / time
                 known = None
             if known is None or only is not None:
-                slope, _, steep, _ = slope_at(self.lines.target, variance, f, soft, at, pull, at)
+                slope, _, steep, _ = slope_at(
+                    target=self.lines.target,
+                    variance=variance,
+                    f=f,
+                    soft=soft,
+                    at=at,
+                    pull=pull,
+                    way=at,
+                )
             else:
                 slope, steep = known
             if i > 2 and (self._length or i >= RAMP):

@@ -109,7 +109,16 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         details = {"archetypes": public.size, "held_out": list(public.evidence)}
         details["public_model_sha256"] = public.digest()
         if self.refine is not None:
-            return self.refined(self.refine, session, job, public, users, answers, limit, details)
+            return self.refined(
+                how=self.refine,
+                session=session,
+                job=job,
+                public=public,
+                users=users,
+                answers=answers,
+                limit=limit,
+                details=details,
+            )
         from .archetype_users import CastRows, cast
 
         bound = job.schema.max_rows_per_user

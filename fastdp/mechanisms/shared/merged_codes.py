@@ -315,15 +315,15 @@ def merge(
     compression = Compression(domain, maps)
     merged = tuple(compression.measurement(m) for m in ones)
     return Merged(
-        compression,
-        merged,
-        shape,
-        total,
-        merged_for_size,
-        compression.zeros(impossible),
-        released,
-        frozenset(neighbours),
-        in_bins,
+        compression=compression,
+        ones=merged,
+        shape=shape,
+        total=total,
+        merged_for_size=merged_for_size,
+        zeros=compression.zeros(impossible),
+        released=released,
+        neighbours=frozenset(neighbours),
+        in_bins=in_bins,
     )
 
 
