@@ -9,8 +9,9 @@ made exact.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import accumulate, combinations
 
 import numpy as np
 from msgspec import Struct, field
@@ -47,6 +48,9 @@ rows, pairs were off by .109 and .372 in place of .102 and .340 with 2,400 and 3
 bench.users --tables few tiny --epsilon 1 --seeds 500 505 --sources order`)."""
 PAIR_CODES = 1 << 24
 """More pairs are balanced where they have no more codes than this (64 MB) over the pool's rows."""
+PAIR_CELLS = 1 << 22
+"""And no more cells than this together, each of which takes some 50 bytes: 60 columns of 250 values
+have 115 million, which took 6 GB."""
 
 
 class Gaps(Struct, frozen=True, eq=False):
@@ -246,14 +250,16 @@ class Choice(Struct, frozen=True, eq=False):
         return codes[a].astype(np.int64) * self.sizes[b] + codes[b]
 
     def _pairs(self, names: Sequence[str], rows: int) -> list[tuple[str, str]]:
-        """Pairs of columns, those of most cells first, as many as the pool's `rows` leave room for."""
-        most = max(LEAST_PAIRS, PAIR_CODES // max(rows, 1))
+        """Pairs of columns, those of most cells first, as many as the pool's `rows` and their cells
+        leave room for."""
         cells = {
             (a, b): self.sizes[a] * self.sizes[b]
             for a, b in combinations([n for n in names if n in self.sizes], 2)
         }
         likely = [pair for pair in cells if cells[pair] <= MOST_CELLS]
-        return sorted(likely, key=lambda pair: -cells[pair])[:most]
+        ordered = sorted(likely, key=lambda pair: -cells[pair])
+        fit = bisect_right(list(accumulate(cells[pair] for pair in ordered)), PAIR_CELLS)
+        return ordered[: max(LEAST_PAIRS, min(fit, PAIR_CODES // max(rows, 1)))]
 
 
 class _Odds(Struct, frozen=True, eq=False):

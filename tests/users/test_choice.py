@@ -329,3 +329,14 @@ def test_a_cell_whose_only_user_is_not_in_the_sample_does_not_upset_the_weights(
     ]
     weights = raked(tables, 1_000.0, pool, most=2_000)
     assert np.bincount(first, weights) == pytest.approx(wanted, abs=10)
+
+
+def test_pairs_of_wide_columns_do_not_fill_the_memory():
+    """All pairs of sixty columns of 250 values would have 115 million cells; of narrow columns all
+    pairs are balanced."""
+    for size, all_pairs in ((250, False), (3, True)):
+        names = [f"c{i}" for i in range(60)]
+        schema = Schema.from_domain(dict.fromkeys(names, size))
+        pairs = Choice(UserFacts((1,)), [], schema, 3, 500.0)._pairs(names, 1_500)
+        assert sum(schema.domain[a] * schema.domain[b] for a, b in pairs) <= 1 << 22
+        assert (len(pairs) == 60 * 59 // 2) == all_pairs and len(pairs) >= 12
