@@ -145,6 +145,10 @@ def refusals(epsilons: Sequence[float], delta: float) -> list[str]:
 def ask_first(epsilons: Sequence[float | None], delta: float | None, yes: bool) -> None:
     """Raise UsageError if the promise would be weak and --yes was not given; with --yes, a
     warning."""
+    if delta is not None and not 0 <= delta < 1:
+        raise UsageError(
+            f"--delta must lie in [0, 1), got {delta:g}; take far below 1 / number of people"
+        )
     for text in weak_promises(epsilons, delta):
         if not yes:
             raise UsageError(f"{text}. Choose smaller numbers, or confirm with --yes")

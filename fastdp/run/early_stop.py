@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
+from .._util.texttable import plural
 from ..errors import StoppedEarly
 from ..measurement import Measurement
 from ..mechanisms.base import Config, OnesFirst
@@ -65,6 +66,6 @@ def charge_text(
     asked = ", ".join(f"{e:g}" for e in epsilons)
     where = "" if dataset is None else f" to data set {dataset!r}"
     return (
-        f"Charged: {len(steps)} steps ({', '.join(step['label'] for step in steps)}), epsilon"
+        f"Charged: {plural(len(steps), 'step')} ({', '.join(step['label'] for step in steps)}), epsilon"
         f" {spent:.4g} at delta {delta:g}, of the {asked} reserved; the rest went back{where}."
     )

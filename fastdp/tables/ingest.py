@@ -275,9 +275,11 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIn
     problems. `users` has the kind of ids of the parts before."""
 
     problems = []
+    lacking = 0
     for name in wanted:
         times = part.times(name)
         if times == 0:
+            lacking += 1
             near = nearest(name, part.schema.names)
             problems.append(
                 f"column {name!r} is missing{f' (did you mean {near!r}?)' if near else ''}"
@@ -286,6 +288,8 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIn
             problems.append(f"column {name!r} occurs {times} times: rename one")
     if problems:
         problems.append(f"it has {', '.join(part.schema.names[:30])}{part.hint}")
+        if lacking and not part.hint:
+            problems.append("the schema's names must be those of the data: change one of them")
         raise DataError(f"{part.where}: {'; '.join(problems)}")
     types = source_types(schema)
     typed = [n for n in wanted if n in types]

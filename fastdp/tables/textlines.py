@@ -55,7 +55,10 @@ def names_of(path: str, dialect: Dialect) -> list[str]:
             "set the dialect"
         ) from None
     if not names:
-        raise DataError(f"{path!r}: the first line is empty; it should hold the column names")
+        raise DataError(
+            f"{path!r}: the file is empty, or its first line is; the first line should hold the column"
+            " names"
+        )
     return names
 
 

@@ -200,3 +200,13 @@ def test_promises_that_protect_nothing_need_a_yes(place, changes, text):
         assert after.returncode == 0 and "warning" in after.stderr
         notes = json.loads((place / "weak" / "privacy.json").read_text())["notes"]
         assert any("delta 0.1 is above" in note for note in notes)
+
+
+def test_a_delta_of_one_is_refused_before_yes_is_offered(tmp_path):
+    """No confirmation makes a delta of 1 a promise; the text must not advise one."""
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    fastdp.Schema.from_domain({"a": 2}).save(tmp_path / "t.toml")
+    for more in ((), ("--yes",)):
+        done = fastdp_cli("synth", "t.csv", "-e", "1", "-d", "1", *more, cwd=tmp_path, check=False)
+        assert done.returncode == 2
+        assert "must lie in [0, 1)" in done.stderr and "--yes" not in done.stderr

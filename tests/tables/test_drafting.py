@@ -133,8 +133,8 @@ def test_a_column_that_cannot_be_drafted_is_left_out_with_the_reason(place, fram
     ("name", "text", "says"),
     [
         ("twice.csv", "a,a,b\n1,2,3\n", "column 'a' occurs more than once"),
-        ("empty.csv", "", "the first line is empty"),
-        ("blank.tsv", "\n1\t2\n", "the first line is empty"),
+        ("empty.csv", "", "the file is empty, or its first line"),
+        ("blank.tsv", "\n1\t2\n", "or its first line is"),
         ("other.csv", "a;b;c\n1;2;3\n", "looks delimited by ';'"),
         ("deep.jsonl", '{"a": [1]}\n', "the draft would have no column: no row can be read"),
         ("later.jsonl", '{"a": 1}\n{"a": {}}\n{"a": 2}', "the draft would have no column"),
@@ -144,6 +144,18 @@ def test_files_that_are_no_table_are_refused_in_words(tmp_path, name, text, says
     (tmp_path / name).write_text(text)
     with pytest.raises(FastdpError, match=says):
         fastdp.draft(tmp_path / name)
+
+
+def test_a_missing_column_says_what_to_do(tmp_path):
+    """A stranger's schema names another column than the file, or the file has another delimiter: one
+    text each, with the way out."""
+    schema = fastdp.Schema.from_domain({"town": 3, "age": 5})
+    (tmp_path / "a.csv").write_text("city,age\n1,2\n")
+    (tmp_path / "b.csv").write_text("town;age\n1;2\n")
+    with pytest.raises(FastdpError, match=r"it has city, age; .*change one of them"):
+        fastdp.read(tmp_path / "a.csv", schema, public=True)
+    with pytest.raises(FastdpError, match=r"delimited by ';'(?!.*change one of them)"):
+        fastdp.read(tmp_path / "b.csv", schema, public=True)
 
 
 def people(rows=2000):
