@@ -87,14 +87,17 @@ def judge(known: Precision) -> Verdict:
         bad.append(f"values of {listed(noise)}: mostly noise")
     if lost:
         bad.append(f"values of {listed(lost)}: most rows lie outside the domain")
+    if known.clip_warns:
+        bad.append(f"shares of all rows: {known.clip}")
     for side, text in (*_pairs(known), *_amounts(known), *_people(known), *_more(known)):
         (good if side else bad).append(text)
     bad.append(SINGLE_PEOPLE)
 
     warn = 2 * len(noise + lost) > len(columns)
     word = "Mostly noise" if warn else "Usable" if 2 * len(clear) >= len(columns) else "Rough"
+    among = ", among the rows that count," if known.clip_warns else ""
     headline = (
-        f"{word}: a share of a single column is known to {_points([typical])} (95 %),"
+        f"{word}: a share of a single column{among} is known to {_points([typical])} (95 %),"
         f" {len(clear)} of {plural(len(columns), 'column')} clearly"
     )
     return Verdict(headline, tuple(good), tuple(bad), tuple(_figures(known, noise, lost)), warn)
@@ -203,8 +206,8 @@ def _figures(known: Precision, noise: Sequence[str], lost: Sequence[str]) -> Ite
         half = float(np.median(wide))
         yield f"in measured pairs groups of at least {half * known.rows:,.0f} rows stand out"
         yield _effect(half)
-    if known.clip and not known.clip.startswith("at "):
-        yield ("warning: " if known.clip_warns else "") + known.clip
+    if known.clip and not known.clip_warns and not known.clip.startswith("at "):
+        yield known.clip
 
 
 def _effect(half: float) -> str:

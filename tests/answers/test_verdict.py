@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import fastdp
+from fastdp.answers.answer import answer
 from fastdp.answers.clipping import Clipping
 from fastdp.answers.facts import Facts
 from fastdp.answers.losses import losses
@@ -251,6 +252,24 @@ def test_the_width_of_shares_covers_frequent_values_where_a_clip_moves_them():
         1.96 * (1 + np.maximum(down, up)) / counts.sum()
     )
     assert column.half > 1.96 / 10_000
+
+
+def test_where_nobody_knows_what_a_clip_left_out_the_verdict_is_about_the_rows_that_count():
+    """`answer` gives no interval there, so no width holds for all rows. The same noise without a user
+    column is about all rows."""
+    schema = schema_with_users({"a": 4}, max_rows=40)
+    ones = [Measurement(("a",), np.array([400.0, 300, 200, 100]), 5.0)]
+    statement = {"unit": {"kind": "user"}, "parts": [{"clip": 3}]}
+    facts = Facts.of(statement, schema, ones, {}, None)
+    assert set(answer(facts, "share", "a")["basis"].to_pylist()) == {"unknown"}
+    unknown = judge(released(facts, statement, {}))
+    assert "among the rows that count, is known" in unknown.headline
+    assert any(
+        text.startswith("shares of all rows: rows counted at clip 3") for text in unknown.not_for
+    )
+    plain = judged({}, fastdp.Schema.from_domain({"a": 4}), ones)
+    assert "that count" not in plain.headline
+    assert not any("all rows" in text for text in plain.not_for)
 
 
 def test_an_interval_reaches_to_its_farther_end():
