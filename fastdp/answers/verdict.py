@@ -61,14 +61,18 @@ class Verdict(Struct, frozen=True):
 
 
 NONE = Verdict("")
-"""Of a run that measured no column."""
+"""Of what nothing is known."""
+UNMEASURED = (
+    "Unknown: no share of a single column is measured, so nothing says how far the rows are from the"
+    " truth"
+)
 
 
 def judge(known: Precision) -> Verdict:
     """The verdict on what is known."""
     columns = known.columns
     if not columns:
-        return NONE
+        return _without_columns(known)
     noise = [one.names[0] for one in columns if one.noise]
     lost = [name for name in known.lost if name not in noise]
     clear = [one.names[0] for one in columns if one.clear and one.names[0] not in lost]
@@ -101,6 +105,14 @@ def judge(known: Precision) -> Verdict:
         f" {len(clear)} of {plural(len(columns), 'column')} clearly"
     )
     return Verdict(headline, tuple(good), tuple(bad), tuple(_figures(known, noise, lost)), warn)
+
+
+def _without_columns(known: Precision) -> Verdict:
+    """Of a run that counts users, not rows by column."""
+    told = _told(known)
+    good = [f"numbers asked for: {listed(told)}"] if told else []
+    bad = ["shares, sums and means of rows: of unknown error", SINGLE_PEOPLE]
+    return Verdict(UNMEASURED, tuple(good), tuple(bad))
 
 
 Sided = tuple[bool, str]
@@ -141,8 +153,7 @@ def _pairs(known: Precision) -> Iterable[Sided]:
 
 def _amounts(known: Precision) -> Iterable[Sided]:
     """Sums and means: numbers asked for beforehand first, then what the columns' bins tell."""
-    told = [f"{one.name} ({_width(one)})" for one in known.asked if one.clear]
-    if told:
+    if told := _told(known):
         yield True, f"numbers asked for: {listed(told)}"
     if wide := [one.name for one in known.asked if not one.clear]:
         yield False, f"numbers asked for, too wide to print: {listed(wide)}"
@@ -160,6 +171,11 @@ def _amounts(known: Precision) -> Iterable[Sided]:
         any_known = any(math.isfinite(one.half) for one in unclear)
         how = "too wide" if any_known else "of unknown error"
         yield False, f"sums and means of {names}: {how}; ask for them before the run (numbers)"
+
+
+def _told(known: Precision) -> list[str]:
+    """Numbers that were asked for and are clear, with their widths."""
+    return [f"{one.name} ({_width(one)})" for one in known.asked if one.clear]
 
 
 def _people(known: Precision) -> Iterable[Sided]:

@@ -4,15 +4,29 @@ The HTML is inside an iframe, so that its styles do not change the notebook's. N
 drawn for it.
 """
 
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 from . import runs, sections
-from .blocks import page_file
+from .blocks import nice, page_file
 
 
 def run_html(run: Any, rows: int | None) -> str:
     """The cards of `run` (a result of `synthesize`). `rows`: its number of synthetic rows."""
+    return _framed(_cards(run, rows))
+
+
+def linked_html(tables: Mapping[str, tuple[Any, int | None]]) -> str:
+    """The cards of the runs of linked tables one below the other; with each, its number of rows."""
+    drawn = (
+        f'<h2 class="of-table">Table {nice(name)}</h2>{_cards(run, rows)}'
+        for name, (run, rows) in tables.items()
+    )
+    return _framed("".join(drawn))
+
+
+def _cards(run: Any, rows: int | None) -> str:
     sizes = dict(run.schema.domain)
     data = {
         "with_truth": False,
@@ -21,7 +35,11 @@ def run_html(run: Any, rows: int | None) -> str:
         "verdict": [run.verdict.to_dict()],
         "runs": [runs.facts(run, sizes)],
     }
+    return sections.summary(data)
+
+
+def _framed(cards: str) -> str:
     style = f'<!doctype html><meta charset="utf-8"><style>{page_file("report.css")}</style>'
-    page = f'{style}<main style="padding:0 12px 12px">{sections.summary(data)}</main>'
+    page = f'{style}<main style="padding:0 12px 12px">{cards}</main>'
     frame = 'title="fastdp run" style="width:100%;max-width:70rem;height:450px;border:0"'
     return f'<iframe {frame} srcdoc="{escape(page)}"></iframe>'

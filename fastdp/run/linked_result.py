@@ -6,13 +6,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._util.lazy import pa
-from ..errors import UsageError
+from ..errors import FastdpError, UsageError
 from ..schema.linked_schema import LinkedSchema
 from .result import Run
 from .run_files import reading_folder, write_page
+
+if TYPE_CHECKING:
+    from ..answers.verdict import Verdict
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +46,16 @@ class LinkedRun:
     def data(self) -> dict[str, pa.Table]:
         """All synthetic rows of each table. Keys of child rows are keys of parent rows."""
         return {name: run.data for name, run in self.runs.items()}
+
+    @property
+    def verdict(self) -> dict[str, Verdict]:
+        """What each table is good for and what it is not for, as `Run.verdict`."""
+        return {name: run.verdict for name, run in self.runs.items()}
+
+    @property
+    def notes(self) -> dict[str, tuple[str, ...]]:
+        """Of each table, what `Run.notes` says."""
+        return {name: run.notes for name, run in self.runs.items()}
 
     @property
     def timings(self) -> dict[str, dict[str, float]]:
@@ -95,9 +108,23 @@ class LinkedRun:
             f"this run holds the tables {', '.join(self.runs)}: ask one of them, {one}"
         )
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the cards of each table."""
+        from ..report.notebook import linked_html
+
+        with reading_folder(self.out):
+            return linked_html({name: (run, run._rows) for name, run in self.runs.items()})
+
     def __repr__(self) -> str:
         where = f", out={str(self.out)!r}" if self.out else ""
-        return (
+        head = (
             f"<fastdp.LinkedRun {', '.join(self.runs)}"
             f" epsilon={self.privacy['epsilon']:.6g}{where}>"
         )
+        return "\n".join([head, *self._headlines()])
+
+    def _headlines(self) -> list[str]:
+        try:
+            return [f"{name}: {verdict.headline}" for name, verdict in self.verdict.items()]
+        except FastdpError:  # of a damaged folder; `verify` says what is wrong
+            return []

@@ -19,6 +19,7 @@ from fastdp.answers.verdict import judge
 from fastdp.measurement import Measurement
 from fastdp.privacy.clip import size_edges
 from fastdp.report import page
+from fastdp.run.linked_result import LinkedRun
 from tests.builders import schema_with_users
 from tests.cli.test_app import fastdp_cli
 
@@ -35,7 +36,8 @@ def test_before_a_run_columns_drown_by_their_size_and_effects_by_their_noise():
     drowned = judge(expected({"a": (1000, 100.0)}, [((), 9999.0)], 1000))
     assert drowned.warn and drowned.headline.startswith("Mostly noise")
     assert any("not even" in line for line in drowned.figures)
-    assert judge(expected({}, [], 1000)).lines == ()
+    nothing = judge(expected({}, [], 1000))
+    assert nothing.headline.startswith("Unknown: no share") and len(nothing.not_for) == 2
 
 
 def test_a_typical_share_is_that_of_zipf_before_and_the_sum_of_squares_after():
@@ -140,6 +142,33 @@ def test_every_place_shows_the_same_verdict(tmp_path):
     without_label = [re.sub("^(good|not) for: ", "", line) for line in verdict.lines]
     for said in without_label:
         assert all(said in one for one in without_tags), said
+
+
+def test_linked_runs_show_the_verdict_of_each_table():
+    tables = {"homes": 4, "persons": 9}
+    runs = {}
+    for name, size in tables.items():
+        schema = fastdp.Schema.from_domain({name[0]: size})
+        table = pa.table({name[0]: np.arange(900) % size})
+        runs[name] = fastdp.synthesize(table, schema=schema, mechanism="mst", epsilon=1, delta=1e-6)
+    linked = LinkedRun(runs, schema=None)
+    card = html.unescape(linked._repr_html_())
+    for name, run in runs.items():
+        assert linked.verdict[name] == run.verdict and linked.notes[name] == run.notes
+        assert f"{name}: {run.verdict.headline}" in repr(linked)
+        shown = html.unescape(re.sub("<[^>]*>", "", card))
+        assert f"Table {name}" in shown and run.verdict.good_for[0] in shown
+
+
+def test_a_run_that_counts_users_alone_says_that_nothing_is_known_of_its_rows(tmp_path):
+    """No empty verdict: silence would read as praise. The plan says the same before the spend."""
+    table = fastdp.simulate.incidents(300, seed=1)
+    ask = {"mechanism": "incidents-usercounts", "epsilon": 1.0, "delta": 1e-6}
+    run = fastdp.synthesize(table, **ask, out=tmp_path / "run")
+    plan = fastdp.plan(rows=300, users=100, **ask)
+    assert run.verdict == plan.verdict and run.verdict.headline in str(plan)
+    assert "Unknown: no share" in repr(run)
+    assert run.verdict.headline.removeprefix("Unknown: ") in html.unescape(run._repr_html_())
 
 
 def test_a_plan_expects_wide_tables_to_take_longer():
