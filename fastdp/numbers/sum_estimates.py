@@ -181,8 +181,8 @@ def _side(
     most = hidden_users.most_of_a_user(seen, corners, Z * whole, hidden_users.TIMES, mean)
     upto = int(np.searchsorted(corners, hidden_users.SIGNS * most, "right"))
     signs = tails.suspected(c[:upto], s, shown)
-    if signs >= 0:
-        most = max(most, float(corners[signs]))
+    if signs >= 0:  # users with weight there have up to the next corner
+        most = max(most, float(corners[min(signs + 1, upto - 1)]))
     most = hidden_users.within(most, allowed, float(corners[shown]))
     return Side(c, at, measured, full, masses, chance, tails.stands_out(c, s, at), most, infinite)
 
