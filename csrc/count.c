@@ -260,6 +260,8 @@ static void count_round(count_job *job, int64_t begin, int64_t end, int64_t *las
     }
 }
 
+/* One thread's part. The rows are counted round by round: the weights of a round's rows are looked up, then
+ * threads count its rows, in copies of the tables or clique by clique. At the end copies are merged. */
 static void count_work(fdp_team *team, int number, void *ctx) {
     count_job *job = ctx;
     const fdp_rows *rows = job->rows;

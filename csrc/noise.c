@@ -146,6 +146,8 @@ static uint32_t draw_lapped_strip(fdp_stream *stream) {
     return LAPLACE_LAPS * FDP_EXPO_STRIPS - 1;
 }
 
+/* One draw of discrete Laplace noise: a sign, and the floor of an exponential number times the scale. The
+ * number is a strip plus a uniform u, of which only as many bits are drawn as decide the result. */
 static int64_t draw_laplace(fdp_stream *stream, exact_scale s) {
     for (;;) {
         uint32_t strip = draw_lapped_strip(stream);
@@ -178,6 +180,8 @@ typedef struct {
     uint32_t key[8];
 } noise_job;
 
+/* Chunks are taken in any order by any thread. A chunk's stream follows from its number, so the noise is the
+ * same for any number of threads. */
 static void work(fdp_team *team, int number, void *ctx) {
     noise_job *job = ctx;
     fdp_stream stream;
@@ -202,6 +206,7 @@ static void work(fdp_team *team, int number, void *ctx) {
     fdp_wipe_stack();
 }
 
+/* Checks scales, takes or makes the key, and lets threads draw. The key is wiped from memory at the end. */
 static int run(uint32_t domain, const double *scale, int per_row, int64_t n, const uint32_t *key, int threads,
                int64_t *out) {
     int code = FDP_OK;

@@ -59,6 +59,8 @@ void fdp_chacha20_block(const uint32_t key[8], uint32_t counter, const uint32_t 
 /* FDP_LANES blocks at once: element `lane` of every vector belongs to the block counter + lane. */
 typedef uint32_t lanes_t __attribute__((vector_size(4 * FDP_LANES)));
 
+/* Ten double rounds on all blocks, then the start is added, as in the standard. Word i of block `lane` goes to
+ * out[i * FDP_LANES + lane]. */
 FDP_CLONES
 void fdp_chacha20_lanes(const uint32_t key[8], uint32_t counter, const uint32_t nonce[3], uint32_t *out) {
     uint32_t state[16];

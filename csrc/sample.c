@@ -233,6 +233,8 @@ static void *place(scratch *w, size_t bytes) {
     return here;
 }
 
+/* Places all arrays of a thread one after another, as large as the largest node needs. It runs twice: without
+ * a room it only counts the bytes. */
 static void lay_out(const fdp_sample_plan *plan, scratch *w) {
     size_t rows = (size_t)FDP_MAX(1, FDP_MIN(plan->rows, plan->shard_rows)), groups = 1, cells = 1;
     for (int j = 0; j < plan->nodes_len; j++) {
@@ -291,6 +293,8 @@ static int group_rows(const fdp_sample_node *node, const fdp_sample_plan *plan, 
     return sorted;
 }
 
+/* The cell of each row among the node's new attributes. Without a separator all rows share one law; else each
+ * group of rows with equal separator codes has its own. */
 static void draw_values(const fdp_sample_node *node, const fdp_sample_plan *plan, uint64_t shard,
                         uint32_t rows, scratch *w) {
     stream s = {stream_key(plan->seed, shard, node->id, VALUES)};
@@ -324,6 +328,8 @@ static void draw_values(const fdp_sample_node *node, const fdp_sample_plan *plan
     }
 }
 
+/* One shard: node after node, rows are grouped by the separator and get their new codes. Then all columns are
+ * put into one random order, since the working order shows the cells of the first node. */
 static void sample_shard(const fdp_sample_plan *plan, uint64_t shard, uint32_t rows, int64_t at, scratch *w,
                          void *const *out) {
     int sorted = 1;
@@ -352,6 +358,7 @@ typedef struct {
     atomic_int code;
 } sample_job;
 
+/* Threads take shards; a shard's randomness follows from its number. */
 static void sample_work(fdp_team *team, int number, void *ctx) {
     sample_job *job = ctx;
     const fdp_sample_plan *plan = job->plan;
