@@ -3,7 +3,8 @@
 A reader who adds up the synthetic rows should get the quoted total within its error. So each line of
 `run.numbers` is a linear condition on the weights (`user_weights.Lines`), with its own standard error.
 Pool users are known by codes: a row counts as the middle, or the mean, of its bin, which is what
-synthetic values are on average.
+synthetic values are on average. For a quantile it counts as a number anywhere in its bin, since synthetic
+values are: else many users would have one sum, and a quantile would jump.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from ..numbers.typed import TypedNumber, columns_of
 from ..numbers.user_evaluation import user_values
 from ..numbers.user_features import code_amounts
 from ..numbers.user_values import Block
+from ..schema import Schema
 from ..significance import Z95
 from .people import Codes
 from .user_weights import Lines
@@ -117,11 +119,28 @@ def _condition(
     return value - estimate / rows * size, error
 
 
+def _inside(schema: Schema, name: str, codes: np.ndarray, amounts: np.ndarray) -> np.ndarray:
+    """The amounts of rows, each somewhere in its bin, with the mean that rows of the bin have."""
+    column = schema.columns.get(name)
+    numbers = None if column is None else column.code_numbers()
+    kind = schema.fields[name].amount()
+    if numbers is None or kind is None or kind.kind != "number":
+        return amounts
+    low, middle, high = numbers
+    half = np.minimum(middle - low, high - middle) / float(kind.step)
+    half = np.pad(half, (0, max(0, int(codes.max(initial=0)) + 1 - len(half))))
+    half = np.where(np.isfinite(half), half, 0.0)
+    moved = half[codes] * (2 * np.random.default_rng(0).random(len(codes)) - 1)
+    return amounts + np.rint(moved).astype(np.int64)
+
+
 def _entries(number: TypedNumber, codes: Codes, start: np.ndarray) -> tuple[np.ndarray, ...]:
     """(user, group, value, weight) of each entry of the pool's users."""
     owner = np.repeat(np.arange(len(start) - 1, dtype=np.uint32), np.diff(start))
     own = {name: codes[name] for name in columns_of(number) if name in codes}
     amounts = {name: code_amounts(number.schema, name)[codes[name]] for name in number.amounts}
+    if number.aggregate == "quantile":
+        amounts = {n: _inside(number.schema, n, codes[n], x) for n, x in amounts.items()}
     found = user_values(number, Block(len(start) - 1, owner, own, amounts))
     user = np.repeat(np.arange(found.users), np.diff(found.offsets))
     return user, found.group, found.value.astype(float), found.weight.astype(float)
