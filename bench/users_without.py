@@ -25,6 +25,7 @@ WITHOUT: dict[str, tuple[str, ...]] = {
     "a pool of five": ("mechanisms.with_users.chosen_users.MOST_POOL=3",),
     "other rows of the model": ("mechanisms.with_users.chosen_users.OTHER_ROWS=0",),
     "facts about users": ("mechanisms.with_users.user_questions.LEAST_FACTS=1e9",),
+    "a bar for the choice": ("mechanisms.with_users.chosen_users.LEAST_KNOWN=0",),
     "a bar for facts": ("mechanisms.with_users.user_questions.LEAST_FACTS=0",),
     "tight counts": ("users.user_choice.TIGHT=1",),
     "pairs of columns": ("users.user_choice.PAIR_CODES=0", "users.user_choice.LEAST_PAIRS=0"),

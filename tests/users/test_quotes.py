@@ -119,3 +119,20 @@ def test_weights_meet_lines_by_their_precision():
         prior = own if far == 1 else (wanted - at) ** 2 - error**2
         want = (wanted * prior + at * error**2) / (prior + error**2)
         assert abs(got - want) < 0.03 * abs(wanted - at) + 1e-6
+
+
+def test_quantiles_count_amounts_anywhere_in_their_bins():
+    """All users have one row in one bin: as its middle, the sums' quantiles would jump from 0 to 1."""
+    number = check("quantile(sum(amount), 0.5) per user", SCHEMA)
+    codes = {"month": np.zeros(4_000, np.uint32), "amount": np.full(4_000, 2, np.uint32)}
+    start = np.arange(4_001)
+    for quoted, below in ((25.0, 0.25), (30.0, 0.5), (35.0, 0.75)):  # the bin is 20 to 40
+        found = lines(
+            [Quote(number, 0, quoted, quoted - 1, quoted + 1)], codes, start, 4_000, 4_000
+        )
+        sides = np.unique(found.values[0])
+        assert len(sides) == 2  # users above and below, of whom 0.5 should be below
+        assert np.mean(found.values[0] > 0) == pytest.approx(below, abs=0.03)
+    mean = check("mean(amount)", SCHEMA)
+    held = lines([Quote(mean, 0, 30.0, 29.0, 31.0)], codes, start, 4_000, 4_000)
+    assert np.abs(held.values).max() == 0 or len(held.values) == 0
