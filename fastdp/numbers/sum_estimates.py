@@ -92,14 +92,20 @@ def look(
     whole: float,
     noise: float = 0.0,
     allowed: float | None = None,
+    refunds: bool = True,
 ) -> Look:
     """Read the answers of `Hats`. `s`: their noise; `whole`: the noise that all of the number's mu
     would leave, by which corners are chosen; `noise`: that of a capped sum with a cap of 1, where
-    its cap may lie between corners; `allowed`: what the schema lets a user have."""
+    its cap may lie between corners; `allowed`: what the schema lets a user have; `refunds`: whether
+    users may be as far below zero as above, as residuals of amounts without a sign are not."""
     corners = np.asarray(corners, np.float64)
     k = len(corners)
-    above = _side(values[-k:], s, corners, whole, allowed)
-    below = _side(values[:k][::-1], s, corners, whole, allowed) if signed else None
+    means = hidden_users.MEANS
+    above = _side(values[-k:], s, corners, whole, allowed, means)
+    below = None
+    if signed:
+        means = means if refunds else 0.0
+        below = _side(values[:k][::-1], s, corners, whole, allowed, means)
     modelled = above.stands_out or (below is not None and below.stands_out)
     if modelled:
         cap = chosen_cap(above.full, corners, above.measured, noise)
@@ -164,8 +170,14 @@ def between_corners(cap: float, corners: np.ndarray, masses: np.ndarray) -> floa
 
 
 def _side(
-    c: np.ndarray, s: float, corners: np.ndarray, whole: float, allowed: float | None
+    c: np.ndarray,
+    s: float,
+    corners: np.ndarray,
+    whole: float,
+    allowed: float | None,
+    means: float,
 ) -> Side:
+    """means: so many times the mean, at least, is what a user is taken to have at most."""
     at = tails.visible(c, s)
     grid = tails.levels(c, s, at)
     upto = min(at.last + 1, len(c) - 1)
@@ -177,7 +189,7 @@ def _side(
     masses, chance, _ = tails.law(c, s, measured, at, grid)
     seen = tails.at_least_as_seen(full, c, at)
     shown = max(at.last, at.alone)
-    mean = hidden_users.MEANS * hidden_users.mean_of(seen, corners, shown)
+    mean = means * hidden_users.mean_of(seen, corners, shown)
     most = hidden_users.most_of_a_user(seen, corners, Z * whole, hidden_users.TIMES, mean)
     upto = int(np.searchsorted(corners, hidden_users.SIGNS * most, "right"))
     signs = tails.suspected(c[:upto], s, shown)
