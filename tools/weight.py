@@ -10,7 +10,10 @@ import sys
 from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, distribution
 
-from packaging.requirements import Requirement
+try:
+    from packaging.requirements import Requirement
+except ImportError:  # a fresh environment has the copy of pip alone
+    from pip._vendor.packaging.requirements import Requirement  # type: ignore[assignment]
 
 BYTES = 1_000_000
 

@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from bench.scoreboard import (
+    __main__ as board,
     ablations,
     compare,
     contestants,
@@ -280,6 +281,17 @@ def test_a_job_on_a_csv_with_a_peer_that_is_resumed(small_job, tmp_path, capsys)
     rows = pd.read_csv(tmp_path / "rows.csv")
     both = rows[(rows.mechanism == "uniform") & (rows.measure == "pairs")].iloc[0]
     assert both.seeds == 2 and both.standard_error > 0
+
+
+@pytest.mark.slow
+def test_a_job_ends_when_it_said(small_job, tmp_path, capsys, monkeypatch):
+    """A run that would go on for minutes is ended and not stored; the same command goes on."""
+    words, given = small_job
+    monkeypatch.setattr(board, "GRACE_MINUTES", 0.05)
+    limits = ["--limit", "600", "--minutes", "0.05"]
+    main([*words, *limits, "--peer", given[1], "--seeds", "1", "--mechanisms", "fake slow"])
+    assert "1 runs are left" in capsys.readouterr().err
+    assert store.Store(tmp_path / "store").records() == []
 
 
 def test_a_schema_is_a_domain_file_too(tmp_path):
