@@ -433,7 +433,7 @@ def _people(
     measurements: Sequence[Any],
     tables: Mapping[str, pa.Table],
 ) -> People | None:
-    if facts.schema.user is None:
+    if facts.schema.user is None or facts.schema.max_rows_per_user == 1:
         return None
     kept = isinstance(mechanism.get("users"), Mapping)
     try:

@@ -17,14 +17,22 @@ def linked_sources(
     from ..schema.linked_schema import is_linked
 
     if schema is not None and not as_path(schema, "schema=").exists():
-        return None  # the same error as for one table
+        _check_files(data, f"{schema!r} is not the file of a schema of linked tables")
+        return None
     if not is_linked(load(mechanism).schema if schema is None else schema):
+        _check_files(data, "the schema is that of one table: give --schema with [tables]")
         return None
     if engine is not None:
         raise UsageError(
             "--engine: linked tables of files are counted here; for Spark use fastdp.synthesize"
         )
     return pairs(data, "a linked table is given as NAME=FILE")
+
+
+def _check_files(data: list[str], why: str) -> None:
+    """Raise where none of the data is a file whose name has a `=`: it is meant as linked tables."""
+    if not any(Path(local_path(item)).exists() for item in data):
+        raise UsageError(f"{data[0]}: NAME=FILE names one of linked tables, but {why}")
 
 
 def truth_tables(truth: str, synthetic: str) -> dict[str, str] | None:

@@ -56,7 +56,7 @@ def plan_verdict(
     elif imagined.chosen:
         at = "at clip 1, more at the clip that the run will choose"
     people = None
-    if schema.user is not None:
+    if schema.user is not None and schema.max_rows_per_user != 1:
         kept = config.traits.makes_users or bool(users_cost(config, schema, False))
         people = People(kept=kept)
         if taken and users:

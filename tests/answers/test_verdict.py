@@ -144,6 +144,17 @@ def test_every_place_shows_the_same_verdict(tmp_path):
         assert all(said in one for one in without_tags), said
 
 
+def test_where_a_user_has_one_row_nothing_is_said_of_its_rows_together():
+    """Parents of linked tables: questions about people and the order of rows have no sense there."""
+    said = {}
+    for most in (1, 2):
+        schema = schema_with_users({"a": 4}, max_rows=most)
+        plan = fastdp.plan(schema, "mst", 1.0, 1e-6, rows=900, users=900, clip=1)
+        said[most] = " ".join(plan.verdict.not_for)
+    assert "order of a user" in said[2]
+    assert "order of a user" not in said[1] and "about people" not in said[1]
+
+
 def test_linked_runs_show_the_verdict_of_each_table():
     tables = {"homes": 4, "persons": 9}
     runs = {}

@@ -210,3 +210,14 @@ def test_a_delta_of_one_is_refused_before_yes_is_offered(tmp_path):
         done = fastdp_cli("synth", "t.csv", "-e", "1", "-d", "1", *more, cwd=tmp_path, check=False)
         assert done.returncode == 2
         assert "must lie in [0, 1)" in done.stderr and "--yes" not in done.stderr
+
+
+def test_linked_tables_with_a_schema_of_one_table_are_told_so(tmp_path):
+    """Not that there is no file of the name `a=a.csv`, which nobody meant."""
+    (tmp_path / "a.csv").write_text("a\n1\n")
+    fastdp.Schema.from_domain({"a": 2}).save(tmp_path / "one.toml")
+    for schema, why in (("one.toml", "the schema is that of one table"), ("no.toml", "'no.toml'")):
+        asked = ("synth", "a=a.csv", "-s", schema, "-e", "1", "--out", "run")
+        done = fastdp_cli(*asked, cwd=tmp_path, check=False)
+        assert done.returncode == 2 and "names one of linked tables" in done.stderr
+        assert why in done.stderr and not (tmp_path / "run").exists()
