@@ -161,8 +161,11 @@ def synth(
             command = partial(owner_command, tables, data or [])
             error.args = (failure_text(status, error.failed, command),)
             raise
-    several = list(made.runs.values()) if isinstance(made, LinkedRun) else made
-    runs = several if isinstance(several, list) else [several]
+        several = list(made.runs.values()) if isinstance(made, LinkedRun) else made
+        runs = several if isinstance(several, list) else [several]
+        if as_json or not quiet:
+            for run in runs:
+                _ = run.verdict  # of a wide table it takes seconds: the bar still runs
     if progress == "json":
         events.done(place, runs, time.monotonic() - begun)
     if as_json:
