@@ -22,7 +22,7 @@ from .._util.lazy import pa
 from ..errors import UsageError
 from ..measurement import Measurement
 from ..schema import Schema
-from .amounts import amounts, bounded
+from .amount_columns import amounts, bounded
 from .answer import answer
 from .best_linear import Table, estimate
 from .clipping import Z95, Clipping

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._util.lazy import pa, pc
-from ..answers.amounts import amounts, bounded, is_period
+from ..answers.amount_columns import amounts, bounded, is_period
 from ..answers.answer import answer
 from ..answers.clipping import Z95
 from ..answers.facts import Facts
