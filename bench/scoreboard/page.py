@@ -149,8 +149,8 @@ def losses_section(compared: list[Loss], ablated: list[dict]) -> str:
             "Each reason stands once, over its losses: by how much at each epsilon, with the half-width"
             " of the interval; `=` is the default's own value. *Without it*: by how much the rival is"
             " still better when the reason is taken away (`python -m bench.scoreboard.ablations`); a"
-            " minus says that the default then is. Reasons without that column are read from the"
-            " mechanism."
+            " minus says that the default then is. Where much is left, the reason explains the loss in"
+            " part; where nothing is shown, the reason is read from the mechanism."
         )
         lines += ["", *wrapped([text])]
     for one in (reasons.UNEXPLAINED, *reasons.REASONS):
