@@ -32,8 +32,16 @@ GRID = 64
 """True values that `posterior_means` tells apart at least, from the smallest to the largest."""
 MOST_GRID = 256
 """The most values near noisy numbers that it tells apart as well, each half a standard error wide."""
-STEPS = 100
-"""Steps of its expectation maximisation. The means change by little after these."""
+NO_EVIDENCE = 2.0
+"""The distribution is as likely as the likeliest, but for this much of the logarithm: what a 95 %
+interval leaves open. The ascent begins evenly and ends there, so that it does not follow noise; at
+.01 the means are off by .5 to 4 % more."""
+MOST_STEPS = 1000
+"""The most steps of its ascent; some ten to a hundred are taken."""
+PARTS = 4
+"""For the ascent, noisy numbers are rounded to this part of a standard error."""
+LEAST_PART = 1e-15
+"""The part of the numbers that every value on the grid keeps, so that none is lost for good."""
 SCORING = 20
 """Steps of Fisher's scoring for one variance. It converges after a few."""
 
@@ -92,18 +100,38 @@ def posterior_means(
     sigma = np.asarray(sigma, np.float64)
     if values.size < 2 or not (sigma > 0).all():
         return values.copy()
-    possible = np.clip(values, least, most)
-    grid = _grid(possible, float(sigma.min()) / 2)
-    rounded = grid[np.searchsorted((grid[1:] + grid[:-1]) / 2, possible)]
+    finest = float(sigma.min())
+    grid = _grid(np.clip(values, least, most), finest / 2)
+    rounded = np.round(values / finest * PARTS) * (finest / PARTS)
     known, times = np.unique(np.stack([rounded, sigma], 1), axis=0, return_counts=True)
-    likelihood = _likelihood(known[:, 0], known[:, 1], grid)
-    prior = np.full(grid.size, 1 / grid.size)
-    for _ in range(STEPS):
-        posterior = likelihood * prior
-        posterior /= posterior.sum(axis=1, keepdims=True)
-        prior = times @ posterior / times.sum()
+    prior = likeliest(_likelihood(known[:, 0], known[:, 1], grid), times)
     posterior = _likelihood(values, sigma, grid) * prior
     return posterior @ grid / posterior.sum(axis=1)
+
+
+def likeliest(likelihood: np.ndarray, times: np.ndarray) -> np.ndarray:
+    """The distribution on a grid under which numbers are likeliest. `likelihood` [numbers, grid];
+    `times`: how often each number occurs.
+
+    A step of expectation maximisation multiplies each part by a gradient, whose mean is 1. It
+    hardly moves where noise is larger than the grid is wide, so powers of the gradient are tried as
+    long as they help. No distribution is likelier by more than the largest gradient says, less 1,
+    for each number (Lindsay)."""
+    count = times.sum()
+    prior = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
+    mixed, power = likelihood @ prior, 1.0
+    for _ in range(MOST_STEPS):
+        gradient = (times / mixed) @ likelihood / count
+        if count * (gradient.max() - 1) < NO_EVIDENCE:
+            break
+        tried = np.maximum(prior * gradient**power, LEAST_PART)
+        tried /= tried.sum()
+        mixed_then = likelihood @ tried
+        if power == 1 or times @ np.log(mixed_then / mixed) >= 0:
+            prior, mixed, power = tried, mixed_then, 2 * power
+        else:
+            power = 1.0
+    return prior
 
 
 def _grid(values: np.ndarray, step: float) -> np.ndarray:

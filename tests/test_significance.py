@@ -7,6 +7,7 @@ from fastdp.significance import (
     SURE,
     chance_distance,
     drawn_towards,
+    likeliest,
     posterior_means,
     stands_out,
     threshold,
@@ -86,3 +87,29 @@ def test_chance_puts_counts_as_far_off_as_drawn_ones():
         np.abs(drawn - expected).sum(axis=1).mean(), rel=0.02
     )
     assert chance_distance(np.array([0.0, -1.0])) == 0
+
+
+def test_noise_beyond_the_bounds_does_not_move_the_mean():
+    """Distances of at most 1 under noise of .8: half of the noisy ones lie outside [0, 1]. Their
+    means stay at the true mean within four standard errors (the noise of a mean of 800, .028), and
+    the largest does not follow noise. Values cut at the bounds, and an ascent that hardly moves
+    where noise is large, had put the mean at .36 in place of .15."""
+    rng = np.random.default_rng(12)
+    truth = 0.15 + 0.05 * rng.uniform(-1, 1, 800)
+    means = posterior_means(truth + rng.normal(0, 0.8, 800), np.full(800, 0.8), 0.0, 1.0)
+    assert abs(means.mean() - 0.15) <= 4 * 0.8 / np.sqrt(800)
+    assert means.max() <= 0.15 + 0.8 / 2
+
+
+@pytest.mark.parametrize("noise", [0.1, 1.0, 10.0])
+def test_the_distribution_found_is_nearly_the_likeliest(noise):
+    """No distribution on the grid is likelier by more than two (logarithm): the bound that the
+    largest gradient gives (Lindsay), computed here anew from all numbers."""
+    rng = np.random.default_rng(4)
+    values = rng.exponential(1.0, 300) + noise * rng.normal(size=300)
+    grid = np.linspace(0, 5, 80)
+    likelihood = np.exp(-np.square((values[:, None] - grid) / noise) / 2)
+    prior = likeliest(likelihood, np.ones(300))
+    assert prior.sum() == pytest.approx(1)
+    gradient = (likelihood / (likelihood @ prior)[:, None]).sum(axis=0)
+    assert gradient.max() - 300 <= 2
