@@ -58,7 +58,8 @@ class Domain(Mapping[str, int]):
         return f"Domain({self._sizes!r})"
 
     def check(self, clique: Sequence[str]) -> Clique:
-        """The clique as a tuple; SchemaError when an attribute is unknown or named twice."""
+        """The clique as a tuple; SchemaError when an attribute is unknown or named twice. A string
+        means a clique of that one attribute."""
         clique = (clique,) if isinstance(clique, str) else tuple(clique)
         for name in clique:
             if name not in self._sizes:
@@ -71,6 +72,7 @@ class Domain(Mapping[str, int]):
         return clique
 
     def shape(self, clique: Iterable[str]) -> tuple[int, ...]:
+        """Number of codes along each axis of a marginal over the clique."""
         return tuple(map(self._sizes.__getitem__, clique))
 
     def cells(self, clique: Iterable[str]) -> int:
@@ -79,8 +81,8 @@ class Domain(Mapping[str, int]):
         return math.prod(map(self._sizes.__getitem__, clique))
 
     def recoded(self, recode: Mapping[str, Sequence[int] | np.ndarray]) -> Domain:
-        """The domain after each named attribute's code c became recode[name][c]: its size is the
-        largest new code + 1."""
+        """The domain after code c of each attribute in `recode` becomes recode[name][c]. Its new
+        size is the largest new code + 1; other attributes keep theirs."""
         sizes = dict(self._sizes)
         for name, codes in recode.items():
             if name not in sizes:
@@ -96,7 +98,7 @@ class Domain(Mapping[str, int]):
         return Domain(sizes)
 
     def canonical(self, clique: Iterable[str]) -> Clique:
-        """The clique's attributes in the domain's order."""
+        """The clique's attributes in the domain's order; unknown ones are left out."""
         wanted = set(clique)
         return tuple(name for name in self._sizes if name in wanted)
 
@@ -113,13 +115,14 @@ def downward_closure(cliques: Iterable[Sequence[str]]) -> list[Clique]:
 
 
 def maximal(cliques: Iterable[Sequence[str]]) -> list[Clique]:
-    """The cliques that are not contained in another one, each once, in order of appearance."""
+    """The cliques that no other one contains, in order of appearance. Of cliques with the same
+    attributes, one remains, with the attributes in the last one's order."""
     unique = {frozenset(c): tuple(c) for c in cliques}
     kept: set[frozenset[str]] = set()
     holding: dict[str, list[frozenset[str]]] = {}
     for names in sorted(unique, key=len, reverse=True):
-        # What contains it is larger, so it is kept already, and holds the rarest of its attributes,
-        # too.
+        # A clique that contains this one is larger, so it was kept before. It also has this one's
+        # rarest attribute: comparing with the holders of that attribute is enough.
         few = len(kept) < 16 or not names
         rivals = kept if few else min((holding.get(name, []) for name in names), key=len)
         if not any(names < other for other in rivals):
@@ -130,7 +133,8 @@ def maximal(cliques: Iterable[Sequence[str]]) -> list[Clique]:
 
 
 def batches(cells: Sequence[int], limit: int = 1 << 25) -> Iterator[tuple[int, int]]:
-    """Ranges (start, stop) of marginals that together stay below `limit` cells, or hold one."""
+    """Consecutive ranges (start, stop) of marginals that hold at most `limit` cells together. A
+    larger marginal makes a range of its own. `cells`: the cells of each marginal."""
     start = 0
     total = 0
     for i, n in enumerate(cells):

@@ -1,4 +1,8 @@
-"""Explanations of the numbers on the page, as text. All are pure functions of the page's data."""
+"""Explanations of the numbers on the page, as text. All are pure functions of the page's data.
+
+`promise` is the facts of a privacy statement, as `runs.promise` gives them. `data` is that of a
+page with the private data, as `page_data` makes it; errors in it are shares of rows, 0 to 1.
+"""
 
 import math
 import tomllib
@@ -7,22 +11,22 @@ from .blocks import page_file
 from .svg import big, percent
 
 
-def attacker(promise: dict) -> float | None:
-    """The largest possible probability that a guess whether a user is in the data is right, if both
-    cases have prior probability 1/2; None if unknown.
+def attacker_success(promise: dict) -> float | None:
+    """The best probability with which an attacker can guess right whether a user is in the data, at
+    even prior odds; None if unknown.
 
     For mu-GDP the trade-off curve gives exactly Phi(mu / 2); for (epsilon, delta) alone the
     probability is at most (e^epsilon + delta) / (1 + e^epsilon).
     """
-    odds = []
+    bounds = []
     mu = promise.get("mu")
     epsilon = promise.get("epsilon")
     delta = promise.get("delta") or 0.0
     if mu is not None:
-        odds.append(0.5 * math.erfc(-mu / 2 / math.sqrt(2)))
+        bounds.append(0.5 * math.erfc(-mu / 2 / math.sqrt(2)))
     if epsilon is not None:
-        odds.append(min(1.0, (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))))
-    return min(odds) if odds else None
+        bounds.append(min(1.0, (1 + delta * math.exp(-epsilon)) / (1 + math.exp(-epsilon))))
+    return min(bounds) if bounds else None
 
 
 def one_unit(promise: dict) -> str:
@@ -41,7 +45,7 @@ def one_unit(promise: dict) -> str:
 
 def promise_words(promise: dict) -> list[str]:
     """The privacy statement as a few plain sentences."""
-    rate = attacker(promise)
+    rate = attacker_success(promise)
     if rate is not None:
         known = next(said for limit, said in CERTAIN.items() if rate < limit)
     else:
@@ -75,7 +79,8 @@ def promise_words(promise: dict) -> list[str]:
 
 
 def _over_periods(promise: dict, unit: dict) -> list[str]:
-    """What a promise about one period of a user does not cover."""
+    """Sentences on what a guarantee for one period of a user does not cover; none if it covers the
+    user."""
     if not unit.get("period"):
         return []
     who = _who(unit.get("column") or "person")
@@ -93,12 +98,13 @@ def _over_periods(promise: dict, unit: dict) -> list[str]:
 
 
 def _who(column: str) -> str:
+    """What the page calls one user: the user column's name without "_id"."""
     who = column.removesuffix("_id").replace("_", " ")
     return "user" if who.casefold() in ("id", "uid") else who
 
 
 def strength(promise: dict) -> str:
-    """A word for the size of epsilon."""
+    """Words for how strong the guarantee is, by its epsilon; empty if there is none."""
     epsilon = promise.get("epsilon")
     if epsilon is None:
         return ""
@@ -110,21 +116,24 @@ MADE = SAID["made"]
 NO_STATEMENT = SAID["no_statement"]
 QUOTE = SAID["quote"]
 TABLE_KINDS = SAID["kinds"]
+"""What the page calls each kind of comparison in original values."""
 CLOSE = {
     0.03: "close to the truth",
     0.1: "near the truth",
     0.3: "off in places",
     math.inf: "far off",
 }
+"""Words for a worst error, a share of rows, below these limits."""
 CERTAIN = {
     0.6: "can hardly tell",
     0.75: "can guess, but not tell,",
     0.95: "may become fairly, but not fully, sure",
     math.inf: "may well find out",
 }
-"""How certain an attacker may become whose guesses are right at less than this rate; it never
-claims more protection than the rate shows."""
+"""How certain an attacker may become, by limits on `attacker_success`. The words never claim more
+protection than the rate shows."""
 UNSURE = "should not be able to tell"
+"""The same where the rate is unknown."""
 STRENGTH = {
     1: "strong",
     5: "moderate",
@@ -135,13 +144,13 @@ STRENGTH = {
 
 
 def original(data: dict, i: int) -> dict | None:
-    """The comparison of table i in original values, if there is one."""
+    """The scores of table i in original values; None if only codes were compared."""
     return (data.get("original") or [None] * (i + 1))[i]
 
 
 def distance(data: dict, table: int = 0) -> tuple[str, str]:
-    """`(headline, explanation)` on how far one table is from the truth: the worst of all that was
-    compared, not the best."""
+    """`(headline, explanation)`: the largest error of one table, in words, and where it is.
+    Original values are compared if there are any, else codes."""
     if data["truth"]["rows"] == 0 or data["tables"][table]["rows"] == 0:
         return "Nothing to compare", "One of the tables has no rows."
     found = original(data, table)
@@ -166,7 +175,7 @@ def distance(data: dict, table: int = 0) -> tuple[str, str]:
 
 
 def pair_list(data: dict, table: int) -> list[tuple[float, str, str]]:
-    """All pairs of the heat map as (total variation, name, name), smallest variation first."""
+    """All pairs of the heat map as (total variation distance, name, name), smallest first."""
     pairs = data.get("pairs")
     if not pairs:
         return []

@@ -14,14 +14,16 @@ from ..errors import UsageError, is_whole
 WORLD = tomllib.loads(resources.files(__package__).joinpath("world.toml").read_text("utf-8"))
 """Places, distances and rules that do not depend on a seed."""
 BITS = 15
-CHUNK = 1 << 17  # rows of one chunk; the output depends on this number, so it must not change
+"""Random bits of one draw."""
+CHUNK = 1 << 17
+"""Rows of one chunk. The output depends on this number, so it must not change."""
 
 
 def lookup(weights: ArrayLike) -> np.ndarray:
     """Tables that turn 15 random bits into a draw: [groups, 2**15] from weights [groups, n].
 
-    dtype uint8, or uint16 if n > 256. Each value fills a part of its table row: its probability
-    rounded to a multiple of 2**-15. So values of smaller probability may never be drawn.
+    Value v fills the share weights[group, v] / sum of its group's row, to a multiple of 2**-15. A
+    value with a probability below 2**-15 may never be drawn. dtype uint8, or uint16 if n > 256.
     """
     weights = np.atleast_2d(np.asarray(weights, dtype=np.float64))
     cumulative = np.cumsum(weights, axis=1)
@@ -42,7 +44,7 @@ def bits(rng: np.random.Generator, size: int) -> np.ndarray:
 
 
 def pick(table: np.ndarray, group: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """One draw per entry of `group`, from the row of a `lookup` table with that number."""
+    """One drawn value per entry of `group`, the number of a row of `table` (made by `lookup`)."""
     index = group.astype(np.int32)
     index <<= BITS
     index |= bits(rng, len(group))
@@ -55,8 +57,8 @@ def in_chunks(
     fill: Callable[[slice, np.random.Generator], None],
     threads: int | None = None,
 ) -> None:
-    """Call `fill(slice of rows, generator)` for every chunk; each chunk has a separate generator,
-    so the result does not depend on `threads`."""
+    """Call `fill(slice of rows, generator)` for every chunk of CHUNK rows. Each chunk has its own
+    generator, so the result does not depend on `threads`."""
     starts = range(0, rows, CHUNK)
     seeds = streams.spawn(len(starts))
 
@@ -74,11 +76,11 @@ def check_int(name: str, value: Any, low: int, high: int) -> int:
     return int(value)
 
 
-def owners(
+def rows_per_user(
     rows: int, rng: np.random.Generator, draw: Callable[[np.random.Generator, int], np.ndarray]
 ) -> np.ndarray:
-    """int64 rows per user, with sum `rows`. `draw(rng, n)` returns n sizes >= 1; the size of the
-    last user is reduced to reach the sum."""
+    """int64 number of rows of each user, with sum `rows`. `draw(rng, n)` returns n numbers >= 1.
+    As many users are made as the sum needs; the last one's number is reduced to reach it."""
     parts = []
     total = 0
     while total < rows:
@@ -96,7 +98,7 @@ def owners(
 
 def distinct_ids(users: int, low: int, high: int, rng: np.random.Generator) -> np.ndarray:
     """int64: `users` different ids in [low, high], in scattered order (start + i * step modulo the
-    range)."""
+    range). The range must hold at least `users` numbers."""
     span = high - low + 1
     step = int(rng.integers(span // 3, span // 2)) | 1
     while np.gcd(step, span) != 1:

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from fastdp.simulate._draw import check_int, distinct_ids, drift, in_chunks, lookup, owners, pick
+from fastdp.simulate._draw import (
+    check_int,
+    distinct_ids,
+    drift,
+    in_chunks,
+    lookup,
+    pick,
+    rows_per_user,
+)
 
 from .._util.lazy import pa
 
@@ -80,7 +88,7 @@ def incidents(
     rng = np.random.Generator(np.random.SFC64(first))
     world = World(year)
 
-    sizes = owners(rows, rng, _calls_per_resident)
+    sizes = rows_per_user(rows, rng, _calls_per_resident)
     people = len(sizes)
     ids = distinct_ids(people, 0, max(999_999, 4 * people), rng)
     home = pick(world.size, np.zeros(people, np.int32), rng)

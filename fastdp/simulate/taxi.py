@@ -13,7 +13,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from fastdp.simulate import chains, city
-from fastdp.simulate._draw import check_int, distinct_ids, drift, in_chunks, lookup, owners, pick
+from fastdp.simulate._draw import (
+    check_int,
+    distinct_ids,
+    drift,
+    in_chunks,
+    lookup,
+    pick,
+    rows_per_user,
+)
 
 from .._util.lazy import pa
 
@@ -200,7 +208,7 @@ def taxi(
     rng = np.random.Generator(np.random.SFC64(first))
     world = World(year)
 
-    sizes = owners(rows, rng, _trips_per_taxi)
+    sizes = rows_per_user(rows, rng, _trips_per_taxi)
     ids = distinct_ids(len(sizes), 1_000_000, 9_999_999, rng)
     company = pick(world.company, np.zeros(len(sizes), np.int32), rng)
     zone = pick(world.zone_of, company, rng)
