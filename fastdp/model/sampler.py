@@ -1,5 +1,5 @@
-"""Rows from a directed junction tree: whole counts in random order, or independent draws; in
-shards.
+"""Draws rows from a directed junction tree, in shards: rounded counts in random order, or
+independent rows.
 
 A *node* is (sep, res, table): attributes already sampled, new attributes, and the marginal over sep
 x res. It has the shape (cells of sep, cells of res) and weights >= 0 in any scale. Both cell
@@ -35,11 +35,17 @@ MOST_SHARD_ROWS = 1 << 20
 MOST_ROWS = 1 << 48
 """The most rows of one sample."""
 METHODS = {"round": 0, "independent": 1}
+"""The number of each method in the C code."""
 _MOST_GROUPS = (1 << 31) - 1
+"""The most cells of a separator, and of a residual."""
 
 
 class Sampler:
-    """A tree made ready for drawing; the tables are kept by reference and must not change."""
+    """A tree made ready for drawing. It refers to the given tables, which must not change.
+
+    nodes: each node's separator is sampled by nodes before it. Columns come in the order in which
+    the nodes add them, which may differ from the domain's.
+    """
 
     def __init__(self, domain: Domain | Mapping[str, int], nodes: Sequence[Node]):
         domain = domain if isinstance(domain, Domain) else Domain(domain)
@@ -54,14 +60,14 @@ class Sampler:
         for position, sep, res, table in _by_separator(checked):
             own = tuple(np.array([number[a] for a in part], np.int32) for part in (sep, res))
             repeats = sep == previous and len(sep) > 0
-            overall = _overall(table, position, res)
-            lowered.append((position, repeats, *own, table, overall, _decode(domain, res)))
+            overall = _residual_marginal(table)
+            lowered.append((position, repeats, *own, table, overall, _codes_of_cells(domain, res)))
             previous = sep
         self._tree = _core.Tree(lowered, sizes, widths)
 
     def shards(self, n: int, shard_rows: int | None = None) -> int:
         """How many shards `n` rows make."""
-        return -(-_count(n) // _count(shard_rows or rows_of_shard(n), least=1))
+        return -(-_checked_rows(n) // _checked_shard_rows(shard_rows or default_shard_rows(n)))
 
     def draw(
         self,
@@ -73,8 +79,9 @@ class Sampler:
         shard_rows: int | None = None,
         threads: int | None = None,
     ) -> dict[str, np.ndarray]:
-        """Code columns of all `n` rows, or of shard number `shard` of them."""
-        shard_rows = shard_rows or rows_of_shard(n)
+        """Code columns of all `n` rows, or of shard number `shard` of them, which needs a `seed`.
+        None: a random seed, `default_shard_rows`, all threads."""
+        shard_rows = shard_rows or default_shard_rows(n)
         count = self.shards(n, shard_rows)
         if shard is None:
             return self._fill(
@@ -107,6 +114,7 @@ class Sampler:
         )
 
     def _fill(self, n, shard_rows, first, count, method, key, threads):
+        """Code columns of `count` shards from number `first` on."""
         rows = min(n, (first + count) * shard_rows) - first * shard_rows
         columns = {name: np.empty(rows, kind) for name, kind in self.dtypes.items()}
         if rows and columns:
@@ -116,12 +124,14 @@ class Sampler:
         return columns
 
 
-def rows_of_shard(n: int) -> int:
-    """The rows of a shard of a sample of `n`, where nobody says otherwise."""
-    return min(MOST_SHARD_ROWS, max(FEWEST_SHARD_ROWS, -(-_count(n) // SHARDS)))
+def default_shard_rows(n: int) -> int:
+    """The default number of rows of a shard, for a sample of `n` rows."""
+    return min(MOST_SHARD_ROWS, max(FEWEST_SHARD_ROWS, -(-_checked_rows(n) // SHARDS)))
 
 
 def _check(domain: Domain, nodes: Sequence[Node]) -> list[tuple[int, tuple, tuple, np.ndarray]]:
+    """(position, sep, res, float64 table of shape (sep, res)) of each node; UsageError if the nodes
+    make no directed tree or a table is invalid."""
     placed: set[str] = set()
     checked = []
     for i, (sep, res, table) in enumerate(nodes):
@@ -163,9 +173,9 @@ def _by_separator(nodes: list) -> list:
     return [node for group in order.values() for node in group]
 
 
-def _overall(table: np.ndarray, position: int, res: tuple) -> np.ndarray:
-    """The residual's marginal, for rows in a separator cell without mass (float noise between
-    cliques)."""
+def _residual_marginal(table: np.ndarray) -> np.ndarray:
+    """The table's sum over separator cells, in any scale. Rows in a separator cell without mass are
+    drawn from it: through rounding errors, such a cell may have rows from an earlier node."""
     with np.errstate(over="ignore"):
         total = table.sum(axis=0)
     if not np.isfinite(total.sum()):
@@ -173,28 +183,38 @@ def _overall(table: np.ndarray, position: int, res: tuple) -> np.ndarray:
     return np.ascontiguousarray(total)
 
 
-def _decode(domain: Domain, res: tuple) -> np.ndarray | None:
+def _codes_of_cells(domain: Domain, res: tuple) -> np.ndarray | None:
+    """uint32 (cells of res, attributes of res): the codes that each cell stands for. None for one
+    attribute, whose codes are the cells."""
     if len(res) == 1:
         return None
     codes = np.unravel_index(np.arange(domain.cells(res)), domain.shape(res))
     return np.ascontiguousarray(np.stack(codes, axis=1), np.uint32)
 
 
-def _count(n: int, least: int = 0) -> int:
-    most = 1 << 31 if least else MOST_ROWS
+def _checked_rows(n: int) -> int:
+    return _whole(n, "the number of rows", 0, MOST_ROWS)
+
+
+def _checked_shard_rows(n: int) -> int:
+    return _whole(n, "shard_rows", 1, 1 << 31)
+
+
+def _whole(n: int, what: str, least: int, most: int) -> int:
     if isinstance(n, bool) or not isinstance(n, int | np.integer) or not least <= n <= most:
-        what = "shard_rows" if least else "the number of rows"
         raise UsageError(f"{what} must be a whole number from {least} to {most}, got {n!r}")
     return int(n)
 
 
 def _method(name: str) -> int:
+    """The method's number in the C code."""
     if name not in METHODS:
         raise UsageError(f"method must be one of {', '.join(METHODS)}, got {name!r}")
     return METHODS[name]
 
 
 def _key(seed: int | None) -> int:
+    """The 64-bit key of the generator: a function of the seed, or random."""
     if seed is None:
         return secrets.randbits(64)
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from ..errors import UsageError
 from ..mechanisms.base import Outcome, run_checked
 from ..mechanisms.shared.model_rows import ModelRows
-from ..model.sampler import rows_of_shard
+from ..model.sampler import default_shard_rows
 from ..release.reserve import Reserved
 from ..schema.linked_schema import LinkedSchema
 from ..tables.linked_tables import Links
@@ -45,7 +45,7 @@ class CodeRows:
 
     @property
     def shard_rows(self) -> int:
-        return rows_of_shard(self.total)
+        return default_shard_rows(self.total)
 
     def shard(self, i: int) -> Codes:
         return {name: column[self._slice(i)] for name, column in self.codes.items()}

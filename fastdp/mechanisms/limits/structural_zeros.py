@@ -1,5 +1,5 @@
-"""Public constraints as structural zeros of the model, checked to leave at least one row
-possible."""
+"""Structural zeros: cells of the model that public constraints rule out. A schema whose constraints
+leave no row possible is refused."""
 
 from __future__ import annotations
 
@@ -18,15 +18,19 @@ from ...schema import Schema
 
 
 class StructuralZeros(Struct, frozen=True, eq=False):
-    """`impossible`: by clique, bool over the schema's codes. `settled`: pairs of which one column
-    follows from the other, so that they need no measurement."""
+    """Cells that a schema's constraints rule out.
+
+    impossible: for each clique, a mask over its cells, True where a cell is ruled out. settled:
+    pairs of columns of which one is a function of the other. They need no measurement.
+    """
 
     impossible: Mapping[Clique, np.ndarray] = field(default_factory=dict)
     settled: tuple[Clique, ...] = ()
 
     @classmethod
     def of(cls, schema: Schema) -> StructuralZeros:
-        """Of a schema's constraints; SchemaError if these leave no row possible."""
+        """The structural zeros of a schema's constraints; SchemaError if a constraint is invalid or
+        its mask too large. `check_possible` finds contradictions."""
         if not schema.constraints:
             return cls()
         facts = compiled_constraints(schema)
@@ -38,14 +42,13 @@ class StructuralZeros(Struct, frozen=True, eq=False):
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
-        """The cliques of constraints, which are in the model's junction tree whatever is
-        measured."""
+        """The cliques of the masks. The model's junction tree holds them, whatever is measured."""
         return tuple(self.impossible)
 
 
 def derived_hint(schema: Schema, config: Any) -> str:
-    """Text to append to an error about a config that names a column which follows from others and
-    is not modelled; else empty. `config`: the config's fields, as built-in types."""
+    """A hint to append to an error, if the config names a column that is derived from others and
+    not modelled; else empty. `config`: the config's fields, as built-in types."""
     named = set(_texts(config))
     for item in compiled_constraints(schema).derived if schema.constraints else ():
         if item.column in named:
@@ -57,7 +60,7 @@ def derived_hint(schema: Schema, config: Any) -> str:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """Every text in nested lists and dicts, keys included."""
+    """All strings in nested lists and dicts, with the keys of dicts."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):
@@ -69,17 +72,17 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def check_possible(schema: Schema) -> None:
-    """SchemaError, naming constraints that contradict each other, where no row without nulls and
-    values outside the domain satisfies all of them."""
+    """Raise SchemaError, naming constraints that contradict each other, if no row satisfies all of
+    them. A row with nulls or with values outside the domain does not count."""
     if not schema.constraints:
         return
     masks = list(compiled_constraints(schema).masks)
-    if _some_row(schema, masks):
+    if _satisfiable(schema, masks):
         return
     left = sorted({n for m in masks for n in m.numbers})
     for number in list(left):
         without = [n for n in left if n != number]
-        if not _some_row(schema, [m for m in masks if set(m.numbers) <= set(without)]):
+        if not _satisfiable(schema, [m for m in masks if set(m.numbers) <= set(without)]):
             left = without
     named = "; ".join(f"{n + 1} ({schema.constraints[n].text})" for n in left)
     raise SchemaError(
@@ -87,17 +90,18 @@ def check_possible(schema: Schema) -> None:
     )
 
 
-def _some_row(schema: Schema, masks: Sequence[Mask]) -> bool:
+def _satisfiable(schema: Schema, masks: Sequence[Mask]) -> bool:
+    """Whether a row without nulls and without values outside the domain satisfies the masks."""
     names = {c for m in masks for c in m.clique}
     domain = Domain({name: size for name, size in schema.domain.items() if name in names})
     flat: list[tuple[Clique, np.ndarray]] = [(m.clique, m.impossible) for m in masks]
     flat += [((a,), np.arange(n) >= schema.columns[a].base) for a, n in domain.items()]
-    return some_row(domain, merged_masks(flat))
+    return has_possible_row(domain, merged_masks(flat))
 
 
-def some_row(domain: Domain, impossible: Mapping[Clique, np.ndarray]) -> bool:
-    """Whether some combination of codes is ruled out by none of the masks: one collecting pass over
-    the junction tree of their cliques."""
+def has_possible_row(domain: Domain, impossible: Mapping[Clique, np.ndarray]) -> bool:
+    """Whether some combination of codes is ruled out by none of the masks: one upward pass of
+    messages over the junction tree of their cliques."""
     if not domain:
         return True
     tree = junction_tree(domain, list(impossible))
@@ -109,6 +113,7 @@ def some_row(domain: Domain, impossible: Mapping[Clique, np.ndarray]) -> bool:
     seen: set[int] = set()
 
     def collect(i: int, parent: int | None) -> np.ndarray:
+        """Cells of clique i that some possible row of its subtree, seen from `parent`, extends."""
         seen.add(i)
         table = possible[i]
         for j in around[i]:

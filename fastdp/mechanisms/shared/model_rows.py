@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from ...model.given import sample_given
 from ...model.graphical_model import Model
 from ...model.row_facts import RowFacts
-from ...model.sampler import rows_of_shard
+from ...model.sampler import default_shard_rows
 from .halving import LEVELS, Halving
 
 MORE = 1.1
@@ -35,7 +35,7 @@ class ModelRows:
 
     @property
     def shard_rows(self) -> int:
-        return rows_of_shard(self.total)
+        return default_shard_rows(self.total)
 
     @property
     def halving(self) -> Halving | None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings, strategies as st
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.limits.model_size import largest_forest
-from fastdp.mechanisms.limits.structural_zeros import StructuralZeros, some_row
+from fastdp.mechanisms.limits.structural_zeros import StructuralZeros, has_possible_row
 from fastdp.mechanisms.shared.merged_codes import merge
 from fastdp.mechanisms.shared.one_ways import measure_ones
 from fastdp.mechanisms.shared.spanning_tree import spanning_tree
@@ -49,7 +49,7 @@ def possible_rows(domain, impossible):
 @given(masks(share=0.65))
 def test_a_row_is_possible_exactly_if_one_is_found(given_masks):
     domain, impossible = given_masks
-    assert some_row(domain, impossible) == (
+    assert has_possible_row(domain, impossible) == (
         next(possible_rows(domain, impossible), None) is not None
     )
 
