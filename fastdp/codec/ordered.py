@@ -311,7 +311,7 @@ def _timestamp(field: Derived, columns: Clique) -> Item:
         kind=f"time {zone}",
         step=step,
         fixed=fixed,
-        whole_span=field.whole_days,
+        whole_span=field.one_interval,
     )
 
 

@@ -21,14 +21,14 @@ from typing import Any
 
 from .._util.files import as_path, replacing, sync, sync_tree, write_atomic
 from ..errors import RunError
-from .private_folder import OUT_FILE, Unfinished, check_place, folder_path, private_path, take
+from .private_folder import OUT_FILE, UnfinishedNote, check_place, folder_path, private_path, secure
 
 STATE_VERSION = 1
 
 
 class RunFolder:
-    """One run's place on the disk. `state` is what a resumed run must agree with (arguments,
-    digests, seeds)."""
+    """The folder of one run, and its private folder. `state`: what is kept in the private folder to
+    resume an interrupted run (arguments, digests, seeds)."""
 
     def __init__(
         self,
@@ -40,21 +40,22 @@ class RunFolder:
         self.out = folder_path(out, "out=")
         self.private = private_path(self.out, private_dir)
         self.elsewhere = self.private != private_path(self.out, None)
-        self.unfinished = Unfinished(self.out)
+        self.unfinished = UnfinishedNote(self.out)
         self.resume = resume
         self.state: dict[str, Any] = {}
         self._lock: int | None = None
-        self._fresh = False
+        self._made_private = False
         self._made: list[Path] = []
         self._staging: Path | None = None
 
     @property
     def finished(self) -> bool:
+        """Whether the folder has its final name, so that the results are complete."""
         return (self.out / "privacy.json").is_file()
 
     def open(self) -> RunFolder:
-        """Take the run folder for this run: locks it, checks that it can be written and that no
-        other run uses it. RunError says what to do."""
+        """Lock the private folder for this run, and read its state on resume. Raises RunError if
+        the run folder exists, cannot be written, or is in use by another run."""
         if _exists(self.out) and not (self.resume and self.finished):
             raise RunError(f"{self.out} already exists; remove it or choose another out=")
         state = self.private / "state.json"
@@ -87,13 +88,13 @@ class RunFolder:
         return self
 
     def _make_and_lock(self) -> int:
-        """Make the private folder where it is missing, and lock it; returns the open lock."""
+        """Make the private folder if it is missing, and lock it; returns the lock's descriptor."""
         self.out.parent.mkdir(parents=True, exist_ok=True)
         self.private.parent.mkdir(parents=True, exist_ok=True)
         if not os.path.lexists(self.private):
             self.private.mkdir(mode=0o700)
-            self._fresh = True
-        self._take()
+            self._made_private = True
+        self._secure()
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         lock = os.open(self.private / "lock", flags, 0o600)
         try:
@@ -108,35 +109,36 @@ class RunFolder:
             raise RunError(f"another process has just used {self.private}; try again")
         return lock
 
-    def _take(self) -> None:
-        """Make the private folder its owner's; a folder elsewhere must be this run's."""
-        take(self.private, self.out if self.elsewhere and not self.resume else None)
+    def _secure(self) -> None:
+        """Let only the owner read the private folder. One that `private_dir=` names must be new,
+        empty or this run's own."""
+        secure(self.private, self.out if self.elsewhere and not self.resume else None)
 
     def _claim(self) -> None:
-        """Note in the private folder which run folder it belongs to, and next to the run folder
-        where an unfinished run's private folder is."""
-        self._take()  # again: another run may have used it before this one had the lock
+        """Write the path of the run folder into the private folder, and that of the private folder
+        next to the run folder."""
+        self._secure()  # again: another run may have used it before this one had the lock
         write_atomic(self.private / OUT_FILE, os.fsencode(self.out) + b"\n", 0o600)
         self.unfinished.write(self.private)
 
     def _undo(self) -> None:
-        """Remove the folders that `open` made before it failed; without the lock, empty ones
-        only."""
-        if self._fresh and self._lock is not None:
+        """Remove the folders that `open` made before it failed. Without the lock, only empty ones
+        go: another run may use them."""
+        if self._made_private and self._lock is not None:
             shutil.rmtree(self.private, ignore_errors=True)
-        self._remove_empty([self.private] if self._fresh else [])
+        self._remove_empty([self.private] if self._made_private else [])
         if self._lock is not None:
             self.close()
 
     def _remove_empty(self, folders: Sequence[Path] = ()) -> None:
-        """Remove these folders and the parents that this run made, if they are empty."""
+        """Remove these folders and the parent folders that this run made, if they are empty."""
         for folder in (*folders, *self._made):
             with contextlib.suppress(OSError):
                 folder.rmdir()
 
     def _is_lock(self, lock: int) -> bool:
-        """Whether the locked file still has the lock's name: a run that ends removes the file, and
-        a new one may have been made since."""
+        """Whether the locked file is still the file named `lock`. A run that ends removes its file,
+        and another run may have made a new one since."""
         try:
             return os.path.samestat(os.fstat(lock), os.stat(self.private / "lock"))
         except FileNotFoundError:
@@ -159,13 +161,16 @@ class RunFolder:
     def agree(
         self,
         arguments: Mapping[str, Any],
-        fresh: Mapping[str, Any],
+        drawn: Mapping[str, Any],
         limits: Sequence[Mapping[str, Any]] = (),
     ) -> Mapping[str, Any]:
-        """Store the arguments and what was drawn for the run (`fresh`: seeds, run ids). On resume
-        it checks that the arguments are the same, and returns what the interrupted run drew.
-        `limits` may differ between the interrupted run and the one that resumes it; `limits_before`
-        gives the earlier ones."""
+        """Store a new run's arguments, limits and what it drew (`drawn`: seed, run id); return
+        `drawn`. For a resumed run, check that the arguments are the same, and return what the
+        interrupted run drew.
+
+        limits: for each epsilon, the options that may change on resume, such as limits on the model's
+        size. They are not compared here; `limits_before` gives the earlier ones.
+        """
         arguments = json.loads(json.dumps(dict(arguments), sort_keys=True))
         kept = json.loads(json.dumps(list(limits)))
         if self.resume:
@@ -175,30 +180,31 @@ class RunFolder:
                     raise RunError(f"resume=True: {key} differs from the run in {self.private}")
             return self.state["fresh"]
         self.keep(
-            version=STATE_VERSION, arguments=arguments, limits=kept, fresh=dict(fresh), staging=[]
+            version=STATE_VERSION, arguments=arguments, limits=kept, fresh=dict(drawn), staging=[]
         )
-        return fresh
+        return drawn
 
     @property
     def limits_before(self) -> Sequence[Mapping[str, Any]]:
-        """For each epsilon, the limits with which the interrupted run was started or last
+        """For each epsilon, the limits with which the interrupted run was started, or last
         resumed."""
         return self.state.get("limits", [])
 
     @property
     def stopped(self) -> str | None:
-        """Why the run's own noisy answers stopped it, None if they did not. A stopped run cannot be
-        resumed."""
+        """Why the run ended early because of its own noisy answers; None if it did not. Such a run
+        cannot be resumed."""
         return self.state.get("stopped")
 
     def keep(self, **facts: Any) -> None:
-        """Store these facts in the run's state, in place of those of the same names."""
+        """Store facts in the run's state file; they replace those of the same names."""
         self.state |= facts
         text = json.dumps(self.state, indent=1)
         write_atomic(self.private / "state.json", text.encode(), 0o600)
 
     def staging(self) -> Path:
-        """The folder to write into; its name is kept in the state before it is made."""
+        """The temporary folder to write into. Its name is in the state file before it is made, so
+        that a resumed run removes it."""
         if self._staging is None:
             path = self.out.with_name(f"{self.out.name}.tmp-{secrets.token_hex(4)}")
             self.keep(staging=[*self.state.get("staging", []), path.name])
@@ -207,8 +213,8 @@ class RunFolder:
         return self._staging
 
     def publish(self) -> None:
-        """Flushes all files to disk, then renames the folder. All files get the same modification
-        time, since differences would tell how long steps on private data took."""
+        """Flush all files to disk, then give the folder its final name. All files get the same
+        modification time: differences would tell how long steps on private data took."""
         staging = self.staging()
         now = int(time.time())
         for folder, _, files in os.walk(staging, topdown=False):
@@ -223,33 +229,34 @@ class RunFolder:
         self._staging = None
 
     def forget(self) -> None:
-        """Remove the state of a finished run: there is nothing left to resume."""
+        """Remove the state of a run that ended, so that nothing is left to resume, and unlock."""
         (self.private / "state.json").unlink(missing_ok=True)
         self.unfinished.remove(self.private)
         self.close()
 
     def abandon(self, *, keep: bool) -> None:
-        """Remove what is half-written. `keep`: noise was drawn, so the state is kept to resume
-        from."""
+        """Clean up after a failure: remove half-written files, and unlock. `keep`: the run was
+        charged, so its state stays for `resume=True`. A resumed run's state always stays."""
         if self._staging is not None:
             shutil.rmtree(self._staging, ignore_errors=True)
             self._staging = None
         if not keep and not self.resume:
-            self.remove_fresh()
+            self.remove_traces()
         self.close()
 
-    def remove_fresh(self) -> None:
-        """Remove the private folder if this run made it, else only this run's state in it. Also
-        remove the parent folders that this run made, if they are empty."""
+    def remove_traces(self) -> None:
+        """Remove the private folder if this run made it, else only this run's state in it. Empty
+        parent folders that this run made go too."""
         (self.private / "state.json").unlink(missing_ok=True)
         self.unfinished.remove(self.private)
-        if self._fresh:
+        if self._made_private:
             shutil.rmtree(self.private, ignore_errors=True)
         elif self.elsewhere:
             (self.private / OUT_FILE).unlink(missing_ok=True)
         self._remove_empty()
 
     def close(self) -> None:
+        """Unlock the private folder."""
         with contextlib.suppress(FileNotFoundError):
             (self.private / "lock").unlink()
         self._close_lock()
@@ -261,6 +268,7 @@ class RunFolder:
 
 
 def _exists(path: Path) -> bool:
+    """Whether the path exists; RunError if that cannot be found out."""
     try:
         return path.exists()
     except OSError as error:
@@ -269,7 +277,8 @@ def _exists(path: Path) -> bool:
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """`files.replacing` with RunError if the file cannot be written."""
+    """A temporary path to write a file to, which gets the name `path` when the block ends well. So
+    the file is written whole or not at all; RunError if it cannot be written."""
     path = as_path(path, "the file to write")
     if not path.parent.is_dir():
         raise RunError(f"cannot write {path}: there is no folder {path.parent}")

@@ -15,15 +15,16 @@ from ..errors import RunError, UsageError
 OUT_FILE = "run-folder.txt"
 """The file in a private folder elsewhere that names the run folder it belongs to."""
 MOST_BYTES = 4096
-"""Most bytes that are read of a file that holds one path."""
+"""The most bytes read from a file that holds one path."""
 MOST_NAME = 240
 MOST_PATH = 3500
-"""Most bytes of a folder's name and of its path. File systems allow 255 and 4096; the staging
+"""The most bytes of a folder's name and of its path. File systems allow 255 and 4096; the staging
 folder and its files have longer names than the folder, and are made only after noise was drawn."""
 
 
 def folder_path(given: str | os.PathLike, what: str) -> Path:
-    """The absolute path of a folder to make; UsageError if it cannot be one."""
+    """The absolute path of a folder to make; UsageError if it is empty or too long. `what`: the
+    argument, as the error names it."""
     path = Path(os.path.abspath(as_path(given, what)))
     if not path.name or not os.fspath(given):
         raise UsageError(f"{what} must name a folder that fastdp can make")
@@ -42,7 +43,8 @@ def private_path(out: Path, given: str | os.PathLike | None) -> Path:
 
 
 def check_place(private: Path, out: Path) -> None:
-    """Raise UsageError if the private folder would lie in a run folder, or this one in it."""
+    """Raise UsageError if the private folder would lie in any run folder, or `out` in the private
+    folder. Links are followed."""
     own = Path(os.path.realpath(private))
     released = Path(os.path.realpath(out))
     if own.is_relative_to(released) or released.is_relative_to(own):
@@ -56,10 +58,12 @@ def check_place(private: Path, out: Path) -> None:
             )
 
 
-def take(private: Path, only_of: Path | None) -> None:
-    """Make the folder and its files readable by their owner alone. RunError, with nothing changed,
-    if it is a link, not a folder or somebody else's. `only_of`: refuse it too if it holds anything
-    but an earlier run of this run folder."""
+def secure(private: Path, only_of: Path | None) -> None:
+    """Let only the owner read the folder `private`, which exists, and its files.
+
+    Raises RunError, with nothing changed, if it is not a folder, belongs to another user or holds
+    links. `only_of`: a run folder; also refuse files that are not an earlier run's of that folder.
+    """
     found = os.lstat(private)
     if not stat.S_ISDIR(found.st_mode):
         raise RunError(f"{private} is a link or no folder; remove it")
@@ -78,7 +82,8 @@ def take(private: Path, only_of: Path | None) -> None:
 
 
 def _check_unused(private: Path, names: set[str], out: Path) -> None:
-    """Raise RunError if the files of these names are not of an earlier run of `out`."""
+    """Raise RunError if `private` holds files (`names`) other than those of an earlier run of
+    `out`."""
     if names <= {"lock"}:
         return
     owner = _path_in(private / OUT_FILE)
@@ -93,19 +98,19 @@ def _check_unused(private: Path, names: set[str], out: Path) -> None:
         )
 
 
-class Unfinished:
+class UnfinishedNote:
     """The note `DIR.unfinished` next to a run folder whose private folder lies elsewhere.
 
-    It lasts until the run is complete. Without it, a run that was charged and interrupted would be
-    charged again where somebody starts it without `private_dir=`. The note is never followed:
-    whoever can write next to the run folder could choose where private files go.
+    It holds the path of that private folder until the run is complete. Without it, a user could
+    restart an interrupted run without `private_dir=` and be charged twice. fastdp compares the path
+    but never writes to it: whoever can write the note could choose where private files go.
     """
 
     def __init__(self, out: Path) -> None:
         self.file = out.with_name(out.name + ".unfinished")
 
     def check(self, private: Path) -> None:
-        """Raise RunError if an unfinished run has another private folder than this one."""
+        """Raise RunError if the note names another private folder than this one."""
         if not os.path.lexists(self.file):
             return
         noted = _path_in(self.file)
@@ -117,11 +122,11 @@ class Unfinished:
             )
 
     def write(self, private: Path) -> None:
-        """Note where the private folder is."""
+        """Write the note."""
         write_atomic(self.file, os.fsencode(private) + b"\n", 0o600)
 
     def remove(self, private: Path) -> None:
-        """Remove the note if it is of this private folder."""
+        """Remove the note if it names this private folder."""
         if os.path.lexists(self.file) and _path_in(self.file) == os.fspath(private):
             self.file.unlink(missing_ok=True)
 

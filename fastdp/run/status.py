@@ -83,7 +83,7 @@ class RunStatus:
             with contextlib.suppress(FastdpError, OSError):
                 if book is not None:
                     book.release(self._run)
-            self.folder.remove_fresh()
+            self.folder.remove_traces()
 
     def text(self, again: str, resume: str) -> str:
         """One line: what is charged, what is kept, and how to continue. `again`, `resume`: the

@@ -18,11 +18,15 @@ from .columns import Part, SourceColumn, Uniform, fail
 Split = tuple[list[np.ndarray], np.ndarray]
 """(int64 codes of each part, mask of the values that lie in the domain)"""
 SHIFTS_PER_DAY = 3
+"""Shifts per day of a timestamp's part `shift`: 8 hours each."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Derived(SourceColumn):
-    """A source column `source` that is modelled as the code columns `parts`."""
+    """A source column `source` that is modelled as the code columns `parts`.
+
+    output: what is written, "value" (the column `join` makes) or "parts" (the code columns).
+    """
 
     output: str = "value"
     parts: tuple[Part, ...] = field(default=(), compare=False)
@@ -46,32 +50,34 @@ class Derived(SourceColumn):
 
     @property
     def is_moment(self) -> bool:
+        """Whether it is a point in time that is written as one value."""
         return self.calendar and self.output == "value"
 
     @property
     def moment_step(self) -> int:
-        """Seconds between the times that are written, of a field that `is_moment`."""
+        """The grid in seconds on which written times lie, of a field that `is_moment`."""
         return 1
 
     @property
-    def whole_days(self) -> bool:
-        """Whether its parts name a single day, of a field that `is_moment`."""
+    def one_interval(self) -> bool:
+        """Of a field that `is_moment`: whether the times of every combination of parts surely form
+        one interval, without gaps."""
         return False
 
     @property
     def reach(self) -> int | None:
-        """The largest value in the domain, whose least is 0; None if there is none."""
+        """The largest value of a domain that starts at 0; None if it is not of that kind."""
         return None
 
     @property
     def clock_steps(self) -> tuple[int, ...]:
-        """Seconds of the grids of the day, coarsest first, if the code is that of the first one
-        that a time lies on. It is empty if the codes say something else."""
+        """Grids of the day in seconds, coarsest first, if a time is encoded as the number of the
+        first grid it lies on. Empty for every other encoding."""
         return ()
 
     @property
     def split_unit(self) -> int:
-        """`split` gives the same for all values that differ only within one multiple of this."""
+        """A unit within which no part changes: `split` depends on `value // split_unit` alone."""
         return 1
 
     def order_columns(self) -> tuple[str, ...]:
@@ -80,17 +86,17 @@ class Derived(SourceColumn):
         )
 
     def group_columns(self) -> tuple[str, ...]:
-        """The parts by which rows are grouped where somebody names the field itself: all of them,
-        which together say its value."""
+        """The parts by which rows are grouped when a query groups by the field: all parts, unless a
+        kind of field chooses coarser groups."""
         return tuple(part.name for part in self.parts)
 
     def tied_parts(self) -> list[Part]:
-        """The parts of which some combinations may be impossible, while no part is null."""
+        """The parts that depend on each other: some combinations of their values may not exist."""
         return list(self.parts)
 
     def possible_parts(self, parts: Sequence[Part]) -> np.ndarray:
-        """bool by codes below `base` of these parts: whether some value has them. By default, a
-        combination is possible if the value that `join` makes of it is split into it again."""
+        """For each combination of codes below `base` of these parts: whether some value has it. By
+        default, it does if `split` maps the value that `join` makes back to the combination."""
         sizes = [part.base for part in parts]
         grid = np.indices(sizes).reshape(len(sizes), -1)
         again, good = self.split(self.join(list(grid), lambda _: np.full(grid.shape[1], 0.5)))
@@ -98,9 +104,13 @@ class Derived(SourceColumn):
         return same.reshape(sizes)
 
     def split(self, values: np.ndarray) -> Split:
+        """The codes of int64 source values, and which values lie in the domain (see the module).
+        Times are seconds since 1970."""
         raise NotImplementedError
 
     def join(self, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
+        """A source value for each row's codes; `uniform(purpose)` draws one number in [0, 1) per
+        row."""
         raise NotImplementedError
 
 
@@ -114,8 +124,8 @@ def shifts_per_day(codes: int) -> int | None:
 def shift_parts(
     shift: np.ndarray, part: str, u: np.ndarray | None = None, per_day: int = SHIFTS_PER_DAY
 ) -> np.ndarray:
-    """Day of the week (0..6) or hour of the day (0..23, drawn uniformly within the shift by `u`).
-    Shifts are numbered through the week, `per_day` of them per day."""
+    """The part "day_of_week" (0..6) or "hour" (0..23) of shifts, which are numbered through the
+    week, `per_day` of them per day. `u`: for each row, a number in [0, 1) that draws the hour."""
     if part == "day_of_week":
         return shift // per_day
     if u is None:

@@ -22,20 +22,19 @@ MIDNIGHT = 0.8
 
 class NamedTransform(Protocol):
     """`field` is the schema's entry (`derived.Transform`): its name, `top`, `by`, `max`, `names`,
-    `range`."""
+    `max_and_by`."""
 
     least_top: int = 0
     """The smallest value allowed for `top`, the decoded value of the code for all larger values."""
 
     rough_parts: int | None = None
-    """How many parts, the first ones, say a value roughly, so that groups are made by them alone;
-    None: all."""
+    """How many of the first parts a query groups by when it names the field; None: all."""
 
     def sizes(self, field: Any) -> tuple[int, ...]:
         """Number of codes of each part; SchemaError if the entry's options make no sense."""
 
     def reach(self, field: Any) -> int | None:
-        """The largest value in the domain, whose least is 0; None if there is none."""
+        """The largest value of a domain that starts at 0; None if it is not of that kind."""
         return None
 
     def split(self, field: Any, values: np.ndarray) -> Split:
@@ -55,15 +54,15 @@ class Divmod(NamedTransform):
         return field.max // field.by + 1, field.by
 
     def reach(self, field: Any) -> int:
-        return field.range[0]
+        return field.max_and_by[0]
 
     def split(self, field: Any, values: np.ndarray) -> Split:
-        high, by = field.range
+        high, by = field.max_and_by
         good = (values >= 0) & (values <= high)
         return list(np.divmod(np.where(good, values, 0), by)), good
 
     def join(self, field: Any, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
-        high, by = field.range
+        high, by = field.max_and_by
         return np.minimum(parts[0] * by + parts[1], high)
 
 
@@ -74,9 +73,9 @@ class Clock(NamedTransform):
     rough_parts = 1
 
     def sizes(self, field: Any) -> tuple[int, ...]:
-        if 60 % field.range[1]:
+        if 60 % field.max_and_by[1]:
             raise fail(field.name, "by", "the grid in minutes must divide an hour")
-        return (25, 60 // field.range[1])[: max(1, len(field.names))]
+        return (25, 60 // field.max_and_by[1])[: max(1, len(field.names))]
 
     def reach(self, field: Any) -> int:
         return 2400
@@ -84,10 +83,10 @@ class Clock(NamedTransform):
     def split(self, field: Any, values: np.ndarray) -> Split:
         good = (values >= 0) & (values <= 2400) & (values % 100 < 60)
         hour, minute = np.divmod(np.where(good, values, 0), 100)
-        return [hour, minute // field.range[1]][: len(field.names)], good
+        return [hour, minute // field.max_and_by[1]][: len(field.names)], good
 
     def join(self, field: Any, parts: Sequence[np.ndarray], uniform: Uniform) -> np.ndarray:
-        by = field.range[1]
+        by = field.max_and_by[1]
         minute = parts[1] if len(parts) > 1 else (uniform("minute") * (60 // by)).astype(np.int64)
         return parts[0] * 100 + np.where(parts[0] == 24, 0, minute * by)
 

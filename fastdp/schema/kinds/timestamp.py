@@ -275,7 +275,7 @@ class Timestamp(Derived):
         return self.step
 
     @property
-    def whole_days(self) -> bool:
+    def one_interval(self) -> bool:
         return "date" in self.names
 
     @property

@@ -21,8 +21,9 @@ from ..within_bin import without_none
 class Transform(Derived):
     """A whole number split by a transform of the table `transforms.TRANSFORMS`.
 
-    `top` is the decoded value of the code that stands for all values above a limit; `by` and `max`
-    are options of `divmod`.
+    `names` are the parts' names. `top` is the decoded value of the code that stands for all values
+    above a limit. `max` is the largest value of `divmod`. `by` is the divisor of `divmod`, and the
+    grid in minutes of `hhmm`.
     """
 
     options: ClassVar[tuple[str, ...]] = ("transform", "parts", "top", "by", "max")
@@ -57,13 +58,13 @@ class Transform(Derived):
         return TRANSFORMS[self.transform]
 
     @property
-    def range(self) -> tuple[int, int]:
-        """(largest value, divisor) of `divmod`."""
+    def max_and_by(self) -> tuple[int, int]:
+        """`max` and `by`, with the defaults 0 and 1 where they are not given."""
         return self.max or 0, self.by or 1
 
     @property
     def reach(self) -> int | None:
-        """The largest value in the domain, whose least is 0; None if there is none."""
+        """The largest value of a domain that starts at 0; None if it is not of that kind."""
         return self._rule.reach(self)
 
     @property
@@ -71,6 +72,7 @@ class Transform(Derived):
         return CLOCK_STEPS if self.transform == "step" else ()
 
     def group_columns(self) -> tuple[str, ...]:
+        """The parts that the transform groups by: the hour alone of `hhmm`, for example."""
         return super().group_columns()[: self._rule.rough_parts]
 
     def split(self, values: np.ndarray) -> Split:
