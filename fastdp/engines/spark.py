@@ -1,17 +1,20 @@
-"""Partitions in Spark's executors: a back end over a DataFrame, of a classic session or of Spark
+"""Counts in Spark's executors: an engine over a DataFrame, of a classic session or of Spark
 Connect.
 
-Spark reads, shuffles and keeps; fastdp's own code encodes, deals, counts and adds, by `mapInArrow`:
+Spark reads, shuffles and persists. fastdp's own code runs by `mapInArrow` (`sparktasks`):
 
-    rows -> encode -> (shuffle by partition) -> join -> kept by the executors     once
-    kept -> count -> (shuffle by slice of cells) -> add -> the driver             for every request
+    rows -> encode -> (shuffle by partition) -> join -> persisted codes           once
+    persisted codes -> count -> (shuffle by slice of cells) -> add -> the driver  for every request
 
-Where the rows are those of mounted Parquet files, tasks read the files themselves (`sparkfiles`).
+All rows of a user are in one partition. A slice is a range of the request's cells, which one task
+adds up over all partitions. If the rows come from mounted Parquet files, tasks read the files
+themselves (`sparkfiles`).
+
 Rows are encoded before they are shuffled: only codes, and ids as words or keyed hashes, are moved,
-in pieces of 64 kB. The driver receives sums over all partitions, and for each partition the numbers
-of rows and users and a fingerprint. It receives no row and no id. If an executor loses a partition,
-Spark makes it again from the source, which must give the same rows: fingerprints that differ are an
-error. Rows may come in any order.
+in pieces of 64 kB. The driver receives no row and no id. It receives sums over all partitions, and
+a head of each partition: its numbers of rows and users, and a fingerprint. If an executor loses a
+partition, Spark computes it again from the source, which must give the same rows. Fingerprints that
+differ are an error. Rows may come in any order.
 """
 
 from __future__ import annotations
@@ -44,15 +47,16 @@ MAX_ADDERS = 64
 """The most tasks that add up slices."""
 
 ADDER_SLICES = 64
-"""Slices of partitions that one task may add before another is worth its cost; 64 MB at most."""
+"""One task adds this many inputs (one slice of one partition each, 64 MB together at most) before
+another task is worth its cost."""
 
 
 class SparkPartitions:
     """`Partitions` of a DataFrame, or of one of several that are linked. The executors add up the
     answers of all partitions, so the engine sees one partition. The caller closes it.
 
-    schemas: of the frames. links: what linked frames become in each partition, which has all rows
-    of its keys. Their tables are kept together and `of_table` gives the partitions of each.
+    schemas: one for each frame. links: how each partition links the frames' rows; it has all rows
+    of its keys. The tables are persisted together, and `of_table` gives the partitions of each.
     partitions: None means two per task that Spark runs at once. rows, users, dropped: PRIVATE
     numbers of what was read, for the data's owner.
     """
@@ -69,37 +73,37 @@ class SparkPartitions:
             _columns(frame, schema, index) for frame, schema in zip(frames, schemas, strict=True)
         ]
         if partitions is None:
-            partitions = min(MAX_PARTITIONS, 2 * guarded(lambda: parallel(self._spark)))
+            partitions = min(MAX_PARTITIONS, 2 * guarded(lambda: default_parallelism(self._spark)))
         self.partitions = check_partitions(partitions)
         self._schemas = schemas if links is None else links.schemas
         about = json.dumps((schemas[0] if links is None else links.linked).to_dict())
         secret = np.frombuffer(secrets.token_bytes(16), np.uint8)
         common = {"schema": about, "secret": secret, "keys": shuffle_keys(self.partitions)}
         try:
-            given = list(zip(frames, schemas, columns))
-            self._encoded, facts = guarded(lambda: self._keep(given, common))
-            self._learn(facts)
+            tables = list(zip(frames, schemas, columns))
+            self._encoded, heads = guarded(lambda: self._persist(tables, common))
+            self._read_heads(heads)
         except BaseException:  # also an interrupt: the executors keep nothing
             self.close()
             raise
 
-    def _keep(self, given: Sequence[Any], common: dict[str, Any]) -> tuple[Any, Any]:
-        """(the encoded partitions, their facts) as DataFrames, which Spark computes when they are
-        first used and then keeps."""
+    def _persist(self, tables: Sequence[Any], common: dict[str, Any]) -> tuple[Any, Any]:
+        """(the encoded partitions, their heads) as DataFrames, which Spark computes when they are
+        first used and then keeps. tables: (frame, schema, columns) of each. common: arguments of
+        every task."""
         pieces = []
-        for number, (frame, schema, columns) in enumerate(given):
+        for number, (frame, schema, columns) in enumerate(tables):
             about = {"schema": json.dumps(schema.to_dict()), "first": number * self.partitions}
             pieces.append(self._pieces(frame, columns, common | about))
         together = reduce(lambda some, more: some.unionByName(more), pieces)
-        joined = kept(_mapped(together.repartition(self.partitions, "key"), tasks.join, common))
-        return joined, joined.where(
-            "key = 0"
-        )  # the first blob of each partition, and errors of tasks
+        joined = _mapped(together.repartition(self.partitions, "key"), tasks.join, common)
+        encoded = persisted(joined)
+        return encoded, encoded.where("key = 0")  # first blobs of partitions, and errors of tasks
 
     def _pieces(
         self, frame: Any, columns: dict[str, tuple[int, str]], common: dict[str, Any]
     ) -> Any:
-        """Pieces of one table's rows for the partitions."""
+        """A DataFrame of one table's encoded rows, in pieces for the partitions."""
         kinds = {name: kind for name, (_, kind) in columns.items()}
         groups = sparkfiles.scanned(frame, kinds, -(-self.partitions // 2))
         if groups is None:
@@ -110,7 +114,8 @@ class SparkPartitions:
     def _from_rows(
         self, frame: Any, columns: dict[str, tuple[int, str]], common: dict[str, Any]
     ) -> Any:
-        """Pieces of the rows that Spark hands over, and one row that opens each partition."""
+        """`_pieces` of rows that Spark reads. An empty row for each partition is added, so that
+        partitions without rows exist too."""
         # Columns are taken by position: Spark's names ignore case and may occur twice.
         names = [f"c{i}" for i in range(len(frame.columns))]
         rows = frame.toDF(*names).select(*(names[i] for i, _ in columns.values()))
@@ -120,18 +125,21 @@ class SparkPartitions:
             openers
         )
 
-    def _learn(self, facts: Any) -> None:
+    def _read_heads(self, frame: Any) -> None:
+        """Run the tasks that encode, and read the head of every partition: its fingerprint and its
+        numbers of rows and users."""
         heads: dict[int, dict[str, Any]] = {}
-        for _, partition, blob in collected(facts):
+        for _, partition, blob in collected(frame):
             if partition in heads:
                 raise DataError("Spark returned a partition twice; nothing was counted")
             heads[partition] = messages.unpacked(blob)
         if sorted(heads) != list(range(self.partitions * len(self._schemas))):
             raise DataError("Spark did not return a partition; nothing was counted")
         self._heads = [heads[p] for p in sorted(heads)]
-        self._look_at(0)
+        self._select_table(0)
 
-    def _look_at(self, number: int) -> None:
+    def _select_table(self, number: int) -> None:
+        """Make this object answer for linked table `number` (0 if there is one table)."""
         self.schema, self._first = self._schemas[number], number * self.partitions
         heads = self._heads[self._first : self._first + self.partitions]
         self._fingerprints = [head["fingerprint"] for head in heads]
@@ -146,7 +154,7 @@ class SparkPartitions:
     def of_table(self, number: int) -> SparkPartitions:
         """The partitions of one of the linked tables; closing one of them closes all."""
         other = copy(self)
-        other._look_at(number)
+        other._select_table(number)
         return other
 
     def answers(self, request: Request) -> Iterator[Answer]:
@@ -163,8 +171,8 @@ class SparkPartitions:
         def work() -> Any:
             own = f"partition >= {self._first} and partition < {self._first + self.partitions}"
             counted = _mapped(self._encoded.where(own), tasks.count, asked)
-            dealt = counted.repartition(adders(slices, self.partitions), "key")
-            return _mapped(dealt, tasks.add, {"digest": digest, "partitions": self.partitions})
+            by_slice = counted.repartition(adders(slices, self.partitions), "key")
+            return _mapped(by_slice, tasks.add, {"digest": digest, "partitions": self.partitions})
 
         parts: dict[int, Answer] = {}
         for number, _, blob in collected(guarded(work)):
@@ -174,10 +182,10 @@ class SparkPartitions:
             parts[number] = one
         if sorted(parts) != list(range(slices)):
             raise DataError("a part of Spark's answer is missing; nothing was counted")
-        yield unsliced(parts, digest, sizes)
+        yield joined_slices(parts, digest, sizes)
 
     def close(self) -> None:
-        """Lets Spark remove what it kept."""
+        """Let Spark remove the persisted codes."""
         encoded = self._encoded
         self._encoded = None
         if encoded is not None:
@@ -192,8 +200,9 @@ def adders(slices: int, partitions: int) -> int:
     return min(-(-slices * partitions // ADDER_SLICES), slices, MAX_ADDERS)
 
 
-def unsliced(parts: dict[int, Answer], digest: str, sizes: list[int]) -> Answer:
-    """The whole answer, put together from its slices 0, 1, ... of cells."""
+def joined_slices(parts: dict[int, Answer], digest: str, sizes: list[int]) -> Answer:
+    """The whole answer, put together from its slices 0, 1, ... of cells. digest: of the request.
+    sizes: cells of each of its tables."""
     cells = np.concatenate([parts[i].tables[0][0] + i * tasks.SLICE for i in range(len(parts))])
     sums = np.concatenate([parts[i].tables[0][1] for i in range(len(parts))])
     ends = np.cumsum(sizes)
@@ -206,22 +215,24 @@ def unsliced(parts: dict[int, Answer], digest: str, sizes: list[int]) -> Answer:
     return Answer(0, digest, [(own - start, some) for start, own, some in places])
 
 
-def kept(frame: Any) -> Any:
-    """The same DataFrame, kept by the executors when it is first made: in their memory as far as
-    Spark finds room, and on their disks."""
+def persisted(frame: Any) -> Any:
+    """The same DataFrame, which executors keep once it is computed: in memory as far as Spark finds
+    room, the rest on their disks."""
     from pyspark.storagelevel import StorageLevel
 
     return frame.persist(StorageLevel.MEMORY_AND_DISK_DESER)
 
 
 def _mapped(frame: Any, task: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """The frame that a task of `sparktasks` makes of this one. The executors must run the same
+    build of fastdp."""
     message = messages.packed({"build": dict(build()), **arguments})
     return frame.mapInArrow(partial(task, message), tasks.ROW)
 
 
 def collected(frame: Any) -> Iterator[tuple[int, int, bytes]]:
-    """(key, partition, blob) of the few rows of a frame; an error that a task reported is raised
-    here."""
+    """(key, partition, blob) of each row of a small frame that tasks made. Raises an error that a
+    task reported."""
     for row in guarded(lambda: frame.toArrow()).to_pylist():
         if row["failed"] is not None:
             raise messages.to_error(*json.loads(row["failed"]))
@@ -229,9 +240,10 @@ def collected(frame: Any) -> Iterator[tuple[int, int, bytes]]:
 
 
 def guarded(call: Callable[[], Any]) -> Any:
-    """Run a call of Spark. Errors of Spark can quote rows, so only their class is reported."""
+    """The result of a call of Spark. Errors of Spark can quote rows, so only their class is
+    reported."""
 
-    def without_fastdp() -> Any:
+    def explained() -> Any:
         try:
             return call()
         except Exception as error:  # raised as it is, but for one cause that the user can mend
@@ -242,13 +254,13 @@ def guarded(call: Callable[[], Any]) -> Any:
             raise
 
     return redact_errors(
-        without_fastdp,
+        explained,
         "not enough memory on the driver for Spark's answers",
         lambda name: DataError(f"Spark failed ({name}); see its log on the cluster"),
     )
 
 
-def parallel(spark: Any) -> int:
+def default_parallelism(spark: Any) -> int:
     """How many tasks Spark runs at once: its default number of partitions of a range."""
     from pyspark.sql import functions
 
@@ -257,9 +269,8 @@ def parallel(spark: Any) -> int:
 
 
 def shuffle_keys(partitions: int) -> np.ndarray:
-    """int32 key of each partition, chosen so that Spark's hash sends every partition to a task of
-    its own. Where no such key is found, two partitions share a task and are distinguished by their
-    numbers."""
+    """int32 shuffle key of each partition, chosen so that Spark's hash sends each to a task of its
+    own. If no such key is found, two partitions share a task, and their numbers tell them apart."""
     tried = np.arange(24 * partitions, dtype=np.int32)
     _, first = np.unique(spark_hash(tried) % partitions, return_index=True)
     keys = np.arange(partitions, dtype=np.int32)
@@ -268,8 +279,8 @@ def shuffle_keys(partitions: int) -> np.ndarray:
 
 
 def spark_hash(values: np.ndarray) -> np.ndarray:
-    """int32 hash that Spark's shuffles take of 32-bit integers: MurmurHash3_x86_32 of 4 bytes, seed
-    42."""
+    """The int32 hash by which Spark's shuffles place 32-bit integers: MurmurHash3_x86_32 of 4
+    bytes, seed 42."""
 
     def rotated(x: np.ndarray, bits: int) -> np.ndarray:
         return x << np.uint32(bits) | x >> np.uint32(32 - bits)
@@ -284,8 +295,9 @@ def spark_hash(values: np.ndarray) -> np.ndarray:
 
 
 def _columns(frame: Any, schema: Schema, users: UserIndex) -> dict[str, tuple[int, str]]:
-    """Position and Arrow type of each needed column; DataError if one is missing, occurs twice or
-    has a wrong type. `users` has the kind of ids of the tables before."""
+    """Position and Arrow type of each column that the schema needs. DataError if one is missing,
+    occurs twice or has a wrong type. `users` remembers the type of ids from table to table: linked
+    tables must have one."""
 
     names = list(frame.columns)
     wanted = ingest.needed_columns(schema)
@@ -313,18 +325,19 @@ def linked_spark(
     frames: Mapping[str, Any], links: Links, partitions: int | None = None
 ) -> list[PartitionedCounter]:
     """The engines over the parents' table and over each child's table of linked Spark DataFrames;
-    the caller closes one of them. All rows of a key are in one partition, where they are linked as
-    in one process."""
+    closing one closes all. All rows of a key are in one partition, where they are linked as in one
+    process."""
     schemas = links.linked.tables
-    kept = SparkPartitions(
+    tables = SparkPartitions(
         [frames[name] for name in schemas], list(schemas.values()), partitions, links
     )
-    return [PartitionedCounter(s, kept.of_table(number)) for number, s in enumerate(links.schemas)]
+    counted = enumerate(links.schemas)
+    return [PartitionedCounter(schema, tables.of_table(number)) for number, schema in counted]
 
 
 @ENGINES.add("spark")
 class SparkEngine(Engine):
-    """Spark's executors read, keep and count the rows."""
+    """Spark's executors read, encode and count the rows."""
 
     name = "spark"
     counts = "a Spark DataFrame"
@@ -347,5 +360,5 @@ class SparkEngine(Engine):
 
 
 def _opened(counter: PartitionedCounter) -> OpenCounter:
-    kept: Any = counter.partitions
-    return OpenCounter(counter, None, kept.close, reading(kept.rows, kept.users, kept.dropped, 0))
+    own: Any = counter.partitions
+    return OpenCounter(counter, None, own.close, reading(own.rows, own.users, own.dropped, 0))

@@ -91,7 +91,7 @@ class Frame:
 def spark_here():
     """The driver's calls of Spark are answered in this process."""
     with (
-        patch.object(driver, "kept", lambda frame: frame),
+        patch.object(driver, "persisted", lambda frame: frame),
         patch.object(driver, "shuffle_keys", lambda count: np.arange(count, dtype=np.int32)),
     ):
         yield

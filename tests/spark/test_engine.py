@@ -59,7 +59,7 @@ def test_spark_gives_the_integers_of_numbers_that_are_asked_for(spark, part):
 
 def test_without_a_number_there_are_two_partitions_for_each_task_at_once(spark):
     case = one(MANY)
-    assert engine.parallel(spark) == 2
+    assert engine.default_parallelism(spark) == 2
     frame = spark.createDataFrame(case.source.cast(case.source.schema))
     want = local(ingest.read(case.source, case.schema), 2).marginals(CLIQUES, 3)
     with engine.spark(frame, case.schema) as counter:
