@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SHOWN = ("estimate", "low", "high", "basis")
+"""Columns that `print` and a notebook show."""
 MOST_LINES = 60
-"""Lines that a person is shown; the table holds all."""
+"""The most groups that `print` and a notebook show; the table holds all."""
 WIDTH = 320
 """Width of the picture, in pixels."""
 BAR = 14
@@ -133,11 +134,13 @@ class Answer:
 
 
 def _parts(note: str | None) -> list[str]:
+    """The separate notes of one row's `note`."""
     return [text for text in (note or "").split("; ") if text]
 
 
 def _key(name: str, value: Any, notes: Sequence[str]) -> str:
-    """A group's value as text. The line's own notes say which null it is."""
+    """A group's value as text. For a null, the row's notes say whether it stands for a missing
+    value or for values outside the schema."""
     if value is not None:
         return str(value)
     if f"{name}: {OTHER}" in notes:
@@ -152,7 +155,8 @@ def _text(value: Any) -> str:
 
 
 def _drawn(row: dict[str, Any], low: float, scale: float) -> str:
-    """One interval as a line with a mark at the estimate; nothing where there is none."""
+    """An SVG picture of one interval, a line with a mark at the estimate; empty without an
+    estimate. low: the number at the left end. scale: pixels per unit."""
     middle = row["estimate"]
     if middle is None or not math.isfinite(middle):
         return ""

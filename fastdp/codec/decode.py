@@ -38,8 +38,8 @@ from .violations import numbers_of
 _CHUNK = 1 << 18
 """Rows that each of several threads decodes at a time."""
 _ALONE = 1 << 20
-"""Rows that one thread decodes at a time. With fewer, 16 threads that each write a shard would wait
-for Python's lock more often."""
+"""Rows decoded at a time if there is one thread. With fewer, 16 threads that each write a shard
+would wait for Python's lock more often."""
 
 
 def decode(
@@ -53,13 +53,12 @@ def decode(
     pinned: Mapping[str, np.ndarray] | None = None,
 ) -> pa.Table:
     """Values of the coded columns, in the schema's order, under their source names and output
-    types. `pinned`: numbers of fields (times in seconds) that constraints must respect, nan where
-    none is given; the caller writes them.
+    types. Row i is row `offset + i` of the whole table: it depends on (seed, offset + i) and its
+    codes only. A derived field is rebuilt if `codes` has all its parts; else its parts are written.
 
-    Row i is row `offset + i` of the whole table: it depends on (seed, offset + i) and its codes
-    only. A derived field is rebuilt where `codes` has all its parts, else its parts are written as
-    they are. With `outputs`, the schema's extra columns (day of the week, hour of the day drawn
-    within the shift) follow.
+    outputs: append the schema's extra columns (day of the week, hour of the day drawn within the
+    shift). pinned: for some fields, numbers (times in seconds) that the caller will write over the
+    decoded ones; nan: none. Columns that constraints tie to such a field follow these numbers.
     """
     columns = {name: _checked(schema, name, array) for name, array in codes.items()}
     rows = {len(array) for array in columns.values()}
@@ -103,6 +102,7 @@ def _decode_rows(
     outputs: bool,
     pinned: Mapping[str, np.ndarray],
 ) -> pa.RecordBatch:
+    """`decode` of one chunk, whose first row is number `row` of the whole table."""
     names: list[str] = []
     arrays: list[pa.Array] = []
 

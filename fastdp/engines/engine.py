@@ -43,13 +43,14 @@ class OpenCounter(Struct):
 
 
 ValueUsers = tuple[list[Any], np.ndarray, np.ndarray]
-"""(values, numbers of values t, numbers of users): PRIVATE. So many users who count in t values have
-this value among them; a value may occur once for each t."""
+"""(values, t, users): PRIVATE. Of the users who count in exactly t[i] values, users[i] have
+values[i] among them. A value may occur several times, with different t."""
 
 
 @runtime_checkable
 class KeySource(Protocol):
-    """Rows whose users are counted by value where they are, for key selection."""
+    """A source that counts the users of each value itself, for key selection, so that no rows
+    move."""
 
     def users_by_value(
         self,
@@ -66,10 +67,13 @@ class KeySource(Protocol):
 
 
 class Engine:
-    """Counts a run's rows. name: as it is registered. counts: the sources that it takes, for error
-    texts; a source names its engines. divides: it has `partitions`. holds_rows: the rows are in this
-    process while it is open, so that a report can use them. links: it counts linked tables.
-    periods: it counts by user and period."""
+    """Counts a run's rows.
+
+    name: as it is registered. counts: a noun phrase for error texts, the sources that it takes.
+    divides: it takes the option `partitions`. holds_rows: the rows are in this process while it is
+    open, so that a report can use them. links: it counts linked tables. periods: it counts by user
+    and period.
+    """
 
     name: ClassVar[str]
     counts: ClassVar[str] = "a source that this process can read"
@@ -79,7 +83,8 @@ class Engine:
     periods: ClassVar[bool] = False
 
     def check(self, options: EngineOptions) -> None:
-        """Raise UsageError if the engine has no such option, or its value is out of range."""
+        """Raise UsageError if an option is set that the engine does not have, or is out of
+        range."""
         if options.partitions is not None and not self.divides:
             dividing = [engine.name for engine in ENGINES if engine.divides]
             raise UsageError(f"partitions= needs engine={' or '.join(map(repr, dividing))}")
@@ -108,7 +113,8 @@ class Engine:
     def open_linked(
         self, sources: Mapping[str, Source], links: Links, options: EngineOptions
     ) -> list[OpenCounter]:
-        """The same of linked tables: over the parents' table and over each child's table."""
+        """`open` for linked tables: one engine over the parents' table and one over each
+        child's."""
         raise UsageError(no_links(self.name))
 
 
@@ -116,10 +122,11 @@ ENGINES: Registry[type[Engine]] = Registry("engine", __package__)
 
 
 def no_links(name: str) -> str:
-    """Why an engine does not open linked tables."""
+    """The error text of an engine that cannot count linked tables."""
     return f"engine={name!r} cannot count linked tables; use engine='local' on the same sources"
 
 
 def reading(rows: int, users: int, dropped: int, malformed: int) -> dict[str, int]:
-    """The PRIVATE numbers of what was read, for the data's owner."""
+    """`OpenCounter.reading`, by its keys. dropped: rows that the schema's policies leave out.
+    malformed: lines of files that could not be parsed."""
     return {"rows": rows, "users": users, "dropped_rows": dropped, "malformed_lines": malformed}

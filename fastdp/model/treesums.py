@@ -37,6 +37,7 @@ class Tree:
             self.links[i].append((parent, separator))
             self.links[parent].append((i, separator))
         self.part = self._parts()
+        # beyond[i, j]: the attributes on the side of neighbour j, seen from node i.
         self._toward: dict[tuple[int, str], int] = {}
         self.beyond: dict[tuple[int, int], frozenset[str]] = {}
         for i in reversed(range(len(self.axes))):  # children before parents
@@ -52,8 +53,8 @@ class Tree:
                     self.beyond[child, i] = frozenset(self.sets[i]).union(*around)
 
     def _parts(self) -> dict[str, Hashable]:
-        """Attribute -> what stands for the part of the tree that it lies in. Empty separators are the
-        borders between parts: attributes of different parts are independent."""
+        """For each attribute, an identifier of the part of the tree that it lies in. Empty
+        separators divide the tree into parts: attributes of different parts are independent."""
         joined = DisjointSets(range(len(self.axes)))
         for i, near in enumerate(self.links):
             for there, separator in near:
@@ -62,7 +63,8 @@ class Tree:
         return {a: joined.find(nodes[0]) for a, nodes in self.holding.items()}
 
     def toward(self, node: int, name: str) -> int:
-        """The neighbour of a node through which an attribute that the node lacks is reached."""
+        """The number of the neighbour of `node` on the path to attribute `name`, which `node`
+        lacks."""
         key = (node, name)
         if key not in self._toward:
             ways = (there for there, _ in self.links[node] if name in self.beyond[node, there])
@@ -74,7 +76,8 @@ class Tree:
         return next(separator for neighbour, separator in self.links[node] if neighbour == there)
 
     def smallest(self, clique: Clique) -> int | None:
-        """The smallest node that holds the clique."""
+        """The number of the smallest node, by cells, that holds the clique. None if there is none,
+        or if the clique is empty."""
         if not clique:
             return None
         rarest = min((self.holding[name] for name in clique), key=len)
@@ -83,8 +86,8 @@ class Tree:
 
 
 class Sums:
-    """Sums of nodes' tables, noted down once each and run together with the products that read
-    them."""
+    """A queue of sums of nodes' tables, each entered once. `run` computes them, with the products
+    of tables that read them."""
 
     def __init__(self, domain: Domain, tree: Tree):
         self._domain = domain
@@ -94,8 +97,8 @@ class Sums:
         self._places: dict[tuple[Clique, Clique], np.ndarray] = {}
 
     def add(self, node: int, axes: Clique, row: int) -> np.ndarray:
-        """The node's table summed to `axes`, each run of `row` cells divided by its sum (0: as it
-        is); filled by `run`."""
+        """The array into which `run` will sum the node's table to `axes`. Each run of `row` cells
+        is divided by its sum, which gives conditionals; 0: no division."""
         key = (node, axes, row)
         if key not in self._made:
             dims = runs(self._domain, self._tree.axes[node], strides(self._domain, axes))
@@ -106,12 +109,14 @@ class Sums:
         return self._made[key]
 
     def places(self, axes: Clique, within: Clique) -> np.ndarray:
-        """Where each cell over `axes` begins in a table over `within`."""
+        """The offset of each cell over `axes` in a flat table over `within`."""
         key = (axes, within)
         if key not in self._places:
             self._places[key] = offsets(self._domain, axes, strides(self._domain, within))
         return self._places[key]
 
     def run(self, levels: list, threads: int) -> None:
+        """Compute the sums added since the last run, then the products of each level in order (see
+        `_core.cliques.run`)."""
         kernel.run(self._steps, levels, threads)
         self._steps = []

@@ -31,7 +31,7 @@ from ..privacy.clip import nonnegative, outstanding
 from ..schema import dtypes, epoch
 from ..schema.within_bin import after, unit_of
 from ..significance import SURE
-from .noisy_cells import CALENDAR_CELLS, Array, ahead, extents
+from .noisy_cells import CALENDAR_CELLS, Array, leading_sparse_cells, occupied_cells
 
 ATOM = 1.0
 """A single value becomes a bin of its own if it holds at least ATOM times (all rows / number of
@@ -232,7 +232,7 @@ class Line(Struct, frozen=True):
         first above the last, where no count stands out of the noise."""
         finite = np.flatnonzero(np.isfinite(edges[:-1]) & np.isfinite(edges[1:]))
         if span is None:
-            alive = np.flatnonzero(extents(counts, sigma))
+            alive = np.flatnonzero(occupied_cells(counts, sigma))
             if not len(alive):
                 return 1, 0
             # Numbers that are not negative stay so: noise does not extend the range below 0.
@@ -244,11 +244,11 @@ class Line(Struct, frozen=True):
         rows = float(counts[first : last + 1].sum())
         inner = counts[first : last + 1]
         if self.reach:
-            low = first + ahead(inner, sigma * SURE, few=0.0, most=LOST * rows)
-            high = last - ahead(inner[::-1], sigma * SURE, few=0.0, most=LOST * rows)
+            low = first + leading_sparse_cells(inner, sigma * SURE, few=0.0, most=LOST * rows)
+            high = last - leading_sparse_cells(inner[::-1], sigma * SURE, few=0.0, most=LOST * rows)
         else:
-            low = first + ahead(inner, sigma * TAIL, few=TRIM * rows / bins)
-            high = last - ahead(inner[::-1], sigma * TAIL, few=TRIM * rows / bins)
+            low = first + leading_sparse_cells(inner, sigma * TAIL, few=TRIM * rows / bins)
+            high = last - leading_sparse_cells(inner[::-1], sigma * TAIL, few=TRIM * rows / bins)
         return (low, high) if low <= high else (first, last)
 
     def bins(
@@ -280,7 +280,7 @@ class Line(Struct, frozen=True):
     def _end(self, grid: Any) -> float:
         """Where the cells end that stand out of the noise, of whole numbers >= 0 without public
         bounds; else -1."""
-        alive = np.flatnonzero(extents(grid.counts, grid.sigma))
+        alive = np.flatnonzero(occupied_cells(grid.counts, grid.sigma))
         edges = grid.edges
         whole = (
             self.unit == 1

@@ -21,7 +21,7 @@ from ..schema.kinds.places import Places
 from ..schema.pending import Pending
 from .cells import Line, Span
 from .domaincosts import CELL_NOISE, CROWDED, MOST_CELLS
-from .noisy_cells import agree
+from .noisy_cells import reconciled_counts
 
 Opener = Callable[[Schema], AbstractContextManager["Counter"]]
 """Opens an engine over the run's source, read by a schema."""
@@ -45,7 +45,9 @@ class Grid:
         self.nulls = nulls
         if self.before is not None:
             b = self.before
-            self.counts = agree(b.edges, b.counts, b.sigma, self.edges, self.counts, sigma)
+            self.counts = reconciled_counts(
+                b.edges, b.counts, b.sigma, self.edges, self.counts, sigma
+            )
             self.before = None
 
     def outside(self, bins: Sequence[float]) -> tuple[float, float]:

@@ -1,9 +1,9 @@
-"""What noisy counts say of a column: where rows are, whether its numbers fill a range of the
-calendar or are clock times. They also say on which step times lie, and how many digits numbers
-have.
+"""Infers facts of a column from noisy counts: which cells hold rows, whether its numbers fill a
+range of the calendar or are clock times. Also the step of times, and the digits of numbers.
 
 Everything here is post-processing of released counts and of public facts. A partition is an
-increasing array of edges; cell i holds the values in [edges[i], edges[i+1]).
+increasing array of edges; cell i holds the values in [edges[i], edges[i+1]). counts: noisy numbers
+of rows, one per cell. sigma: the standard deviation of the noise of one count.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ OTHERS = 0.12
 """A column is read as clock times only where the noise is less than this share of its rows. Of
 evenly spread numbers, 0.4 have last digits above 59; of clock times, none."""
 UPPER = 0.2
-"""A column fills such a range if at least this share of its rows lies in the upper half of the
-range. Numbers that become rarer as they grow (children, purchases) do not."""
+"""A column fills a range of CALENDAR if at least this share of its rows lies in the upper half of
+the range. Numbers that become rarer as they grow (children, purchases) do not."""
 
 
-def calendar(counts: Array, sigma: float, most: int) -> list[float] | None:
-    """Edges of all numbers of the narrowest range of CALENDAR, of at most `most` numbers, that a
-    column fills by the counts of CALENDAR_CELLS; None if it fills none."""
+def calendar_edges(counts: Array, sigma: float, most: int) -> list[float] | None:
+    """Edges of one cell per number, for the narrowest range of CALENDAR that a column fills; None
+    if it fills none. counts: by CALENDAR_CELLS. most: the most numbers that the range may have."""
     edges = CALENDAR_CELLS
-    alive = extents(counts, sigma)
+    alive = occupied_cells(counts, sigma)
     filled: list[tuple[tuple[int, int], Array]] = []
     for low, high in CALENDAR:  # the narrowest first
         cells = (edges[:-1] >= low) & (edges[1:] <= high + 1)
@@ -63,8 +63,7 @@ def calendar(counts: Array, sigma: float, most: int) -> list[float] | None:
 
 
 def step_of(counts: Array, sigma: float) -> int:
-    """The step of times, in seconds, by noisy numbers of rows whose coarsest grid is each of
-    CLOCK_STEPS."""
+    """The step of times, in seconds. counts[i]: rows whose coarsest grid is CLOCK_STEPS[i]."""
     if counts[0] - SURE * sigma > MIDNIGHT * float(counts.sum()):
         return CLOCK_STEPS[0]
     found = digits_of(counts, sigma, LOUD_STEP)
@@ -72,19 +71,24 @@ def step_of(counts: Array, sigma: float) -> int:
 
 
 def is_clock(hours: Array, other: float, sigma: float) -> bool:
-    """Whether numbers are clock times written as HHMM, by noisy counts of the hours 0 to 24 and of
-    numbers that are none (minutes above 59). There must be next to no others, and the two largest
-    hours must hold less than half of the rows. (Of numbers such as years they hold all.)."""
+    """Whether numbers are clock times written as HHMM. hours: rows of each hour, 0 to 24. other:
+    rows that cannot be clock times (minutes above 59).
+
+    There must be next to no others, and the two largest hours must hold less than half of the rows.
+    Of numbers such as years, two hours hold all rows: 1950 and 2020 have the "hours" 19 and 20.
+    """
     total = float(hours.sum()) + other
     spread = float(np.sort(hours)[-2:].sum()) < total / 2
     return spread and other < max(SURE * sigma, FEW * total) < OTHERS * total
 
 
 def digits_of(counts: Array, sigma: float, most: float = LOUD) -> int | None:
-    """Digits after the point that a column's numbers have, from the noisy counts of `schema.places`
-    (or the step of times). It is the smallest number that almost no rows exceed: a share below FEW,
-    or below the noise. None if many rows have more digits than were counted separately, or if the
-    noise is more than a share `most` of the rows."""
+    """The smallest number of digits after the point that almost no rows exceed: a share below FEW,
+    or below the noise. counts[d]: rows with d digits; the last cell holds all that have more.
+
+    None if many rows are in the last cell, or if the noise is more than a share `most` of the rows.
+    `step_of` uses it for steps of times.
+    """
     beyond = np.cumsum(counts[::-1])[::-1]
     total = float(beyond[0])
     for digits in range(len(counts) - 1):
@@ -94,10 +98,12 @@ def digits_of(counts: Array, sigma: float, most: float = LOUD) -> int | None:
     return None
 
 
-def extents(counts: Array, sigma: float) -> Array:
-    """bool per cell: whether it may hold rows. Dyadic scan: mark the most significant part of each
-    significant run. Runs are aligned and have 2^k cells; cells that a shorter run has marked are
-    left out of longer ones."""
+def occupied_cells(counts: Array, sigma: float) -> Array:
+    """A mask of the cells that hold rows beyond the noise. Cells with few rows may be missed.
+
+    Dyadic scan: mark the most significant part of each significant run. Runs are aligned and have
+    2^k cells; cells that a shorter run has marked are left out of longer ones.
+    """
     bar = outstanding(len(counts))
     size = 1
     alive = np.zeros(len(counts), bool)
@@ -117,19 +123,22 @@ def extents(counts: Array, sigma: float) -> Array:
         size *= 2
 
 
-def ahead(counts: Array, noise: float, few: float, most: float = math.inf) -> int:
-    """How many leading cells together hold at most `few` rows plus `noise` times the root of their
-    number. The noise adds at most `most`. 0 if all cells together do."""
+def leading_sparse_cells(counts: Array, noise: float, few: float, most: float = math.inf) -> int:
+    """How many leading cells can be cut off, because together they hold few rows: at most `few`
+    plus an allowance for noise. For n cells that is `noise` times the root of n, but at most
+    `most`. 0 if all cells could be cut off."""
     allowed = few + np.minimum(noise * np.sqrt(np.arange(1, len(counts) + 1)), max(0.0, most))
     beyond = np.flatnonzero(np.cumsum(counts) > allowed)
     return int(beyond[0]) if len(beyond) else 0
 
 
-def agree(
+def reconciled_counts(
     coarse: Array, above: Array, sigma_above: float, fine: Array, counts: Array, sigma: float
 ) -> Array:
-    """Counts of the `fine` partition, corrected by those of the `coarse` one (`above`,
-    `sigma_above`).
+    """Counts of the partition `fine`, corrected by counts of another partition of the same column.
+
+    coarse, above, sigma_above: that partition, its counts and their noise. fine, counts, sigma: the
+    same of the partition to correct.
 
     Between two neighbouring edges that both partitions have, all fine counts are shifted by the
     same amount. Their sum becomes the average of both partitions' sums, weighted by inverse

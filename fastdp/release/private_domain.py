@@ -54,7 +54,7 @@ from . import domaincosts as costs, sums
 from .cells import Line
 from .domain_grids import Grid, line_of, listed, provisional, with_fields
 from .domainsteps import DomainSteps
-from .noisy_cells import CALENDAR_CELLS, MOST_CALENDAR, calendar, is_clock, step_of
+from .noisy_cells import CALENDAR_CELLS, MOST_CALENDAR, calendar_edges, is_clock, step_of
 
 
 @dataclass
@@ -311,7 +311,7 @@ class Learning(DomainSteps):
         for name, column in some.items():
             grid = counted[name]
             most = column.bins if "bins" in column.stated else max(column.bins, MOST_CALENDAR)
-            if (known := calendar(grid.counts, grid.sigma, most)) is not None:
+            if (known := calendar_edges(grid.counts, grid.sigma, most)) is not None:
                 out[name] = column.with_edges(
                     known, grid.nulls > SURE * grid.sigma, lines[name].digits
                 )

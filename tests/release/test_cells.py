@@ -13,7 +13,12 @@ from fastdp.privacy.clip import outstanding
 from fastdp.release import cells, noisy_cells
 from fastdp.release.cells import Line
 from fastdp.release.domain_grids import Grid
-from fastdp.release.noisy_cells import CALENDAR_CELLS, agree, calendar, extents
+from fastdp.release.noisy_cells import (
+    CALENDAR_CELLS,
+    calendar_edges,
+    occupied_cells,
+    reconciled_counts,
+)
 from fastdp.schema.kinds.numeric import Numeric
 from fastdp.schema.transforms import CLOCK_STEPS, MIDNIGHT
 
@@ -35,7 +40,7 @@ def found(values, line, bins=32, sigma=SIGMA, seed=0):
             edges, span = line.refine(*before, sigma, 8 * bins, bins, span)
         counts = counted(values, edges, sigma, rng)
         if before is not None:
-            counts = agree(*before, sigma, edges, counts, sigma)
+            counts = reconciled_counts(*before, sigma, edges, counts, sigma)
         before = (edges, counts)
     return line.bins(edges, counts, sigma, bins, span)
 
@@ -200,10 +205,10 @@ def test_cells_with_rows_are_those_of_the_smallest_runs_that_stand_out(counts, s
             spans = itertools.combinations(range(len(rest) + 1), 2)
             best = max(spans, key=lambda s: rest[s[0] : s[1]].sum() / math.sqrt(s[1] - s[0]))
             alive[own][slice(*best)] = used[own] = True
-    assert (extents(counts, sigma) == alive).all()
+    assert (occupied_cells(counts, sigma) == alive).all()
     sums = itertools.accumulate(counts)
     beyond = [n for n, held in enumerate(sums) if held > few + min(20, sigma * math.sqrt(n + 1))]
-    assert noisy_cells.ahead(counts, sigma, few, 20) == (beyond[0] if beyond else 0)
+    assert noisy_cells.leading_sparse_cells(counts, sigma, few, 20) == (beyond[0] if beyond else 0)
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=9).filter(any), st.integers(0, 40))
@@ -222,7 +227,7 @@ def test_partitions_are_averaged_by_their_precision():
     fine = np.array([0.0, 2, 4, 5, 6, 20])
     above = np.array([10.0, 5, 3, 7])
     counts = np.array([4.0, 9, 2, 8, 1])
-    out = agree(coarse, above, 2.0, fine, counts, 3.0)
+    out = reconciled_counts(coarse, above, 2.0, fine, counts, 3.0)
     for fines, coarses in ((slice(0, 2), slice(0, 1)), (slice(2, 5), slice(1, 4))):
         own, other = 9.0 * len(counts[fines]), 4.0 * len(above[coarses])
         mean = (counts[fines].sum() / own + above[coarses].sum() / other) / (1 / own + 1 / other)
@@ -380,7 +385,7 @@ def calendar_range(counts, sigma, most):
         held, upper = (
             sum(counts[i] for i in own if CALENDAR_CELLS[i] >= x) for x in (-9, (low + high) / 2)
         )
-        alive = set(np.flatnonzero(extents(counts, sigma)))
+        alive = set(np.flatnonzero(occupied_cells(counts, sigma)))
         if (
             alive
             and alive <= own
@@ -425,7 +430,7 @@ def test_what_is_decided_by_counts_follows_the_rules(counts, sigma, low, high, o
     counts = np.histogram(values, CALENDAR_CELLS)[0] + np.rint(
         rng.normal(0, 9 * more, len(CALENDAR_CELLS) - 1)
     )
-    assert calendar(counts, 9 * more, most) == calendar_range(counts, 9 * more, most)
+    assert calendar_edges(counts, 9 * more, most) == calendar_range(counts, 9 * more, most)
     for found, public in itertools.product(
         (values, values * 90), (None, 0.0)
     ):  # worth asking: from 0 to 99
