@@ -226,7 +226,11 @@ PLANTED = {
         follow,
         kernels,
         "neighbours",
-        lambda real: lambda start, *rest: real(start, *rest) * int(np.diff(start).max(initial=1)),
+        lambda real: (
+            lambda start, *rest, **named: (
+                real(start, *rest, **named) * int(np.diff(start).max(initial=1))
+            )
+        ),
     ),
     "the noise forgets first and last rows": (
         follow,

@@ -104,7 +104,7 @@ def test_an_error_of_the_callback_is_not_lost_in_the_thread_that_repeats_it():
 
 
 def test_a_run_says_when_it_learns_about_users_deals_and_chooses_them(tmp_path):
-    rows = fastdp.simulate.purchases(100, seed=2)
+    rows = fastdp.simulate.purchases(300, seed=2)
     schema = fastdp.Schema.from_dict(
         {
             "user": {"column": "customer", "max_rows": 8, "order": "month"},
