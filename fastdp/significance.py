@@ -119,7 +119,8 @@ def likeliest(likelihood: np.ndarray, times: np.ndarray) -> np.ndarray:
     for each number (Lindsay)."""
     count = times.sum()
     prior = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
-    mixed, power = likelihood @ prior, 1.0
+    mixed = likelihood @ prior
+    power = 1.0
     for _ in range(MOST_STEPS):
         gradient = (times / mixed) @ likelihood / count
         if count * (gradient.max() - 1) < NO_EVIDENCE:

@@ -59,7 +59,9 @@ class CoherentTable(Table):
         every = np.unravel_index(np.arange(self.x.size), self.shape)[axis]
         of_group = np.bincount(every, self._errors, size)
         kinds, at = np.unique(functional.astype(np.int64) * size + group, return_inverse=True)
-        whole, value, error = of_group[kinds % size], entries.data, self._errors[cell]
+        whole = of_group[kinds % size]
+        value = entries.data
+        error = self._errors[cell]
 
         def total(x: np.ndarray) -> np.ndarray:
             return np.bincount(at, x, len(kinds))

@@ -304,7 +304,8 @@ class _Column(Struct, frozen=True):
 
     @classmethod
     def of(cls, facts: Facts, known: Known, table: Table, rows: float | None) -> _Column:
-        merged, (codes,) = facts.codes.get(known.names[0]), table.maps
+        merged = facts.codes.get(known.names[0])
+        (codes,) = table.maps
         if merged is None or rows is None or table.x.size != codes.size:
             return cls(known, 1.0)
         counts, noise = (np.bincount(merged, v) for v in (table.x, table.cell_variances()))

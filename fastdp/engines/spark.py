@@ -140,7 +140,8 @@ class SparkPartitions:
 
     def _select_table(self, number: int) -> None:
         """Make this object answer for linked table `number` (0 if there is one table)."""
-        self.schema, self._first = self._schemas[number], number * self.partitions
+        self.schema = self._schemas[number]
+        self._first = number * self.partitions
         heads = self._heads[self._first : self._first + self.partitions]
         self._fingerprints = [head["fingerprint"] for head in heads]
         self.rows, self.users, self.dropped = (

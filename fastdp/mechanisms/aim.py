@@ -193,7 +193,8 @@ class _Rounds:
         self.whole = left
         self.measured: list[Measurement] = []
         self.structure = Structure(merged.domain, merged.zeros)
-        cells, shape = merged.domain.cells, merged.domain.shape
+        cells = merged.domain.cells
+        shape = merged.domain.shape
         small = {
             c: w
             for c, w in config.closure(merged.domain).items()

@@ -95,7 +95,8 @@ class Division:
     @classmethod
     def of(cls, comparison: Comparison, pair: Pair, released: Released) -> Division | None:
         """None if the true rows cannot be followed through the schema row by row."""
-        schema, truth = comparison.schema, comparison.truth
+        schema = comparison.schema
+        truth = comparison.truth
         if schema is None:
             return None
         present = {f.source for f in schema.fields.values()} & set(pair.names)

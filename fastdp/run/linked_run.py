@@ -81,7 +81,8 @@ def measure_linked(
 ) -> tuple[list[Run], list[Comparison]]:
     """Reads the private tables, measures each as a part of the run, draws all tables and finalizes
     them. Also returns what the report is to compare."""
-    options, links = spec.options, spec.links
+    options = spec.options
+    links = spec.links
     with spec.reporter.stage("read", "reading and encoding"):
         opened = open_linked(source, links, options)
     if folder is not None:

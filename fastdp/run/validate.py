@@ -149,7 +149,8 @@ def check_sources(table: Source | None, options: RunOptions) -> None:
 def _schema(table: Source, options: RunOptions, recipe: recipes.Recipe) -> Schema:
     """The schema of a run. With `domain="private"` and without a schema it has the source's columns
     and types, all with private domains. UsageError if the arguments do not fit together."""
-    schema, user = options.schema, options.user
+    schema = options.schema
+    user = options.user
     if options.domain not in (None, PRIVATE):
         raise UsageError(f'domain must be "private", got {options.domain!r}')
     if user is not None and options.domain is None:

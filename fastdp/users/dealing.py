@@ -483,7 +483,8 @@ def _chosen(segment: np.ndarray, need: np.ndarray) -> np.ndarray:
     """The rows, segment after segment as many as its users need: its own, then those that others
     leave."""
     order = np.argsort(_narrow(segment, len(need)), kind="stable")
-    of, count = segment[order], np.bincount(segment, minlength=len(need))
+    of = segment[order]
+    count = np.bincount(segment, minlength=len(need))
     rank = np.arange(len(order)) - (np.cumsum(count) - count)[of]
     own = rank < need[of]
     take = np.full(len(order), -1, np.int64)

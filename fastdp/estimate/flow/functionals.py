@@ -82,7 +82,9 @@ class Functionals:
         self._rows, self._columns = self._matrices(plan.size)
         self.target = np.concatenate([t[self._cells], quadratic.b[remainder]])
         self.variance = 1 / np.concatenate([w[self._cells], quadratic.v[remainder]])
-        self.size, self._plan, self._sigma = self.target.size, plan, np.sqrt(self.variance)
+        self.size = self.target.size
+        self._plan = plan
+        self._sigma = np.sqrt(self.variance)
         fine = np.zeros(entries.size, np.int64)
         fine[line[above]] = order[matrix.indices[above]]
         self.order = np.concatenate([order[self._cells], fine[remainder]])

@@ -92,13 +92,11 @@ class CliqueTreeState:
         self.dense: dense_tables.DenseModel | None = None  # where hidden factors are better
         self.first = first  # the first round's result, where it was released before
         self.priors = None if public is None else PublicPriors(public, session, merged.codes)
-        self.config, self.session, self.job, self.merged, self.plan = (
-            config,
-            session,
-            job,
-            merged,
-            plan,
-        )
+        self.config = config
+        self.session = session
+        self.job = job
+        self.merged = merged
+        self.plan = plan
         self.workload = config.wanted(session.domain)
         self.pairs = all_pairs(merged.domain, MAX_CANDIDATES, config.limit)
         self.measured: list[Measurement] = []
@@ -167,7 +165,8 @@ class CliqueTreeState:
         """Looks for sets of the target and three or four columns (`target_sets`), which are then
         held; the share of mu^2 that it costs. None are looked for where the batch's share is
         small."""
-        target, merged = self.workload.target, self.merged
+        target = self.workload.target
+        merged = self.merged
         if target is None or merged.domain[target] < 2 or share < 2 * target_sets.reserved():
             return 0.0
         wide = [a for a, n in merged.domain.items() if n > 1]
@@ -177,7 +176,8 @@ class CliqueTreeState:
         halves = {a: cut[codes.groups[a]] if a in codes.groups else cut for a, cut in cuts.items()}
         threads = resolve(self.job.threads)
         rows = ModelRows.drawn(self.model, ones, cuts, merged.total, self.job.seed, threads)
-        two, recode = Partition("halves", halves), composed(merged.codes, halves)
+        two = Partition("halves", halves)
+        recode = composed(merged.codes, halves)
         recode = {a: recode[a] for a in wide}
         search = SetsOfTarget(self.session, merged.domain, target, recode, rows)
         for found in search.search():
@@ -219,11 +219,13 @@ class CliqueTreeState:
     def settle(self) -> None:
         """The codes of the finished model become the merged codes, also of what is measured."""
         if self.dense is not None:
-            self.merged, self.groups = self.dense.merged, replace(self.groups, maps={})
+            self.merged = self.dense.merged
+            self.groups = replace(self.groups, maps={})
             return
         codes = self.codes
         self.measured = [codes.measurement(m) for m in self.measured]
-        self.merged, self.groups = codes.final(), replace(self.groups, maps={})
+        self.merged = codes.final()
+        self.groups = replace(self.groups, maps={})
 
     def request(self, key: Key, mu: float) -> Request:
         """The request for this marginal. With a workload, values that noise would make
@@ -237,7 +239,8 @@ class CliqueTreeState:
         """The values that noise `sigma` tells apart in this marginal; decided where it is asked for
         the first time."""
         if clique not in self.frequent:
-            domain, ones = self.merged.domain, self.merged.ones_shape
+            domain = self.merged.domain
+            ones = self.merged.ones_shape
             subsets = list(combinations(clique, len(clique) - 1))
             if len(clique) == 2 or self.model is None:
                 bounds = [ones[a] for a in clique]
@@ -270,7 +273,8 @@ class CliqueTreeState:
         part = self.plan.screening / (
             len(cliques) + len(again)
         )  # so that all distances have the same noise
-        mu, label = part_mu(self.session, part * len(cliques)), f"screening {number + 1}"
+        mu = part_mu(self.session, part * len(cliques))
+        label = f"screening {number + 1}"
         released = self.session.distances(
             cliques, estimates, mu=mu, label=label, weights=weights, recode=merged.codes
         )
@@ -356,7 +360,8 @@ class CliqueTreeState:
     ) -> list[Candidate]:
         """The candidates of a screening round, for measurements at noise `sigma` (`about`: of an
         even division); `left`: their noise when later batches have measured them again."""
-        total, estimates = self.merged.total, result.estimates
+        total = self.merged.total
+        estimates = result.estimates
         weight = dict(zip(result.cliques, result.weights))
         scored = screening.candidates(
             result.cliques, estimates, result.distances, about, total, weight
@@ -388,7 +393,8 @@ class CliqueTreeState:
         if clique not in result.grouped or fine.explained or not self.groups.coarsens(clique):
             return fine
         table = {clique: self.groups.sums(clique, result.estimates[clique])}
-        distance, weight = [result.grouped[clique]], {clique: fine.weight}
+        distance = [result.grouped[clique]]
+        weight = {clique: fine.weight}
         (coarse,) = screening.candidates(
             [clique], table, distance, about, self.merged.total, weight
         )
@@ -441,7 +447,8 @@ class CliqueTreeState:
     def larger(self) -> list[Clique]:
         """Candidates of three columns or more: triples inside the model's cliques, and sets of a
         workload."""
-        domain, held = self.merged.domain, self.model.cliques if self.model is not None else []
+        domain = self.merged.domain
+        held = self.model.cliques if self.model is not None else []
         coarse = self.model_codes.groups
         sets: set[Clique] = {
             t for q in held for t in combinations([a for a in q if a not in coarse], 3)
@@ -454,14 +461,16 @@ class CliqueTreeState:
 
     def measure_trends(self, result: ScreeningResult, share: float) -> float:
         """Releases trends of pairs that are not measured; the share of mu^2 that they cost."""
-        codes, held = self.codes, [clique for clique, _ in self.held]
+        codes = self.codes
+        held = [clique for clique, _ in self.held]
         self.few = few_groups(codes, self.alone, self.blank)
         distances = dict(zip(result.cliques, result.distances)) | dict(result.grouped)
         pairs = [p for p in self.pairs if p in distances and self.few.keys() >= set(p)]
         weight = self.workload.weight
         left = {p: weight(p) * distances[p] for p in pairs if not contained(p, held)}
         asked, each = affordable(left, share, self.unit, self.merged.total)
-        three, mu = Partition("three groups", self.few), part_mu(self.session, each)
+        three = Partition("three groups", self.few)
+        mu = part_mu(self.session, each)
         requests = [Request(p, mu, three.query(p, codes.domain.shape(p))) for p in asked]
         if requests:
             self.trends = self.session.measure(requests, "trends", recode=codes.final().codes)
@@ -481,7 +490,9 @@ class CliqueTreeState:
 
     def steering(self, model: Model) -> Steering:
         """What the finished model lacks of the trends that its cliques do not hold."""
-        final, full, total = self.codes.final(), self.merged.compression.code_map, self.merged.total
+        final = self.codes.final()
+        full = self.merged.compression.code_map
+        total = self.merged.total
         every = {a: np.minimum(np.arange(g.size), 255) for a, g in self.few.items()}
         coarse, fine = (
             {a: group_scores(final, a, g, self.alone[a][full(a)]) for a, g in groups.items()}
@@ -491,7 +502,8 @@ class CliqueTreeState:
             a: final.ones_shape[a] @ (coarse[a][g] * fine[a][every[a]]) for a, g in self.few.items()
         }
         outside = [m for m in self.trends if not contained(m.clique, model.cliques)]
-        tables, lacks = marginals(model, [m.clique for m in outside], resolve(self.job.threads)), {}
+        tables = marginals(model, [m.clique for m in outside], resolve(self.job.threads))
+        lacks = {}
         for m in outside:
             kept = max(0.5, math.prod(alike[a] / total for a in m.clique))
             weights = np.multiply.outer(*(coarse[a] for a in m.clique)).reshape(-1) / kept
@@ -533,7 +545,8 @@ class CliqueTreeState:
         estimates = marginals(model, small, resolve(self.job.threads), SCREENING_CELLS)
         if not estimates:
             return {}
-        mu, codes = part_mu(self.session, share), self.merged.codes
+        mu = part_mu(self.session, share)
+        codes = self.merged.codes
         released = self.session.distances(
             list(estimates), estimates, mu=mu, label=label, recode=codes
         )
