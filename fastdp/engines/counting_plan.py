@@ -51,7 +51,10 @@ def fuse(domain: Domain, cliques: Iterable[Clique]) -> Plan:
     ordered = sorted(map(tuple, cliques), key=lambda c: [place[n] for n in c])
     for clique in ordered:
         if domain.cells(clique) >= DENSE_CELLS:
-            raise UsageError(f"clique {clique!r} has 2^32 cells or more: pass sparse=True")
+            raise UsageError(
+                f"clique {clique!r} has {domain.cells(clique)} cells; a dense table must have fewer than "
+                "2^32 (pass sparse=True)"
+            )
     use = {name for clique in ordered for name in clique}
     columns = tuple(name for name in domain if name in use)
     number = {name: i for i, name in enumerate(columns)}

@@ -97,7 +97,9 @@ def to_error(name: str, text: str) -> Exception:
     """The fastdp error of this class name and text, which was raised in the process of a
     partition."""
     if name == "MemoryError":
-        return MemoryError("not enough memory for a partition; set more partitions")
+        return MemoryError(
+            "not enough memory for a partition; set more partitions, so that each needs less"
+        )
     kind = getattr(errors, name, DataError)
     if isinstance(kind, type) and issubclass(kind, errors.FastdpError):
         return kind(text)

@@ -9,6 +9,7 @@ def check_partitions(partitions: int) -> int:
     """The number as an int; UsageError unless it is a whole number in 1..MAX_PARTITIONS."""
     if not is_whole(partitions, 1, MAX_PARTITIONS):
         raise UsageError(
-            f"partitions: expected 1 to {MAX_PARTITIONS} for Spark, got {partitions!r}"
+            f"partitions: expected a whole number from 1 to {MAX_PARTITIONS} for Spark, "
+            f"got {partitions!r}"
         )
     return int(partitions)

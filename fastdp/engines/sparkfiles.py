@@ -146,7 +146,10 @@ def parts(groups: Sequence[Group]) -> list[Part]:
     for (path, mark), numbers in chosen.items():
         part = row_groups(path, numbers)
         if signature(pq.read_metadata(path)) != mark:
-            raise DataError(f"file {path!r} differs between Spark's executors and the driver")
+            raise DataError(
+                f"file {path!r} differs between Spark's executors and the driver; put the same file "
+                "on all of them"
+            )
         out.append(replace(part, units=partial(_units, part)))
     return out
 

@@ -283,7 +283,10 @@ def count(message: bytes, batches: Any) -> Iterator[pa.RecordBatch]:
         for place, blobs in _tables(schema, _rows(source)):
             partition = place - arguments["first"]
             if blobs.head["fingerprint"] != arguments["fingerprints"][partition]:
-                raise DataError("a partition was read again with other rows; nothing was counted")
+                raise DataError(
+                    "a partition was read again with other rows; nothing was counted. Give a source "
+                    "that does not change during the run"
+                )
             for number, part in sliced(
                 answer(blobs.table(), partition, request), arguments["sizes"]
             ):

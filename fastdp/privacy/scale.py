@@ -71,7 +71,7 @@ def check_gaussian(
         done.add(pair)
         if Fraction(pair[2]) ** 2 * Fraction(pair[0], pair[1]) < need:
             raise PrivacyError(
-                f"query row {start}: the noise does not cover its sensitivity; nothing drawn"
+                f"query row {start}: its noise does not cover its sensitivity; nothing was drawn"
             )
     check_range(per_row)
 

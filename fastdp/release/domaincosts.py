@@ -120,7 +120,8 @@ def check_askable(schema: Schema, *, pure: bool, unit: str) -> None:
         )
     if unit == "event" and schema.user is not None:
         raise UsageError(
-            "a private domain can be found per user or row, not per event; write it down"
+            "a private domain can be found per user or per row, not per event; write the domain "
+            "down in the schema"
         )
 
 

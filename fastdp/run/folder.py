@@ -60,7 +60,10 @@ class RunFolder:
             raise RunError(f"{self.out} already exists; remove it or choose another out=")
         state = self.private / "state.json"
         if _exists(state) and not self.resume:
-            raise RunError(f"{self.private} has an unfinished run: use resume=True, or remove it")
+            raise RunError(
+                f"{self.private} has an unfinished run; continue it with resume=True, or remove that "
+                "folder"
+            )
         self.unfinished.check(self.private)
         if self.resume and not _exists(state):
             raise RunError(
@@ -155,7 +158,7 @@ class RunFolder:
         if not isinstance(self.state, dict) or self.state.get("version") != STATE_VERSION:
             self._close_lock()
             raise RunError(
-                f"{path} is of another version of fastdp; finish the run with that version"
+                f"{path} was written by another version of fastdp; finish the run with that version"
             )
 
     def agree(
@@ -177,7 +180,10 @@ class RunFolder:
             before = self.state.get("arguments", {})
             for key in sorted({*before, *arguments}):
                 if before.get(key) != arguments.get(key):
-                    raise RunError(f"resume=True: {key} differs from the run in {self.private}")
+                    raise RunError(
+                        f"resume=True: {key} differs from the run in {self.private}; resume a run with "
+                        "the arguments it started with"
+                    )
             return self.state["fresh"]
         self.keep(
             version=STATE_VERSION, arguments=arguments, limits=kept, fresh=dict(drawn), staging=[]

@@ -435,7 +435,10 @@ def ledger_answer_problems(
                 yield f"ledger: the release {release['label']!r} is recorded as {step['label']!r}"
             stored = answers[i] if len(answers) == len(step["events"]) else None
             if stored is not None and math.prod(stored["shape"]) != release["count"]:
-                yield f"ledger: the release {release['label']!r} has another number of answers"
+                yield (
+                    f"ledger: the release {release['label']!r} has another number of answers than "
+                    "were drawn"
+                )
             hashes.append(None if stored is None else stored["sha256"])
     drawn: dict[tuple, Counter] = {}
     for release, digest in zip(releases, hashes, strict=True):

@@ -87,7 +87,10 @@ class Output:
         """
         source = self.outcome.rows
         if not isinstance(source, ModelRows) or self.outcome.owners or self.outcome.counts:
-            raise UsageError("rows: this mechanism makes its rows only once; use the run's rows")
+            raise UsageError(
+                "rows: this mechanism makes its rows only once, as many as it counted; use the "
+                "run's rows"
+            )
         outcome = replace(self.outcome, rows=source.again(rows, seed))
         return Output(
             schema=self.schema,

@@ -108,7 +108,8 @@ def check_ahead(spec: RunSpec) -> None:
     public = spec.options.public
     if public is not None and public.encoded is not None:
         raise UsageError(
-            "public=: the run finds its schema; give the public source, not a table read before"
+            "public=: the run finds its schema, so give the public source itself, not a table that "
+            "was read with another schema"
         )
     if public is not None:
         check_source(public, likely)

@@ -30,7 +30,8 @@ def folder_path(given: str | os.PathLike, what: str) -> Path:
         raise UsageError(f"{what} must name a folder that fastdp can make")
     if len(os.fsencode(path.name)) > MOST_NAME or len(os.fsencode(path)) > MOST_PATH:
         raise UsageError(
-            f"{what}: at most {MOST_NAME} bytes of name and {MOST_PATH} of path are possible"
+            f"{what}: the folder's name has more than {MOST_NAME} bytes, or its path more than "
+            f"{MOST_PATH}; choose a shorter one"
         )
     return path
 

@@ -33,7 +33,8 @@ def read_public(
     if source.encoded is not None:
         if source.encoded.schema.columns != schema.columns:
             raise UsageError(
-                "public=: the table has another schema; read it with that of the private data"
+                "public=: the table was read with another schema, so its codes mean something else; "
+                "read it with the schema of the private data"
             )
         return source.encoded
     if schema.period is not None:
@@ -46,7 +47,7 @@ def read_public(
     table = read(source, replace(schema, fields=fields), public=True, threads=threads)
     if not table.rows:
         raise DataError(
-            f"public=: no row fits the schema, even after relabelling {', '.join(relabel)}"
+            f"public=: no row of the public data fits the schema, even after relabelling {', '.join(relabel)}"
         )
     table.schema = (
         schema  # codes mean the same as in `schema`; only the values they were read from moved

@@ -256,7 +256,8 @@ def _count_problems(release: Mapping, schema: Schema, facts: Mapping[str, int]) 
         yield "schema.json has a different length than the released schema"
     if kind == "keys" and release.get("draws") != MOST_KEYS:
         yield (
-            f"a selection of keys draws {MOST_KEYS} numbers, but it states {release.get('draws')!r}"
+            f"a selection of keys draws up to {MOST_KEYS} numbers, but the statement gives "
+            f"{release.get('draws')!r}"
         )
     sizes = dict(schema.modelled)
     if release.get("of") == "users":

@@ -137,7 +137,10 @@ def check_sources(table: Source | None, options: RunOptions) -> None:
         same = table is not None and public.given is table.given
         shared = table is not None and not same and overlap(public, table)
         if shared or (same and not public.public):
-            raise UsageError("public= is the private data, or shares a file or memory with it")
+            raise UsageError(
+                "public= is the private data, or shares a file or memory with it; that data would "
+                "not be protected"
+            )
     needs_out = options.resume or options.report or options.diagnose
     if (needs_out or options.private_dir is not None) and options.out is None:
         raise UsageError("resume, report, diagnose and private_dir need out= (the run folder)")
@@ -206,7 +209,10 @@ def checked_epsilons(epsilon: Any, delta: Any) -> list[float]:
     if not 0 <= _number("delta", delta) < 1:
         raise UsageError(f"delta must lie in [0, 1), got {delta!r}")
     if not epsilons or len({f"{e:g}" for e in epsilons}) != len(epsilons):
-        raise UsageError("epsilon: expected at least one, no two with the same first six digits")
+        raise UsageError(
+            "epsilon: expected at least one, and no two with the same first six digits (they name "
+            "the folders)"
+        )
     return epsilons
 
 
@@ -238,7 +244,7 @@ def checked_values(options: RunOptions) -> RunOptions:
             raise UsageError(f"{name} must be True or False, got {_short(value)}")
     if not isinstance(options.dataset, str | None):
         raise UsageError(
-            f"dataset: expected a data set's name in the ledger, got {_short(options.dataset)}"
+            f"dataset must be the name of a data set in the ledger, got {_short(options.dataset)}"
         )
     if options.ledger is not None and options.seed is not None:
         raise UsageError(

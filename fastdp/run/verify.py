@@ -225,7 +225,10 @@ def _content_problems(
             return
         number, part = own
         if not part["releases"] and (with_rows or os.path.lexists(folder / "model.fastdp")):
-            yield "the folder has rows or a model, but the statement lists no release"
+            yield (
+                "the folder has rows or a model, but the statement lists no release that they could "
+                "come from"
+            )
         entries, texts = folder_check.measurements_of(folder, part["releases"])
         yield from texts
         if not texts:

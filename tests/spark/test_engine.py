@@ -178,7 +178,7 @@ def test_what_is_wrong_is_said_before_rows_are_read(spark):
         with pytest.raises(DataError, match=text):
             engine.spark(spark.createDataFrame([], columns), schema, 2)
     frame = spark.createDataFrame([], "a long, b long, c long, who long")
-    with pytest.raises(UsageError, match="expected 1 to 32768"):
+    with pytest.raises(UsageError, match="whole number from 1 to 32768"):
         engine.spark(frame, schema, 0)
     with pytest.raises(UsageError, match="got a Table"):
         engine.spark(pa.table({"a": [1]}), schema, 2)

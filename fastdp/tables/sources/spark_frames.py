@@ -35,7 +35,10 @@ class SparkFrame(Source):
     def why_not_learnt(self, domains: bool) -> str:
         if not domains:
             return ""
-        return "a private domain cannot be found in a Spark DataFrame; write it to Parquet"
+        return (
+            "a private domain cannot be found in a Spark DataFrame; write it to Parquet and give "
+            "the path, or write the domain down in the schema"
+        )
 
     def why_not_diagnosed(self) -> str:
         return "diagnose reads values in this process; Spark's rows stay on the cluster"
