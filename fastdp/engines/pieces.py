@@ -115,7 +115,7 @@ def _users(users: Sequence[Prepared]) -> Prepared | None:
         return None
     index = UserIndex()
     for one in users:
-        index.agree(one.kind)
+        index.require_kind(one.kind)
     valid = None
     if any(one.valid is not None for one in users):
         valid = np.concatenate(

@@ -123,7 +123,7 @@ def was_charged(reserved: Reserved) -> bool:
 def load_finished(spec: RunSpec, folder: RunFolder) -> Run | list[Run]:
     """Completes a run that was interrupted after its folder was in place: ends its reservation and
     loads the folder."""
-    names = folder.agree(spec.arguments(), {})
+    names = folder.settle_arguments(spec.arguments(), {})
     spec.open_ledger(folder).release(names["run"], statement_hashes(folder.out))
     folder.forget()
     places = [folder.out / spec.label(i) for i in range(len(spec.epsilons))]
@@ -140,7 +140,7 @@ def _begin(spec: RunSpec, source: Any, folder: RunFolder | None) -> Mapping[str,
     seed = secrets.randbits(62) if seed is None else seed
     names: Mapping[str, Any] = {"run": secrets.token_hex(16), "sample_seed": seed}
     if folder is not None:
-        names = folder.agree(spec.arguments(), names, spec.limits())
+        names = folder.settle_arguments(spec.arguments(), names, spec.limits())
         if folder.stopped is not None:
             spec.open_ledger(folder).release(names["run"])
             folder.forget()

@@ -161,7 +161,7 @@ class RunFolder:
                 f"{path} was written by another version of fastdp; finish the run with that version"
             )
 
-    def agree(
+    def settle_arguments(
         self,
         arguments: Mapping[str, Any],
         drawn: Mapping[str, Any],

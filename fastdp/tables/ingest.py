@@ -300,7 +300,7 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIn
     problems = encode.type_problems(schema.fields.values(), pa.schema(fields))
     if schema.user is not None:
         try:
-            users.agree(users.prepare(pa.nulls(0, _type_of(part, schema.user))).kind)
+            users.require_kind(users.prepare(pa.nulls(0, _type_of(part, schema.user))).kind)
             if schema.period is not None:
                 check_type(_type_of(part, schema.period.of), schema.period, part.where)
         except DataError as error:

@@ -184,7 +184,7 @@ class UserIndex:
         codes = np.where(missing, -1, renumber[np.where(missing, 0, codes)] if len(used) else -1)
         return Prepared(distinct.kind, distinct.key, distinct.strings, distinct.valid, codes)
 
-    def agree(self, kind: str) -> None:
+    def require_kind(self, kind: str) -> None:
         """Raise DataError unless all ids so far are of this kind, since ids of two kinds cannot be
         compared."""
         if self.kind is None:
@@ -200,7 +200,7 @@ class UserIndex:
         that are not settled. Rows of a dictionary array without an id come after the others of
         their batch."""
         with self._lock:
-            self.agree(batch.kind)
+            self.require_kind(batch.kind)
             if self._ids is None:
                 words = 2 if batch.kind.startswith(("string", "decimal", PAIRS)) else 1
                 self._ids = bound.Ids(words, int(self._secret[0]), self._threads)

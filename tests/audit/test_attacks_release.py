@@ -165,7 +165,7 @@ def test_the_lock_of_a_run_that_has_just_ended_is_not_taken(tmp_path):
     be in."""
     first = RunFolder(tmp_path / "run")
     first.open()
-    first.agree({}, {"run": "x"})
+    first.settle_arguments({}, {"run": "x"})
     second = RunFolder(tmp_path / "run", resume=True)
     real = os.open
 

@@ -22,7 +22,7 @@ def ledger(tmp_path):
 @pytest.fixture
 def folder(tmp_path):
     out = RunFolder(tmp_path / "new" / "deep" / "out").open()
-    out.agree({"epsilon": 1.0}, {"run": "r"})
+    out.settle_arguments({"epsilon": 1.0}, {"run": "r"})
     yield out
     out.close()
 
