@@ -6,15 +6,15 @@ its sensitivity to one user, checked in exact arithmetic. It is on disk, noisy, 
 sees it. Guarantee and proof: docs/explain/bounds.md.
 
 Order of every call: check everything that is public; enter the step in the ledger (on disk); count;
-draw; store the noisy answers; return them. A step that was answered before an interruption returns
-the stored answers and reads no data.
+draw; store the noisy answers; return them. `Session.__release` and `Steps.answer` have this order;
+every call hands them what to count and how to draw. A step that was answered before an interruption
+returns the stored answers and reads no data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,6 @@ from ..measurement import SCALE, Measurement, Request
 from ..numbers.sums_plan import SumsPlan
 from ..privacy import clip as clip_rules, noise, scale, select
 from ..privacy.accountant import Event, Gaussian
-from ..schema import Schema
 from ..user_views import View
 from ..userkeys import Groups, RowsPerUser, UserKey
 from . import counts
@@ -42,14 +41,15 @@ from .filtered_marginals import DENSE_CELLS, MOST_CELLS, Filtered, plan_filtered
 from .half_sets import HalfSets, HalfSetsPlan, plan_half_sets
 from .noiseplan import plan_histogram, plan_marginal, recoded, require_int64
 from .selection import EstimateGrids, SelectionPlan, plan_selection
+from .session_facts import SessionFacts
 from .steps import Draw, Steps
-from .user_vectors import UserVector, plan_vector
+from .user_vectors import UserVector, VectorPlan, plan_vector
 from .views import viewed
 
 __all__ = ["Measurement", "Request", "Session"]
 
 
-class Session:
+class Session(SessionFacts):
     """What a mechanism is given instead of the data. Made by `reserve.Reserved.sessions`.
 
     All attributes are public facts. A share s of the budget is `mu * sqrt(s)`.
@@ -73,10 +73,7 @@ class Session:
         False if a seed fixed the noise.
     """
 
-    __slots__ = tuple(
-        "__about __engine __grids __scores __steps __view "
-        "asked cap delta domain epsilon mu private pure schema unit".split()
-    )
+    __slots__ = tuple("__about __engine __grids __scores __steps __view".split())
 
     def __init__(
         self,
@@ -94,15 +91,15 @@ class Session:
         """`steps` are shared with the sessions that `part` makes. `about`: public facts that are
         part of every step's digest. `view`: what the engine counts, where it is not the private
         table itself."""
-        self.schema: Schema = engine.schema
-        self.domain: Domain = engine.schema.modelled
-        self.unit = unit
-        self.cap = cap
-        self.mu = mu
-        self.pure = pure
-        self.asked = MappingProxyType(dict(asked))
-        self.epsilon, self.delta = asked["epsilon"], asked["delta"]
-        self.private = steps.seed is None
+        super().__init__(
+            engine.schema,
+            cap=cap,
+            mu=mu,
+            pure=pure,
+            asked=asked,
+            unit=unit,
+            private=steps.seed is None,
+        )
         self.__engine = engine
         self.__steps = steps
         self.__view = view
@@ -114,16 +111,6 @@ class Session:
         clip = "to be chosen" if self.__steps.clip is None else self.clip
         facts = f"epsilon={self.epsilon:g} delta={self.delta:g} clip={clip} unit={self.unit}"
         return f"<fastdp.Session {facts}>"
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if name == "clip" or (not name.startswith("_") and hasattr(self, name)):
-            raise PrivacyError(
-                f"{name!r} of a session cannot be changed: it is fixed before data is read"
-            )
-        object.__setattr__(self, name, value)
-
-    def __reduce__(self):
-        raise PrivacyError("a session cannot be pickled or copied, because it holds private data")
 
     @property
     def clip(self) -> int:
@@ -163,21 +150,21 @@ class Session:
             raise UsageError(f"share: expected a share of mu^2 between 0 and 1, got {share!r}")
         engine = self.__engine
         about = dict(self.__about)
-        steps = self.__steps
         if view is not None:
             if self.unit != "user" or self.__view is not None:
                 raise UsageError("a view of users needs a run that protects users (unit 'user')")
             engine = viewed(engine, view)
             about["view"] = view.digest()
-        mu = None if self.mu is None else self.mu * share**0.5
-        facts: dict[str, Any] = {
-            "cap": self.cap,
-            "pure": self.pure,
-            "asked": self.asked,
-            "unit": self.unit,
-        }
         return Session(
-            engine, steps, mu=mu, about=about, view=self.__view if view is None else view, **facts
+            engine,
+            self.__steps,
+            cap=self.cap,
+            mu=None if self.mu is None else self.mu * share**0.5,
+            pure=self.pure,
+            asked=self.asked,
+            unit=self.unit,
+            about=about,
+            view=self.__view if view is None else view,
         )
 
     def expect(self, cliques: Sequence[Clique]) -> None:
@@ -214,19 +201,28 @@ class Session:
             "asked": [p.question for p in plans],
             **asked,
         }
-        events = [Gaussian(p.mu) for p in plans]
-
-        def draw() -> list[np.ndarray]:
-            asked_for = list(dict.fromkeys(p.clique for p in plans))
-            exact = counts.marginals(self.__engine, asked_for, domain, self.__counted_clip, codes)
-            self.__steps.trace("counted")
-            return [self.__noisy(p, exact[p.clique], i) for i, p in enumerate(plans)]
-
-        arrays = self.__answer(label, question, events, draw, sum(p.rows for p in plans))
+        cliques = list(dict.fromkeys(p.clique for p in plans))
         merged = {name: domain[name] for name in codes}
+        lines = []
         for p in plans:
             sizes = {name: merged[name] for name in p.clique if name in merged}
-            self.__released(p.describe(label) | ({"recoded": sizes} if sizes else {}))
+            lines.append(p.describe(label) | ({"recoded": sizes} if sizes else {}))
+
+        def count() -> dict[Clique, np.ndarray]:
+            return counts.marginals(self.__engine, cliques, domain, self.__counted_clip, codes)
+
+        def noisy(exact: dict[Clique, np.ndarray]) -> list[np.ndarray]:
+            return [self.__noisy(p, exact[p.clique], i) for i, p in enumerate(plans)]
+
+        arrays = self.__release(
+            label=label,
+            question=question,
+            events=[Gaussian(p.mu) for p in plans],
+            count=count,
+            noisy=noisy,
+            draws=sum(p.rows for p in plans),
+            lines=lines,
+        )
         return [
             Measurement(p.clique, a.astype(np.float64) / SCALE, p.sigma_rows, r.query, label=label)
             for p, a, r in zip(plans, arrays, requests, strict=True)
@@ -261,16 +257,24 @@ class Session:
         if isinstance(plan.key, Groups):
             self.__one_unit(frozenset(plan.key.columns))
 
-        def draw() -> list[np.ndarray]:
+        def count() -> np.ndarray:
             exact = counts.private(lambda: self.__engine.user_histogram(plan.key, plan.cap))
-            exact = require_int64(exact, (plan.size,))
-            self.__steps.trace("counted")
-            draws = noise.gaussian if plan.gaussian else noise.laplace
-            drawn = draws(plan.width, plan.size, seed=self.__steps.draw_seed(0))
+            return require_int64(exact, (plan.size,))
+
+        def noisy(exact: np.ndarray) -> list[np.ndarray]:
+            draw = noise.gaussian if plan.gaussian else noise.laplace
+            drawn = draw(plan.width, plan.size, seed=self.__steps.draw_seed(0))
             return [exact * (plan.grid // plan.key.units) + drawn]
 
-        (array,) = self.__answer(label, plan.question, [plan.event], draw, plan.size)
-        self.__released(plan.describe(label))
+        (array,) = self.__release(
+            label=label,
+            question=plan.question,
+            events=[plan.event],
+            count=count,
+            noisy=noisy,
+            draws=plan.size,
+            lines=[plan.describe(label)],
+        )
         name = f"users by {type(plan.key).__name__}"
         return Measurement((name,), array.astype(np.float64) / plan.grid, plan.sigma, label=label)
 
@@ -284,16 +288,11 @@ class Session:
         planned = plan_vector(self.unit, plan, mu, label)
         size = planned.encoding.size
 
-        def draw() -> list[np.ndarray]:
+        def count() -> np.ndarray:
             exact = counts.private(lambda: self.__engine.user_sums(plan))
-            exact = require_int64(exact, (size,))
-            self.__steps.trace("counted")
-            planned.check()
-            drawn = noise.gaussian(planned.sigma, size, seed=self.__steps.draw_seed(0))
-            return [exact + drawn]
+            return require_int64(exact, (size,))
 
-        (array,) = self.__answer(label, planned.question, [Gaussian(planned.mu)], draw, size)
-        self.__released(planned.describe(label))
+        array = self.__gaussian_vector(planned, planned.question, count, size, label)
         return planned.released(array)
 
     def choose_clip(
@@ -438,20 +437,29 @@ class Session:
         `scores` of all candidates are kept: the next selection among the same ones
         (`question["asked"]`) does not count the data again."""
 
-        def draw() -> list[np.ndarray]:
+        def count() -> np.ndarray:
             if self.__scores is None or self.__scores[0] != question["asked"]:
                 self.__scores = (question["asked"], scores())
-            self.__steps.trace("counted")
-            chosen = select.exponential(
-                self.__scores[1][plan.allowed],
+            return self.__scores[1]
+
+        def chosen(exact: np.ndarray) -> list[np.ndarray]:
+            position = select.exponential(
+                exact[plan.allowed],
                 plan.event.epsilon,
                 plan.sensitivity,
                 seed=self.__steps.draw_seed(0),
             )
-            return [np.array([plan.allowed[int(chosen)]], np.int64)]
+            return [np.array([plan.allowed[int(position)]], np.int64)]
 
-        (array,) = self.__answer(label, question, [plan.event], draw, 1)
-        self.__released(plan.describe(label))
+        (array,) = self.__release(
+            label=label,
+            question=question,
+            events=[plan.event],
+            count=count,
+            noisy=chosen,
+            draws=1,
+            lines=[plan.describe(label)],
+        )
         return int(array[0])
 
     def distances(
@@ -489,7 +497,7 @@ class Session:
                 self.__engine, plan.cliques, plan.grids, domain, self.__counted_clip, codes
             )
 
-        return self.__vector(plan, plan.question | recoding, gaps, label)
+        return self.__distances(plan, plan.question | recoding, gaps, label)
 
     def guesses(
         self,
@@ -513,7 +521,7 @@ class Session:
                 lambda: counts.guessed(domain, plan.cliques, skip or {}, cells_of)
             )
 
-        return self.__vector(plan, plan.question | recoding, rows, label)
+        return self.__distances(plan, plan.question | recoding, rows, label)
 
     def contrasts(
         self, pairs: Sequence[Clique], signs: Mapping[str, np.ndarray], *, mu: float, label: str
@@ -535,22 +543,39 @@ class Session:
                 lambda: counts.contrasts(self.__engine, plan.cliques, domain, clip, codes)
             )
 
-        return self.__vector(plan, plan.question | recoding, rows, label)
+        return self.__distances(plan, plan.question | recoding, rows, label)
 
-    def __vector(
-        self, plan: DistancePlan, question: dict, exact: Callable[[], np.ndarray], label: str
+    def __distances(
+        self, plan: DistancePlan, question: dict, count: Callable[[], np.ndarray], label: str
     ) -> Distances:
-        """One Gaussian vector with an entry for each clique of the plan."""
-
-        def draw() -> list[np.ndarray]:
-            rows = exact()
-            self.__steps.trace("counted")
-            plan.check()
-            return [rows + noise.gaussian(plan.sigma, rows.size, seed=self.__steps.draw_seed(0))]
-
-        (array,) = self.__answer(label, question, [Gaussian(plan.mu)], draw, len(plan.cliques))
-        self.__released(plan.describe(label))
+        """A noisy number for each clique of the plan. `count`: the exact ones."""
+        array = self.__gaussian_vector(plan, question, count, len(plan.cliques), label)
         return Distances(plan.cliques, array / SCALE, plan.sigma / SCALE)
+
+    def __gaussian_vector(
+        self,
+        plan: DistancePlan | VectorPlan,
+        question: dict,
+        count: Callable[[], np.ndarray],
+        size: int,
+        label: str,
+    ) -> np.ndarray:
+        """`size` exact integers plus the Gaussian noise of the plan, in one step of the ledger."""
+
+        def noisy(exact: np.ndarray) -> list[np.ndarray]:
+            plan.check()
+            return [exact + noise.gaussian(plan.sigma, size, seed=self.__steps.draw_seed(0))]
+
+        (array,) = self.__release(
+            label=label,
+            question=question,
+            events=[Gaussian(plan.mu)],
+            count=count,
+            noisy=noisy,
+            draws=size,
+            lines=[plan.describe(label)],
+        )
+        return array
 
     @property
     def most_filtered(self) -> int:
@@ -572,17 +597,26 @@ class Session:
             label=label,
         )
 
-        def draw() -> list[np.ndarray]:
-            read = partial(
-                counts.cells, self.__engine, plan.clique, self.domain, self.__counted_clip, {}
+        def count() -> tuple[np.ndarray, np.ndarray]:
+            clip = self.__counted_clip
+            return counts.private(
+                lambda: counts.cells(self.__engine, plan.clique, self.domain, clip, {})
             )
-            cells, sums = counts.private(read)
-            self.__steps.trace("counted")
+
+        def noisy(exact: tuple[np.ndarray, np.ndarray]) -> list[np.ndarray]:
+            cells, sums = exact
             # The number of cells that are not empty is private: errors must not name it.
             return counts.private(lambda: plan.noisy(cells, sums, self.__steps.draw_seed))
 
-        cells, array = self.__answer(label, plan.question, [Gaussian(plan.mu)], draw, plan.size)
-        self.__released(plan.describe(label))
+        cells, array = self.__release(
+            label=label,
+            question=plan.question,
+            events=[Gaussian(plan.mu)],
+            count=count,
+            noisy=noisy,
+            draws=plan.size,
+            lines=[plan.describe(label)],
+        )
         shape = self.domain.shape(plan.clique)
         sigma = plan.sigma / SCALE
         return Filtered(plan.clique, shape, cells, array / SCALE, sigma, plan.threshold / SCALE)
@@ -605,9 +639,35 @@ class Session:
         """The clip; None per event, where every row counts fully."""
         return self.clip if self.unit == "user" else None
 
+    def __release(
+        self,
+        *,
+        label: str,
+        question: dict,
+        events: Sequence[Event],
+        count: Callable[[], Any],
+        noisy: Callable[[Any], list[np.ndarray]],
+        draws: int,
+        lines: Sequence[dict],
+    ) -> list[np.ndarray]:
+        """One step: charge `events`, `count`, make the exact counts `noisy`, store, and add `lines` to
+        the statement. An answered step is neither counted nor drawn again. `question`: all public
+        facts that the answers depend on. `draws`: how many random numbers `noisy` takes."""
+
+        def draw() -> list[np.ndarray]:
+            exact = count()
+            self.__steps.trace("counted")
+            return noisy(exact)
+
+        arrays = self.__answer(label, question, events, draw, draws)
+        for line in lines:
+            self.__released(line)
+        return arrays
+
     def __answer(
         self, label: str, question: dict, events: Sequence[Event], draw: Draw, draws: int
     ) -> list[np.ndarray]:
+        """Charge, `draw`, store, with the facts of this session in the step's digest."""
         return self.__steps.answer(label, question | self.__about, events, draw, draws)
 
     def __released(self, line: dict) -> None:
