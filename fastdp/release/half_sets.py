@@ -14,7 +14,8 @@ from ..errors import MeasurementError, UsageError
 from ..measurement import SCALE
 from ..privacy.accountant import BoundedRange
 from ..privacy.chain import digest
-from .noiseplan import SCORE_LIMIT, array_digest, positive, release_of
+from .noiseplan import SCORE_LIMIT, array_digest, positive
+from .selection import selection_line
 
 
 class HalfSets(Struct, frozen=True, eq=False):
@@ -58,18 +59,7 @@ class HalfSetsPlan(Struct, frozen=True, eq=False):
 
     def describe(self, label: str) -> dict:
         """The release as the statement lists it: the sensitivity is that of a score, in rows."""
-        sensitivity = self.sensitivity / SCALE
-        line = release_of(
-            label=label,
-            kind="select",
-            about=[],
-            law="exponential",
-            event=self.event,
-            sensitivity=sensitivity,
-            sigma=None,
-            count=1,
-        )
-        return line | {"candidates": len(self.allowed)}
+        return selection_line(label, self.event, self.sensitivity / SCALE, len(self.allowed))
 
 
 def plan_half_sets(

@@ -50,17 +50,22 @@ class SelectionPlan(Struct, frozen=True, eq=False):
     def describe(self, label: str) -> dict:
         """The release as the statement lists it: the sensitivity is that of a score, in rows."""
         sensitivity = self.sensitivity / SCALE / WEIGHT_UNITS
-        line = release_of(
-            label=label,
-            kind="select",
-            about=[],
-            law="exponential",
-            event=self.event,
-            sensitivity=sensitivity,
-            sigma=None,
-            count=1,
-        )
-        return line | {"candidates": len(self.allowed)}
+        return selection_line(label, self.event, sensitivity, len(self.allowed))
+
+
+def selection_line(label: str, event: BoundedRange, sensitivity: float, candidates: int) -> dict:
+    """A selection as the statement lists it. `sensitivity`: of a score, in rows."""
+    line = release_of(
+        label=label,
+        kind="select",
+        about=[],
+        law="exponential",
+        event=event,
+        sensitivity=sensitivity,
+        sigma=None,
+        count=1,
+    )
+    return line | {"candidates": candidates}
 
 
 class EstimateGrids:
