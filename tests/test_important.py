@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, strategies as st
 
 import fastdp
-from fastdp.cli.app import important_of, main
+from fastdp.cli.app import main
+from fastdp.cli.option_values import important_of
 from fastdp.division import USERS, raised
 from fastdp.domain import Domain
 from fastdp.errors import UsageError

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import fastdp
-from fastdp.cli import app
+from fastdp.cli import synth_command
 from fastdp.errors import FastdpError, UsageError
 from fastdp.run.private_folder import MOST_NAME
 from fastdp.run.spec import Options, RunOptions
@@ -214,7 +214,7 @@ def test_options_are_one_list_documented_and_on_the_command_line():
     for field in fields(RunOptions):
         assert parameters[field.name].default == field.default
         assert parameters[field.name].kind is inspect.Parameter.KEYWORD_ONLY
-    assert set(NAMES) - IN_PYTHON_ONLY <= set(inspect.signature(app.synth).parameters)
+    assert set(NAMES) - IN_PYTHON_ONLY <= set(inspect.signature(synth_command.synth).parameters)
     text = inspect.getdoc(fastdp.synthesize)
     documented = {
         name
