@@ -11,10 +11,12 @@ from fastdp.rows_per_user import (
     RowsPosterior,
     _nonnegative,
     last_bin,
+    last_run,
     mean_rows,
     places,
     runs_of,
     size_edges,
+    standing_bar,
 )
 
 COUNTS = st.lists(st.floats(-40, 120), min_size=1, max_size=20)
@@ -31,6 +33,34 @@ def test_users_end_where_the_last_sum_stands_out(values, sigma):
     if min(map(abs, sums.values())) > 1e-6:
         out = [(-k, j) for (k, j), above in sums.items() if above > 0]
         assert last_bin(values, sigma) == (min(out)[1] if out else -1)
+
+
+def slow_last_run(values, errors):
+    """Every start, from the last one on, with every end."""
+    bar = standing_bar(values.size)
+    for k in reversed(range(values.size)):
+        above = np.cumsum(values[k:])
+        found = np.flatnonzero(above > bar * np.sqrt(np.cumsum(np.square(errors[k:]))))
+        if len(found):
+            return k, k + int(found[0])
+    return -1, -1
+
+
+@given(
+    cells=st.integers(1, 400),
+    length=st.integers(1, 500),
+    part=st.floats(0.8, 1.2),
+    noisy=st.booleans(),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_starts_that_are_left_out_begin_no_run_that_stands_out(cells, length, part, noisy, seed):
+    """Equal cells of which so many together reach the bar, but for a part: each start is nearly one."""
+    rng = np.random.default_rng(seed)
+    errors = rng.uniform(0.5, 2.0, cells)
+    errors[rng.random(cells) < 0.1] = 0.0
+    values = np.full(cells, part * standing_bar(cells) / math.sqrt(length))
+    values += noisy * rng.normal(0, 1, cells) * errors
+    assert last_run(values, errors) == slow_last_run(values, errors)
 
 
 @given(st.integers(1, 1 << 40), st.integers(1, 1 << 40))

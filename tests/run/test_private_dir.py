@@ -84,7 +84,7 @@ def test_an_interrupted_run_is_charged_once_and_needs_the_folder_again(tmp_path)
         with pytest.raises(RunError) as caught:
             start(ledger, **place, **forgotten)
         assert str(mine) in str(caught.value) and "private_dir=" in str(caught.value)
-    with pytest.raises(RunError, match="use resume=True"):
+    with pytest.raises(RunError, match="with resume=True"):
         start(ledger, private_dir=mine, **place)
     run = start(ledger, private_dir=mine, resume=True, **place)
     (entry,) = ledger.entries("d")
