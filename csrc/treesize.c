@@ -21,17 +21,22 @@ static uint64_t plus(uint64_t a, uint64_t b) {
 /* Eliminating an attribute joins all its neighbours: it and they are a clique of the junction tree. Example:
  * in the square a-b-c-d, eliminating a makes the clique {a, b, d} and the edge b-d, and leaves {b, c, d}. */
 typedef struct {
-    int n, words;
-    const uint64_t *size;
+    int n, words; /* attributes that have numbers, those of `gone` among them */
+    int gone;     /* attributes that were eliminated since numbers were given */
+    uint64_t *size;
     uint64_t *graph;   /* of what is left */
     uint64_t *cliques; /* cliques without an attribute that was eliminated after their own */
-    int *members;      /* members of each such clique */
+    int kept;          /* the number of such cliques */
+    int *members;      /* members of each of them */
+    uint64_t *left;    /* attributes that are left */
     uint64_t *first;   /* cost: compared first, */
     uint64_t *second;  /* then this */
     uint64_t *around;  /* neighbours of the attribute that is eliminated */
     uint64_t *fresh;   /* new neighbours of one of them */
     uint64_t *none;    /* the empty set */
     uint64_t *stale;   /* attributes whose missing edges must be found anew */
+    uint64_t *changed; /* attributes whose cost is not what `cheapest` was made with */
+    uint64_t *packed;  /* one set over new numbers */
     int leaves;        /* a power of two, at least n */
     int *cheapest;     /* a binary tree: the cheapest attribute below each node, the root at 1; -1: none */
 } elimination;
@@ -93,12 +98,26 @@ static inline int cheaper(const elimination *e, int a, int b) {
     return e->second[b] < e->second[a] ? b : a;
 }
 
-/* Puts an attribute, or none, at leaf i of the tree of cheapest attributes: after each change of its cost. */
+/* Puts an attribute, or none, at leaf i of the tree of cheapest attributes: after each change of its cost.
+ * Nodes above one that has the same other attribute as before do not change. */
 static void place(elimination *e, int i, int attribute) {
     int node = e->leaves + i;
     e->cheapest[node] = attribute;
-    for (node /= 2; node; node /= 2)
+    for (node /= 2; node; node /= 2) {
+        const int before = e->cheapest[node];
         e->cheapest[node] = cheaper(e, e->cheapest[2 * node], e->cheapest[2 * node + 1]);
+        if (e->cheapest[node] == before && before != i) return;
+    }
+}
+
+/* The tree of cheapest attributes from the costs of all that are left. */
+static void place_all(elimination *e) {
+    e->leaves = 1;
+    while (e->leaves < e->n) e->leaves *= 2;
+    for (int i = 0; i < e->leaves; i++) e->cheapest[e->leaves + i] = i < e->n && has(e->left, i) ? i : -1;
+    for (int i = e->leaves - 1; i; i--)
+        e->cheapest[i] = cheaper(e, e->cheapest[2 * i], e->cheapest[2 * i + 1]);
+    memset(e->changed, 0, sizeof *e->changed * (size_t)e->words);
 }
 
 static void cost(elimination *e, int heuristic, int a, const uint64_t *complete) {
@@ -110,7 +129,7 @@ static void cost(elimination *e, int heuristic, int a, const uint64_t *complete)
 static void miss_less(elimination *e, int a, uint64_t less) {
     if (e->first[a] < FDP_TREESIZE_MAX) {
         e->first[a] -= less;
-        place(e, a, a);
+        e->changed[a / 64] |= 1ull << (a % 64);
     } else
         e->stale[a / 64] |= 1ull << (a % 64);
 }
@@ -150,10 +169,38 @@ static void join(elimination *e, int heuristic, int a) {
             }
         }
     }
-    EACH(b, e->around, e->words) {
-        cost(e, heuristic, b, e->around);
-        place(e, b, b);
+    EACH(b, e->around, e->words) cost(e, heuristic, b, e->around);
+    for (int w = 0; w < e->words; w++) e->changed[w] |= e->around[w];
+}
+
+/* Rewrites a set over the numbers that `pack` gives. */
+static void renumber(elimination *e, const uint64_t *set, const int *number, uint64_t *out, int fewer) {
+    memset(e->packed, 0, sizeof *e->packed * (size_t)fewer);
+    EACH(b, set, e->words) e->packed[number[b] / 64] |= 1ull << (number[b] % 64);
+    memcpy(out, e->packed, sizeof *out * (size_t)fewer);
+}
+
+/* Gives new numbers, in the same order, to the attributes that are left: sets of them have fewer words. What is
+ * left of a graph is its densest part, where most of the work is. */
+static void pack(elimination *e) {
+    const int fewer = (e->n - e->gone + 63) / 64;
+    int *number = e->cheapest; /* made anew at the end */
+    int next = 0;
+    EACH(a, e->left, e->words) number[a] = next++;
+    EACH(a, e->left, e->words) {
+        renumber(e, row(e->graph, e->words, a), number, row(e->graph, fewer, number[a]), fewer);
+        e->size[number[a]] = e->size[a];
+        e->first[number[a]] = e->first[a];
+        e->second[number[a]] = e->second[a];
     }
+    for (int k = 0; k < e->kept; k++)
+        renumber(e, row(e->cliques, e->words, k), number, row(e->cliques, fewer, k), fewer);
+    e->n = next;
+    e->gone = 0;
+    e->words = fewer;
+    memset(e->left, 0, sizeof *e->left * (size_t)fewer);
+    for (int a = 0; a < next; a++) e->left[a / 64] |= 1ull << (a % 64);
+    place_all(e);
 }
 
 /* Adds to `cells` those of the maximal cliques by one heuristic. Above `most` it may stop early.
@@ -162,35 +209,40 @@ static void join(elimination *e, int heuristic, int a) {
  * earlier clique with one member more: what that clique has left are then its own neighbours. So each clique is
  * kept until its first other attribute goes. */
 static uint64_t eliminate(elimination *e, int heuristic, uint64_t cells, uint64_t most) {
-    int kept = 0;
+    e->kept = 0;
+    e->gone = 0;
     memset(e->none, 0, sizeof *e->none * (size_t)e->words);
-    for (int a = 0; a < e->n; a++) cost(e, heuristic, a, e->none);
-    for (int i = 0; i < e->leaves; i++) e->cheapest[e->leaves + i] = i < e->n ? i : -1;
-    for (int i = e->leaves - 1; i; i--)
-        e->cheapest[i] = cheaper(e, e->cheapest[2 * i], e->cheapest[2 * i + 1]);
     memset(e->stale, 0, sizeof *e->stale * (size_t)e->words);
-    for (int round = 0; round < e->n && cells <= most; round++) {
+    memset(e->left, 0, sizeof *e->left * (size_t)e->words);
+    for (int a = 0; a < e->n; a++) {
+        e->left[a / 64] |= 1ull << (a % 64);
+        cost(e, heuristic, a, e->none);
+    }
+    place_all(e);
+    while (e->gone < e->n && cells <= most) {
         const int best = e->cheapest[1];
         const uint64_t weight = heuristic == WEIGHT ? e->first[best] : e->second[best];
         const int complete = heuristic != WEIGHT && e->first[best] == 0;
         memcpy(e->around, row(e->graph, e->words, best), sizeof *e->around * (size_t)e->words);
         place(e, best, -1);
+        e->left[best / 64] &= ~(1ull << (best % 64));
+        e->gone++;
         int count = 0, inside = 0;
         for (int w = 0; w < e->words; w++) count += __builtin_popcountll(e->around[w]);
-        for (int k = 0; k < kept;) {
+        for (int k = 0; k < e->kept;) {
             if (!has(row(e->cliques, e->words, k), best)) {
                 k++;
                 continue;
             }
             inside |= e->members[k] == count + 1;
-            kept--;
-            memcpy(row(e->cliques, e->words, k), row(e->cliques, e->words, kept),
+            e->kept--;
+            memcpy(row(e->cliques, e->words, k), row(e->cliques, e->words, e->kept),
                    sizeof *e->cliques * (size_t)e->words);
-            e->members[k] = e->members[kept];
+            e->members[k] = e->members[e->kept];
         }
         if (count) {
-            memcpy(row(e->cliques, e->words, kept), e->around, sizeof *e->around * (size_t)e->words);
-            e->members[kept++] = count;
+            memcpy(row(e->cliques, e->words, e->kept), e->around, sizeof *e->around * (size_t)e->words);
+            e->members[e->kept++] = count;
         }
         if (!inside) cells = plus(cells, weight);
         if (complete)
@@ -201,8 +253,14 @@ static uint64_t eliminate(elimination *e, int heuristic, uint64_t cells, uint64_
             for (; e->stale[w]; e->stale[w] &= e->stale[w] - 1) {
                 const int a = w * 64 + __builtin_ctzll(e->stale[w]);
                 e->first[a] = missing(e, heuristic, a, e->none);
+                e->changed[w] |= 1ull << (a % 64);
+            }
+        for (int w = 0; w < e->words; w++)
+            for (; e->changed[w]; e->changed[w] &= e->changed[w] - 1) {
+                const int a = w * 64 + __builtin_ctzll(e->changed[w]);
                 place(e, a, a);
             }
+        if ((e->n - e->gone + 63) / 64 < e->words) pack(e);
     }
     return cells;
 }
@@ -239,9 +297,9 @@ static int least_cells(int n, const uint64_t *size, const uint64_t *graph, uint6
         if (size[i] == 0 || size[i] >= FDP_TREESIZE_MAX) return FDP_ERR_ARGUMENT;
     size_t leaves = 1;
     while (leaves < all) leaves *= 2;
-    /* One piece of memory for two graphs, the cliques, sizes, two costs per attribute and four sets; another
-     * for the new numbers of attributes, members of cliques and the tree of cheapest attributes. */
-    uint64_t *work = malloc(sizeof *work * (3 * bits + 3 * all + 4 * words));
+    /* One piece of memory for two graphs, the cliques, sizes twice, two costs per attribute and seven sets;
+     * another for new numbers of attributes, members of cliques and the tree of cheapest attributes. */
+    uint64_t *work = malloc(sizeof *work * (3 * bits + 4 * all + 7 * words));
     int *numbers = malloc(sizeof *numbers * (2 * all + 2 * leaves));
     if (work == NULL || numbers == NULL) {
         free(work);
@@ -249,20 +307,26 @@ static int least_cells(int n, const uint64_t *size, const uint64_t *graph, uint6
         return FDP_ERR_MEMORY;
     }
     uint64_t *compact = work, *sizes = work + 3 * bits, single;
-    elimination e = {.size = sizes, .graph = work + bits, .cliques = work + 2 * bits};
-    e.first = sizes + all;
+    elimination e = {.graph = work + bits, .cliques = work + 2 * bits};
+    e.size = sizes + all;
+    e.first = e.size + all;
     e.second = e.first + all;
     e.around = e.second + all;
     e.fresh = e.around + words;
     e.none = e.fresh + words;
     e.stale = e.none + words;
+    e.changed = e.stale + words;
+    e.left = e.changed + words;
+    e.packed = e.left + words;
     e.members = numbers + all;
     e.cheapest = e.members + all;
-    e.leaves = (int)leaves;
-    without_single(n, size, graph, &e.n, numbers, sizes, compact, &single);
-    e.words = (e.n + 63) / 64;
+    int joined;
+    without_single(n, size, graph, &joined, numbers, sizes, compact, &single);
     for (int heuristic = 0; heuristic < HEURISTICS && (heuristic == 0 || *cells > enough); heuristic++) {
+        e.n = joined;
+        e.words = (joined + 63) / 64;
         memcpy(e.graph, compact, sizeof *compact * (size_t)e.words * (size_t)e.n);
+        memcpy(e.size, sizes, sizeof *sizes * (size_t)e.n);
         const uint64_t found = eliminate(&e, heuristic, single, most);
         *cells = heuristic ? FDP_MIN(*cells, found) : found;
     }

@@ -130,6 +130,23 @@ def test_sizes_of_graphs_with_many_cycles(edges, sizes):
     assert graph.fits(min(cells, TOO_LARGE))
 
 
+@pytest.mark.parametrize("columns", [65, 150, 300])
+def test_sizes_of_long_graphs_with_cycles(columns):
+    """Sets of several words lose words as attributes go: what is known of all that are left, and
+    of the cliques that they still have, moves to new numbers."""
+    rng = np.random.default_rng(columns)
+    sizes = rng.choice([2, 3, 10], columns)
+    domain = Domain({f"a{i}": int(n) for i, n in enumerate(sizes)})
+    pairs = [(i, i - 1 - int(rng.integers(0, min(i, 5)))) for i in range(1, columns)] * 2
+    pairs = [(i, max(0, j - int(rng.integers(0, 3)))) for i, j in pairs]
+    graph = Graph(sizes)
+    for pair in pairs:
+        graph.add(set(pair))
+    cells = junction_tree(domain, [sorted({f"a{i}" for i in p}) for p in pairs], 1 << 300).cells
+    assert cells < TOO_LARGE and graph.cells() == cells
+    assert graph.fits(cells) and not graph.fits(cells - 1)
+
+
 def test_sizes_of_wide_graphs():
     """Beyond one machine word of attributes, and beyond 2^62 cells."""
     rng = np.random.default_rng(5)
