@@ -19,6 +19,10 @@ from ..measurement import MOST, SCALE
 from .noiseplan import SCORE_LIMIT, l1_distance, require_int64
 
 Codes = dict[str, np.ndarray]
+BLOCK_COLUMNS = 13
+"""Columns of two codes that are counted together for the sets inside them: 8,192 cells at most."""
+MOST_BLOCKS = 16
+"""Blocks that an engine is asked for at once: it looks for the block of each set among them."""
 
 
 def private(call: Callable[[], Any]) -> Any:
@@ -77,11 +81,38 @@ def half_tables(
         return tables if clip is not None else _in_units(tables)
     halved = Domain(dict.fromkeys(columns, 2))
     out = np.empty(shape, np.int64)
-    for start, stop in batches([shape[1]] * len(sets)):
-        cliques = [tuple(columns[i] for i in one) for one in sets[start:stop]]
-        counted = marginals(engine, cliques, halved, clip, codes)
-        out[start:stop] = [counted[c].reshape(-1) for c in cliques]
+    blocks = blocks_of(len(columns), sets)
+    for start in range(0, len(blocks), MOST_BLOCKS):
+        asked = blocks[start : start + MOST_BLOCKS]
+        held = np.concatenate([within for _, within in asked])
+        cliques = [tuple(columns[i] for i in one) for one in sets[held]]
+        large = [tuple(columns[i] for i in block) for block, _ in asked]
+        counted = marginals(engine, [*large, *cliques], halved, clip, codes)
+        out[held] = [counted[c].reshape(-1) for c in cliques]
     return out
+
+
+def blocks_of(columns: int, sets: np.ndarray) -> list[tuple[list[int], np.ndarray]]:
+    """Few sets of at most `BLOCK_COLUMNS` columns that contain all of these sets: (columns, the
+    numbers of the sets that it is counted for). Engines count the large ones, and add up the others
+    from them.
+
+    The columns that not all sets have are divided into groups, and a block has as many groups as a
+    set has such columns."""
+    always = [i for i in range(columns) if (sets == i).any(axis=1).all()]
+    others = [i for i in range(columns) if i not in always]
+    most = sets.shape[1] - len(always)
+    size = max(1, (BLOCK_COLUMNS - len(always)) // max(1, most))
+    group = {i: number // size for number, i in enumerate(others)}
+    groups = range(len(set(group.values())))
+    within: dict[tuple[int, ...], list[int]] = {}
+    for number, one in enumerate(sets.tolist()):
+        own = {group[i] for i in one if i in group}
+        more = [g for g in groups if g not in own]
+        key = tuple(sorted([*own, *more[: most - len(own)]]))
+        within.setdefault(key, []).append(number)
+    chosen = ([*always, *(i for i in others if group[i] in set(key))] for key in within)
+    return [(sorted(block), np.array(held)) for block, held in zip(chosen, within.values())]
 
 
 def contrasts(

@@ -14,6 +14,7 @@ from fastdp.engines.local import SparseMarginal, local
 from fastdp.engines.truth import marginals
 from fastdp.errors import DataError, SchemaError, UsageError
 from fastdp.measurement import SCALE
+from fastdp.release.counts import half_tables
 from fastdp.release.half_sets import HalfSets, plan_half_sets
 from fastdp.tables.table import Table
 from tests.tiers import slow_cases
@@ -73,6 +74,36 @@ def test_sets_counted_by_bits_equal_recoded_marginals(made, clip, threads, seed)
         wanted = local(table, 1).marginals(cliques, clip, recode=halves)
         assert found.dtype == np.int64
         assert np.array_equal(found, [wanted[c].reshape(-1) for c in cliques])
+
+
+class OnlyMarginals:
+    """An engine that cannot count sets by bits; `largest`: the marginals that it really counts."""
+
+    def __init__(self, table):
+        self.engine = local(table, 1)
+        self.largest: list[tuple[str, ...]] = []
+
+    def marginals(self, cliques, clip=None, *, recode=None):
+        self.largest += planning.outer(cliques)
+        return self.engine.marginals(cliques, clip, recode=recode)
+
+
+def test_an_engine_that_only_counts_marginals_counts_few_large_ones():
+    """A target's search looks at all sets with the target. They are added up from a few sets of many
+    columns: 715 sets of five of 14 columns from five sets of 13."""
+    rng = np.random.default_rng(7)
+    names = [f"c{i}" for i in range(14)]
+    domain = dict.fromkeys(names, 3)
+    table = Table.from_codes(domain, {a: rng.integers(0, 3, 200) for a in names})
+    halves = {a: np.array([0, 1, 1]) for a in names}
+    others = [i for i in range(14) if i != 6]
+    sets = np.sort([[6, *c] for c in combinations(others, 4)], axis=1)
+    only = OnlyMarginals(table)
+    found = half_tables(only, names, sets, None, halves)
+    assert np.array_equal(found, half_tables(only.engine, names, sets, None, halves))
+    assert len(sets) == 715 and len(only.largest) <= 5
+    few = sets[[0, 400]]
+    assert np.array_equal(half_tables(only, names, few, None, halves), found[[0, 400]])
 
 
 def test_many_rows_by_bits_are_the_same_for_any_threads():
