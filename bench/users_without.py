@@ -27,6 +27,7 @@ WITHOUT: dict[str, tuple[str, ...]] = {
     "facts about users": ("mechanisms.with_users.user_questions.LEAST_FACTS=1e9",),
     "a bar for the choice": ("mechanisms.with_users.chosen_users.LEAST_KNOWN=0",),
     "a bar for facts": ("mechanisms.with_users.user_questions.LEAST_FACTS=0",),
+    "siblings": ("users.user_choice.MOST_TURNS=0",),
     "tight counts": ("users.user_choice.TIGHT=1",),
     "pairs of columns": ("users.user_choice.PAIR_CODES=0", "users.user_choice.LEAST_PAIRS=0"),
     "an end of sweeps": ("users.user_choice.LEAST_GAIN=0",),

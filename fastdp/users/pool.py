@@ -10,15 +10,18 @@ from .people import Codes
 
 class Pool(Struct, frozen=True, eq=False):
     """Users, sorted by their numbers of rows. `codes`: of their rows, one user after the other: those of
-    user u are start[u] to start[u + 1] - 1. `place`: where each of these rows was before."""
+    user u are start[u] to start[u + 1] - 1. `place`: where each of these rows was before. `part`: how
+    often each user counts: a user and its siblings count as one."""
 
     codes: Codes
     start: np.ndarray
     place: np.ndarray
+    part: np.ndarray
 
     @classmethod
-    def of(cls, codes: Codes, owner: np.ndarray) -> Pool:
-        """The pool of rows with these owners. A user's rows keep their order."""
+    def of(cls, codes: Codes, owner: np.ndarray, part: np.ndarray | None = None) -> Pool:
+        """The pool of rows with these owners, each of whom counts as `part`, or 1. A user's rows keep
+        their order."""
         count = np.bincount(owner)
         by_rows = np.argsort(count, kind="stable")
         rank = np.empty(len(count), np.int64)
@@ -33,7 +36,9 @@ class Pool(Struct, frozen=True, eq=False):
             place = np.arange(len(owner)) + np.repeat(before[users] - start[:-1], count[users])
         else:
             place = np.argsort(rank[owner], kind="stable")
-        return cls({name: column[place] for name, column in codes.items()}, start, place)
+        sorted_codes = {name: column[place] for name, column in codes.items()}
+        part = np.ones(len(count)) if part is None else part
+        return cls(sorted_codes, start, place, part[by_rows[there > 0]])
 
     @property
     def users(self) -> int:
@@ -47,6 +52,11 @@ class Pool(Struct, frozen=True, eq=False):
     def size(self) -> np.ndarray:
         """The number of rows of each user."""
         return np.diff(self.start)
+
+    @property
+    def counted_rows(self) -> float:
+        """The number of rows, of users who count as their part."""
+        return float(self.size @ self.part)
 
     def to_rows(self, of_users: np.ndarray) -> np.ndarray:
         """A number of each user, for each of its rows."""

@@ -1,10 +1,10 @@
 """The choice: whole users of a pool, such that what was released about users and the rows' marginals
 hold.
 
-It has four steps (`Choice.choose`). Each user of the pool is weighed, by all that was released about users
-(`user_weights`). Whole users are drawn by their weights. They are exchanged for others until the tables
-about users are those of the weights, and counts of rows those of the model. Then the number of rows is
-made exact.
+It has five steps (`Choice.choose`). Each user of the pool is weighed, by all that was released about users
+(`user_weights`). Users who are wanted more than once get `siblings`. Whole users are drawn by their
+weights. They are exchanged for others until the tables about users are those of the weights, and counts
+of rows those of the model. Then the number of rows is made exact.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from ..schema import Schema
 from ..user_views import UserFacts
 from .people import Codes
 from .pool import Pool
+from .siblings import LEAST_LACKING, Likeness, lacking, with_siblings
 from .user_facts import agreement
 from .user_quotes import Quote, lines
 from .user_table import Marginal, pool_facts
@@ -40,6 +41,10 @@ MOST_CELLS = 1 << 16
 """Columns and pairs with more codes than this are not balanced."""
 ROUNDS = 30
 """Turns in which odds above 1 are given to others, at most."""
+MOST_TURNS = 3
+"""How often siblings are made, at most. Some rows have nobody's that is like them, so siblings are not
+quite of their kind; the part of the odds above 1 falls to a third in each turn (patients at epsilon
+3: .34, .13, .03, .006)."""
 EXACT = 1e-4
 """The standard error of the number of rows, as a part of it, when users are weighed by quotes."""
 LEAST_PAIRS = 12
@@ -94,7 +99,8 @@ class Choice(Struct, frozen=True, eq=False):
     """`view` and `marginals`: the table about users, of whom there are `users`; `gaps` and `agreed`:
     what else was released about them. `schema`: of the rows; `times`: how many times as many rows as
     needed the pool has. `others`: more rows of the same model, so that marginals of rows are known
-    better than by the pool alone. `quotes`: numbers that the run released, of `rows` rows in all."""
+    better than by the pool alone. `alike`: what siblings have in common. `quotes`: numbers that the run
+    released, of `rows` rows in all."""
 
     view: UserFacts
     marginals: Sequence[Marginal]
@@ -104,6 +110,7 @@ class Choice(Struct, frozen=True, eq=False):
     gaps: Gaps | None = None
     agreed: Agreements = field(default_factory=Agreements)
     others: Codes = field(default_factory=dict)
+    alike: Likeness = field(default_factory=Likeness)
     quotes: Sequence[Quote] = ()
     rows: float = 0.0
 
@@ -129,7 +136,13 @@ class Choice(Struct, frozen=True, eq=False):
         one user may lose a few of its rows, so that their number is exact. No user is there
         twice."""
         pool = Pool.of(codes, owner)
-        odds = self._weighed(pool, wanted / pool.rows)
+        odds = self._weighed(pool, wanted / pool.counted_rows)
+        for turn in range(MOST_TURNS):
+            if lacking(odds.asked) <= LEAST_LACKING:
+                break
+            codes, owner, part = with_siblings(pool, odds.asked, self.alike, seed + turn)
+            pool = Pool.of(codes, owner, part)
+            odds = self._weighed(pool, wanted / pool.counted_rows, odds.factors)
         drawn = _drawn(odds.users, np.random.Generator(np.random.Philox(key=[seed, 3])))
         chosen = self._exchanged(pool, odds, drawn, wanted, seed, threads)
         kept = pool.first_rows(_exact(pool.size, chosen, wanted))
@@ -137,17 +150,19 @@ class Choice(Struct, frozen=True, eq=False):
         out = {name: column[kept] for name, column in codes.items()}
         return out, number[owner[kept]].astype(np.uint32)
 
-    def _weighed(self, pool: Pool, part: float) -> _Odds:
+    def _weighed(self, pool: Pool, part: float, near: Sequence[np.ndarray] | None = None) -> _Odds:
         """How likely each user is chosen, if a `part` of the pool's rows is wanted: by all that was
-        released about users."""
+        released about users. `near`: factors that were found for a similar pool."""
         like = _like_sizes(pool.size)
         released = self._released(pool, like)
-        weights = raked(released, self.users, pool.users)
-        odds = _odds(weights, like, part * np.bincount(like))
+        weights, factors = raked(released, self.users, pool.part, near=near)
+        asked = _asked(weights, like, part * np.bincount(like, pool.part))
+        odds = _at_most_one(asked, like)
         if not self.quotes:
-            return _Odds(odds, np.zeros(pool.users), released)
-        quoted = self._quoted(pool, released, like, part)
-        return _Odds(quoted, quoted - odds, released)
+            return _Odds(asked, odds, np.zeros(pool.users), released, factors)
+        asked = self._quoted(pool, released, like, part)
+        quoted = _at_most_one(asked, like)
+        return _Odds(asked, quoted, quoted - odds, released, factors)
 
     def _exchanged(
         self, pool: Pool, odds: _Odds, drawn: np.ndarray, wanted: int, seed: int, threads: int
@@ -198,7 +213,7 @@ class Choice(Struct, frozen=True, eq=False):
         names = [n for n in pool.codes if int(pool.codes[n].max(initial=0)) < MOST_CELLS]
         for columns in (*((n,) for n in names), *self._pairs(names, pool.rows)):
             cells = self._cells(pool.codes, columns)
-            known = np.bincount(cells).astype(float)
+            known = np.bincount(cells, pool.to_rows(pool.part))
             if set(columns) <= set(self.others):
                 more = np.bincount(self._cells(self.others, columns), minlength=len(known))
                 known = more + np.pad(known, (0, len(more) - len(known)))
@@ -207,19 +222,24 @@ class Choice(Struct, frozen=True, eq=False):
     def _quoted(
         self, pool: Pool, released: Sequence[Table], like: np.ndarray, part: float
     ) -> np.ndarray:
-        """How likely each user is chosen where quotes hold too. These may move rows per user, which
+        """How often each user is wanted where quotes hold too. These may move rows per user, which
         are known as well as by a sample, but not the number of rows and users."""
         size = pool.size
-        quoted = lines(self.quotes, pool.codes, pool.start, self.users, self.rows)
-        own = self.users / pool.users * np.bincount(like)
-        mean = (size - size.mean()) / size.max()
+        even = self._even(pool)
+        quoted = lines(self.quotes, pool.codes, pool.start, even, self.rows)
+        own = np.bincount(like, even)
+        mean_rows = float(even @ size) / self.users
+        mean = (size - mean_rows) / size.max()
         exact = np.zeros(1)
-        rows = Lines(mean[None], exact, np.full(1, EXACT * self.users * size.mean() / size.max()))
+        rows = Lines(mean[None], exact, np.full(1, EXACT * self.users * mean_rows / size.max()))
         everyone = Cells(np.zeros(pool.users, np.int64), np.full(1, self.users), exact)
         about_rows = (Cells(like, own, np.sqrt(own)), rows, everyone)
-        weights = raked([quoted, *released[:-1], *about_rows], self.users, pool.users)
-        wanted = part * pool.users / self.users * np.bincount(like, weights)
-        return _odds(weights, like, wanted)
+        weights, _ = raked([quoted, *released[:-1], *about_rows], self.users, pool.part)
+        return weights * (part * float(pool.part.sum()) / self.users)
+
+    def _even(self, pool: Pool) -> np.ndarray:
+        """The weights of the pool's users where nothing is known of them."""
+        return self.users / float(pool.part.sum()) * pool.part
 
     def _released(self, pool: Pool, like: np.ndarray) -> list[Table]:
         """All that was released about users, as tables of the pool's users. Rows per user, in bins
@@ -227,8 +247,9 @@ class Choice(Struct, frozen=True, eq=False):
         codes, start = pool.codes, pool.start
         facts = pool_facts(self.view, self.schema, codes, start)
         tables: list[Table] = [Cells(m.cells(facts), m.users, m.error) for m in self.marginals]
+        even = self._even(pool)
         many = (pool.size > 1).astype(float)
-        repeated = self.users * float(many.mean())
+        repeated = float(even @ many)
         for name, rate, error in zip(self.agreed.columns, self.agreed.rates, self.agreed.errors):
             both = agreement(codes[name], start)
             # one number with two cells, so each of them weighs half
@@ -239,7 +260,7 @@ class Choice(Struct, frozen=True, eq=False):
             shares = self.gaps.of_users(codes, self.sizes, start)
             error = np.full(len(shares), repeated * self.gaps.error)
             tables.append(Shares(shares, repeated * self.gaps.shares, error))
-        own = self.users / pool.users * np.bincount(like)
+        own = np.bincount(like, even)
         return [*tables, Cells(like, own, np.zeros(len(own)))]
 
     def _cells(self, codes: Codes, columns: Sequence[str]) -> np.ndarray:
@@ -263,12 +284,15 @@ class Choice(Struct, frozen=True, eq=False):
 
 
 class _Odds(Struct, frozen=True, eq=False):
-    """How likely each of the pool's `users` is chosen; by how much quotes `moved` that, since what they
-    change in the users they change in the rows that are wanted; the tables that it comes from."""
+    """How often each of the pool's users is `asked` for; how likely each of the `users` is chosen, which
+    is at most 1; by how much quotes `moved` that, since what they change in the users they change in the
+    rows that are wanted; the tables that it comes from, and their factors."""
 
+    asked: np.ndarray
     users: np.ndarray
     moved: np.ndarray
     released: Sequence[Table]
+    factors: Sequence[np.ndarray]
 
 
 class _Tables:
@@ -286,10 +310,17 @@ class _Tables:
         self.weight.append(1 / (TIGHT * np.maximum(target, 1.0)))
 
 
-def _odds(weights: np.ndarray, like: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """How likely each user is chosen, at most 1: in proportion to the weights among users who are
-    alike, as far as that is possible. Of each kind, `wanted` are chosen on average."""
-    odds = np.minimum(weights * (wanted / np.bincount(like, weights))[like], 1.0)
+def _asked(weights: np.ndarray, like: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """How often each user is asked for: in proportion to the weights among users who are alike, of
+    whom `wanted` are."""
+    return weights * (wanted / np.bincount(like, weights))[like]
+
+
+def _at_most_one(asked: np.ndarray, like: np.ndarray) -> np.ndarray:
+    """How likely each user is chosen, if they are asked for so often: what is above 1 is given to others
+    who are alike."""
+    wanted = np.bincount(like, asked)
+    odds = np.minimum(asked, 1.0)
     for _ in range(ROUNDS):
         sure = odds >= 1
         left = np.maximum(wanted - np.bincount(like, sure), 0.0)

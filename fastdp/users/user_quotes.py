@@ -65,10 +65,11 @@ def usable(quotes: Sequence[Quote]) -> list[Quote]:
 
 
 def lines(
-    quotes: Sequence[Quote], codes: Codes, start: np.ndarray, users: float, rows: float
+    quotes: Sequence[Quote], codes: Codes, start: np.ndarray, even: np.ndarray, rows: float
 ) -> Lines:
-    """The conditions on weights of the pool's users, which add up to `users`, with `rows` rows in all.
-    The rows of user u of the pool are start[u] to start[u + 1] - 1."""
+    """The conditions on weights of the pool's users, with `rows` rows in all. `even`: the weights where
+    nothing is known, which add up to the number of users. The rows of user u of the pool are start[u]
+    to start[u + 1] - 1."""
     found: dict[int, tuple[np.ndarray, ...]] = {}
     size = np.diff(start).astype(float)
     values = []
@@ -86,7 +87,7 @@ def lines(
             continue  # nobody in the pool has any of it
         if quote.most is not None:
             value = np.clip(value, None, quote.most / float(quote.number.unit))
-        row, error = _condition(quote, value, behind, (size, users, rows))
+        row, error = _condition(quote, value, behind, (size, even, rows))
         largest = max(float(np.abs(row).max(initial=0.0)), 1e-300)
         values.append(row / largest)
         errors.append(error / largest)
@@ -97,23 +98,23 @@ def _condition(
     quote: Quote,
     value: np.ndarray,
     behind: np.ndarray,
-    about: tuple[np.ndarray, float, float],
+    about: tuple[np.ndarray, np.ndarray, float],
 ) -> tuple[np.ndarray, float]:
     """(what each user adds to a sum that is 0 where the quote holds, the standard error of that
     sum). `value`, `behind`: each user's value in the number, and the weight behind it."""
-    size, users, rows = about
+    size, even, rows = about
+    users = float(even.sum())
     number = quote.number
     unit = float(quote.number.unit)
     estimate = quote.estimate / unit
     error = quote.error / unit
-    part = users / len(size)
     if number.aggregate == "quantile":
         q = float(number.q or 0.5)
-        below = [part * float(behind[value <= x / unit].sum()) for x in (quote.low, quote.high)]
+        below = [float((even * behind)[value <= x / unit].sum()) for x in (quote.low, quote.high)]
         doubt = max((below[1] - below[0]) / (2 * Z95), np.sqrt(users) * 1e-3)
         return ((value <= estimate) - q) * behind, doubt
     if number.aggregate in ("mean", "share"):
-        return value - estimate * behind, error * part * float(behind.sum())
+        return value - estimate * behind, error * float(even @ behind)
     if number.aggregate == "count" and number.of == "users":
         return value - estimate / users, error
     return value - estimate / rows * size, error

@@ -127,22 +127,28 @@ class Lines(Struct, frozen=True, eq=False):
 Table = Cells | Shares | Lines
 
 
-def raked(tables: Sequence[Table], users: float, pool: int, most: int = 1 << 15) -> np.ndarray:
-    """Weights of the `pool` users of a pool, who stand for so many `users`. Factors of cells are
-    found on every so many users, fewer than twice `most`, then corrected on all."""
-    every = slice(None, None, max(1, pool // most))
+def raked(
+    tables: Sequence[Table],
+    users: float,
+    part: np.ndarray,
+    most: int = 1 << 15,
+    near: Sequence[np.ndarray] | None = None,
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """(weights, logarithms of cells' factors by table) of the users of a pool, who stand for so many
+    `users`, each counting as its `part`. Factors are found on every so many users, fewer than twice
+    `most`, then corrected on all. `near`: logarithms to start with."""
+    every = slice(None, None, max(1, len(part) // most))
     some = [table.some(every) for table in tables]
-    count = len(range(pool)[every])
-    even = np.full(count, users / count)
+    even = users / part[every].sum() * part[every]
     some = [_trusted(table, even) for table in some]
     tables = [table.with_error(own.error) for table, own in zip(tables, some)]
     relief = 1 / surplus(some, even)
-    factors = _factors(some, even, relief)
-    logs = np.zeros(pool)
+    factors = _factors(some, even, relief, near)
+    logs = np.zeros(len(part))
     for table, factor in zip(tables, factors):
         logs += table.change(factor)
-    weights = users / pool * np.exp(np.minimum(logs, MOST_LOG))
-    return _turn(tables, weights, factors, relief)
+    weights = users / part.sum() * part * np.exp(np.minimum(logs, MOST_LOG))
+    return _turn(tables, weights, factors, relief), factors
 
 
 def _trusted(table: Table, weights: np.ndarray) -> Table:
@@ -155,7 +161,12 @@ def _trusted(table: Table, weights: np.ndarray) -> Table:
     return table.with_error(table.error / np.sqrt(times))
 
 
-def _factors(tables: Sequence[Table], even: np.ndarray, relief: float) -> list[np.ndarray]:
+def _factors(
+    tables: Sequence[Table],
+    even: np.ndarray,
+    relief: float,
+    near: Sequence[np.ndarray] | None = None,
+) -> list[np.ndarray]:
     """The logarithm of each cell's factor, by table: the minimum of the dual."""
     from scipy.optimize import minimize
 
@@ -178,7 +189,8 @@ def _factors(tables: Sequence[Table], even: np.ndarray, relief: float) -> list[n
         return float(value), (counts - wanted + slack * factors) * unit
 
     options = {"maxiter": STEPS, "maxcor": 20, "ftol": NEAR, "gtol": 1e-3}
-    found = minimize(dual, np.zeros(len(unit)), jac=True, method="L-BFGS-B", options=options)
+    begin = np.zeros(len(unit)) if near is None else np.concatenate(near) / unit
+    found = minimize(dual, begin, jac=True, method="L-BFGS-B", options=options)
     return np.split(found.x * unit, ends)
 
 

@@ -10,7 +10,10 @@ import pytest
 from fastdp._core import choose as core
 from fastdp.schema import Schema
 from fastdp.user_views import UserFacts
-from fastdp.users.user_choice import Agreements, Choice, Gaps, _drawn, _exact, _odds
+from fastdp.users import user_choice
+from fastdp.users.pool import Pool
+from fastdp.users.siblings import Likeness, with_siblings
+from fastdp.users.user_choice import Agreements, Choice, Gaps, _asked, _at_most_one, _drawn, _exact
 from fastdp.users.user_facts import agreement, distinct
 from fastdp.users.user_table import Marginal, combined, octaves, pool_facts, whole_numbers
 from fastdp.users.user_weights import Cells, Shares, raked, surplus
@@ -179,6 +182,81 @@ def test_planted_cohorts_come_out_of_a_pool_that_does_not_have_them(wanted):
     assert (same == user).all() and all((again[n] == made[n]).all() for n in made)
 
 
+def fickle_pool(users=4_000, seed=3):
+    """Users of 6 rows each, in one country and any shops; 1 in 50 is loyal to one shop."""
+    rng = np.random.default_rng(seed)
+    loyal = rng.random(users) < 0.02
+    owner = np.repeat(np.arange(users), 6)
+    country = rng.integers(0, 3, users)[owner]
+    shop = rng.integers(0, 5, len(owner))
+    shop = np.where(loyal[owner], shop[6 * owner], shop)
+    month = rng.integers(0, 6, len(owner))
+    order = np.lexsort((month, owner))
+    codes = {
+        "country": country,
+        "month": month,
+        "shop": shop,
+        "paid": rng.integers(0, 9, len(owner)),
+    }
+    return {n: c[order].astype(np.uint32) for n, c in codes.items()}, owner.astype(np.uint32)
+
+
+SHOPS = Schema.from_domain({"country": 3, "month": 6, "shop": 5, "paid": 9})
+LOYAL = UserFacts((1, 2, 4), "rows", (("shops", "distinct", "shop", (), (2,)),))
+ALIKE = Likeness(("country",), ("shop",), ("month",), 6, 6)
+
+
+@pytest.mark.parametrize("alike", [ALIKE, None])
+def test_a_kind_of_user_that_the_pool_lacks_gets_siblings(monkeypatch, alike):
+    """Of 800 users 200 should be loyal; the pool has some 80 of them. Without siblings those are
+    all there can be. The standard error of 200 among 800 users is 12."""
+    codes, owner = fickle_pool()
+    there = (distinct(codes["shop"], np.arange(0, len(owner) + 1, 6)) == 1).sum()
+    asked = Marginal(("shops",), (np.arange(2),), np.array([200.0, 600.0]), np.full(2, 5.0))
+    monkeypatch.setattr(user_choice, "MOST_TURNS", 3 if alike else 0)
+    choice = Choice(LOYAL, [asked], SHOPS, 5, 800.0, alike=alike or Likeness())
+    made, user = choice.choose(codes, owner, 4_800, 1)
+    order = np.argsort(user, kind="stable")
+    rows = np.stack([made[n][order] for n in SHOPS.domain], axis=1).reshape(-1, 6, 4)
+    loyal = (rows[:, :, 2] == rows[:, :1, 2]).all(axis=1)
+    if alike is None:
+        assert loyal.sum() <= there < 100
+        return
+    assert abs(loyal.sum() - 200) < 36
+    assert (rows[:, :, 0] == rows[:, :1, 0]).all()  # one country each
+    assert (np.diff(rows[:, :, 1].astype(int), axis=1) >= 0).all()  # in the order of months
+    assert len(np.unique(rows.reshape(len(rows), -1), axis=0)) == len(rows)  # nobody twice
+
+
+def test_siblings_are_like_their_users_count_as_one_with_them_and_have_other_rows():
+    codes, owner = fickle_pool()
+    pool = Pool.of(codes, owner)
+    odds = np.where(pool.to_rows(np.arange(pool.users)).reshape(-1, 6)[:, 0] % 100 == 0, 2.5, 0.2)
+    made, of, part = with_siblings(pool, odds, ALIKE, 7)
+    more = Pool.of(made, of, part)
+    assert more.users == pool.users + 2 * 40 and (np.diff(of.astype(int)) >= 0).all()
+    assert more.part.sum() == pytest.approx(pool.users)
+    assert np.sort(more.part)[:120] == pytest.approx(1 / 3)
+    for name in ("country", "month"):
+        facts = [np.sort(p.codes[name].reshape(-1, 6), axis=1) for p in (pool, more)]
+        kinds = [Counter(map(tuple, f)) for f in facts]
+        assert set(kinds[1]) == set(kinds[0])
+    again = with_siblings(pool, odds, ALIKE, 7)
+    assert all((again[0][n] == made[n]).all() for n in made) and (again[1] == of).all()
+    # nobody is like anybody: no siblings, rather than copies
+    alone = Likeness(("person",))
+    own = {**pool.codes, "person": pool.to_rows(np.arange(pool.users))}
+    lonely = Pool.of({n: c[::6] for n, c in own.items()}, np.arange(pool.users, dtype=np.uint32))
+    assert len(with_siblings(lonely, odds, alone, 7)[1]) == pool.users
+
+
+def test_siblings_have_at_most_as_many_rows_as_the_pool():
+    codes, owner = fickle_pool(500)
+    pool = Pool.of(codes, owner)
+    _, of, part = with_siblings(pool, np.full(500, 9.0), ALIKE, 1)
+    assert len(of) <= 2 * pool.rows and part.sum() == pytest.approx(500)
+
+
 def test_the_pool_is_left_alone_where_targets_are_noise():
     """Targets that are the pool's plus noise of less than their standard errors: the choice does not
     follow them. The same differences with small errors are followed."""
@@ -256,7 +334,7 @@ def test_weights_are_the_nearest_to_the_pool_that_meet_the_tables():
         Shares(np.array([part, 1 - part]), np.array([0.4, 0.6]) * users, np.full(2, 8.0)),
         Cells(a, np.full(4, users / 4), np.zeros(4)),
     ]
-    weights = raked(tables, users, pool)
+    weights, _ = raked(tables, users, np.ones(pool))
     assert np.allclose(tables[2].tally(weights), users / 4)
     k = 1 / surplus(tables, np.full(pool, users / pool))
     logs = np.log(weights * pool / users)
@@ -274,7 +352,7 @@ def test_contradictions_meet_in_between_by_precision():
     once = [Marginal(("x",), (np.arange(2),), y, np.full(2, e)) for y, e in zip(said, (10.0, 20.0))]
     (one,) = combined(once)
     assert np.allclose(one.users, [820, 180])
-    found = raked(both, 1_000.0, 1_000)
+    found, _ = raked(both, 1_000.0, np.ones(1_000))
     assert np.allclose(both[0].tally(found), [820, 180], rtol=0.02)
 
 
@@ -283,7 +361,7 @@ def test_odds_keep_rows_per_user_and_nobody_is_drawn_twice():
     rng = np.random.default_rng(7)
     like = np.sort(rng.integers(0, 5, 3_000))
     weights = np.exp(2 * rng.standard_normal(3_000) + like)
-    odds = _odds(weights, like, np.bincount(like) / 3)
+    odds = _at_most_one(_asked(weights, like, np.bincount(like) / 3), like)
     assert odds.max() <= 1 and np.allclose(np.bincount(like, odds), np.bincount(like) / 3)
     drawn = _drawn(odds, rng)
     assert drawn.sum() == 1_000
@@ -327,7 +405,7 @@ def test_a_cell_whose_only_user_is_not_in_the_sample_does_not_upset_the_weights(
         Cells(first, wanted, np.full(4, 5.0)),
         Cells(alone, np.array([1_000.0 - 0.25, 0.25]), np.zeros(2)),
     ]
-    weights = raked(tables, 1_000.0, pool, most=2_000)
+    weights, _ = raked(tables, 1_000.0, np.ones(pool), most=2_000)
     assert np.bincount(first, weights) == pytest.approx(wanted, abs=10)
 
 

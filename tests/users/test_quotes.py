@@ -98,10 +98,10 @@ def test_lines_say_zero_where_quotes_hold_and_a_maximum_per_user_counts():
     per_user = np.bincount(owner, amount)
     for most, total in ((None, per_user.sum()), (50.0, np.minimum(per_user, 50).sum())):
         quote = Quote(check("sum(amount)", SCHEMA), 0, total, 0.9 * total, 1.1 * total, most)
-        made = lines([quote], codes, start, 400.0, float(len(owner)))
+        made = lines([quote], codes, start, np.ones(400), float(len(owner)))
         assert abs(made.tally(np.ones(400))[0]) < 1e-6 * total
     groups = [Quote(check("sum(amount) by month", SCHEMA), g, 1.0, 0.5, 1.5) for g in range(3)]
-    assert lines(groups, codes, start, 400.0, float(len(owner))).values.shape == (3, 400)
+    assert lines(groups, codes, start, np.ones(400), float(len(owner))).values.shape == (3, 400)
 
 
 def test_weights_meet_lines_by_their_precision():
@@ -115,7 +115,7 @@ def test_weights_meet_lines_by_their_precision():
     for far, error in ((1, 1e-3), (1, np.sqrt(own)), (1, 1e6), (10, np.sqrt(own))):
         wanted = at + far * np.sqrt(own)
         line = Lines(row[None], np.array([wanted]), np.array([error]))
-        got = float((raked([line], users, len(row)) * row).sum())
+        got = float((raked([line], users, np.ones(len(row)))[0] * row).sum())
         prior = own if far == 1 else (wanted - at) ** 2 - error**2
         want = (wanted * prior + at * error**2) / (prior + error**2)
         assert abs(got - want) < 0.03 * abs(wanted - at) + 1e-6
@@ -128,11 +128,11 @@ def test_quantiles_count_amounts_anywhere_in_their_bins():
     start = np.arange(4_001)
     for quoted, below in ((25.0, 0.25), (30.0, 0.5), (35.0, 0.75)):  # the bin is 20 to 40
         found = lines(
-            [Quote(number, 0, quoted, quoted - 1, quoted + 1)], codes, start, 4_000, 4_000
+            [Quote(number, 0, quoted, quoted - 1, quoted + 1)], codes, start, np.ones(4_000), 4_000
         )
         sides = np.unique(found.values[0])
         assert len(sides) == 2  # users above and below, of whom 0.5 should be below
         assert np.mean(found.values[0] > 0) == pytest.approx(below, abs=0.03)
     mean = check("mean(amount)", SCHEMA)
-    held = lines([Quote(mean, 0, 30.0, 29.0, 31.0)], codes, start, 4_000, 4_000)
+    held = lines([Quote(mean, 0, 30.0, 29.0, 31.0)], codes, start, np.ones(4_000), 4_000)
     assert np.abs(held.values).max() == 0 or len(held.values) == 0

@@ -5,9 +5,12 @@ from msgspec.structs import replace
 
 from ..._util.threads import resolve
 from ...answers.people_facts import PAIRS
+from ...user_views import UserFacts
 from ...users.balance import balanced
 from ...users.dealing import SAMPLE_ROWS, Dealer, dealer
+from ...users.siblings import Likeness
 from ...users.user_choice import Agreements, Choice
+from ...users.user_table import PERIODS
 from ..base import Outcome
 from ..shared.model_rows import GroupedRows, ModelRows, PoolRows
 from .table_about_users import TableAboutUsers
@@ -150,7 +153,8 @@ def _with_choice(
     users = float(asked.people.sizes.users.sum())
     count = min(OTHER_ROWS, OTHER_CODES // max(1, len(schema.domain)))
     others = rows.plain().some(count, asked.job.seed + 1)
-    choice = Choice(table.view, marginals, schema, times, users, gaps, agreed, others)
+    alike = _alike(asked, table.view)
+    choice = Choice(table.view, marginals, schema, times, users, gaps, agreed, others, alike)
     if choice.known() < LEAST_KNOWN and not asked.job.quoted:
         return made
     return replace(made, choice=choice)
@@ -159,6 +163,18 @@ def _with_choice(
 def _times(rows: int) -> int:
     """How many times as many users as are chosen the pool has."""
     return max(LEAST_POOL, min(MOST_POOL, POOL_ROWS // max(rows, 1)))
+
+
+def _alike(asked: UserQuestions, view: UserFacts) -> Likeness:
+    """What rows of siblings have in common: what the table about users and rates say of users."""
+    assert asked.decided is not None
+    roles = asked.decided
+    domain = asked.session.domain
+    order = tuple(n for n in asked.job.schema.order_columns if n in domain)
+    told = [column for _, kind, column, *_ in view.facts if kind in ("sum", "distinct")]
+    size = domain[order[0]] if order else 1
+    fixed = (*roles.constant, *roles.following)
+    return Likeness(fixed, (*told, *roles.repeated), order, min(PERIODS, size), size)
 
 
 def _agreed(asked: UserQuestions) -> Agreements:

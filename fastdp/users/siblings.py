@@ -1,0 +1,113 @@
+"""Siblings: more users of the kinds that a pool lacks.
+
+A user whom the releases want more than once stands for a kind of which the pool has too few. It gets
+siblings: users with as many rows, each of which is a row of somebody else in the pool that is the same in
+what is known of users: constants, the period, and as many as possible of the columns whose values
+users repeat or add up. So siblings have the same facts and other rows, and rows are whole rows of the
+model. Post-processing of released numbers and of rows that were made by them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec import Struct
+
+from .people import Codes
+from .pool import Pool
+
+LEAST_LACKING = 0.01
+"""Siblings are made where more than this part of all odds is above 1. Less is below the noise of any
+table about users."""
+
+
+class Likeness(Struct, frozen=True, eq=False):
+    """What rows of siblings have in common: the codes of columns `fixed`, the period of the first
+    column of `order` (a code times `periods` over its `size`). Then as much as possible of that
+    column's code and of the columns `known`, the first ones first."""
+
+    fixed: Sequence[str] = ()
+    known: Sequence[str] = ()
+    order: Sequence[str] = ()
+    periods: int = 1
+    size: int = 1
+
+    def columns(self, codes: Codes) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """(what must be the same, what should be)."""
+        must = [codes[name] for name in self.fixed if name in codes]
+        lead = [name for name in self.order[:1] if name in codes and name not in self.fixed]
+        must += [codes[name].astype(np.int64) * self.periods // self.size for name in lead]
+        names = [n for n in (*lead, *self.known) if n in codes and n not in self.fixed]
+        return must, [codes[name] for name in dict.fromkeys(names)]
+
+
+def lacking(odds: np.ndarray) -> float:
+    """The part of all odds that is above 1."""
+    return float(np.maximum(odds - 1, 0.0).sum() / max(float(odds.sum()), 1e-300))
+
+
+def with_siblings(
+    pool: Pool, odds: np.ndarray, alike: Likeness, seed: int
+) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
+    """(codes, owner, part of each owner): the pool's rows, and those of as many siblings of each user
+    that odds of 1 are enough; at most as many as the pool has. A user and its siblings count as one
+    (`Pool.part`). No sibling has the rows of its user. Users come in a random order."""
+    generator = np.random.Generator(np.random.Philox(key=[seed, 5]))
+    more = np.ceil(np.maximum(odds, 1.0) - 1e-9).astype(np.int64) - 1
+    rows = int((more * pool.size).sum())
+    if rows > pool.rows:
+        more = (more * (pool.rows / rows)).astype(np.int64)
+    parent = np.repeat(np.arange(pool.users), more)
+    size = pool.size[parent]
+    first = np.cumsum(size) - size
+    own = np.repeat(pool.start[parent] - first, size) + np.arange(int(size.sum()))
+    rows_of = _others(pool, own, alike, generator)
+    new = np.add.reduceat(rows_of != own, first) > 0 if len(first) else np.empty(0, bool)
+    rows_of = rows_of[np.repeat(new, size)]
+    owner = np.repeat(pool.users + np.arange(int(new.sum())), size[new])
+    rows_of = _in_order(pool.codes, rows_of, owner, alike.order)
+    parent = parent[new]
+    part = pool.part / (1 + np.bincount(parent, minlength=pool.users))
+    part = np.append(part, part[parent])
+    users = generator.permutation(len(part))
+    owners = users[np.append(pool.to_rows(np.arange(pool.users)), owner)]
+    order = np.argsort(owners, kind="stable")
+    rows_of = np.append(np.arange(pool.rows), rows_of)[order]
+    codes = {name: column[rows_of] for name, column in pool.codes.items()}
+    return codes, owners[order].astype(np.uint32), part[np.argsort(users)]
+
+
+def _others(
+    pool: Pool, own: np.ndarray, alike: Likeness, generator: np.random.Generator
+) -> np.ndarray:
+    """For each of the rows `own` another one that is like it, at random; itself where there is none."""
+    must, should = alike.columns(pool.codes)
+    everything = [np.zeros(pool.rows, np.uint8), *must, *should]
+    sorted_rows = np.lexsort(everything[::-1])
+    at = np.empty(pool.rows, np.int64)
+    at[sorted_rows] = np.arange(pool.rows)
+    at = at[own]
+    low = at
+    count = np.ones(len(own), np.int64)
+    starts = np.arange(pool.rows) == 0
+    for i, column in enumerate(everything):
+        # rows that are alike in more columns lie inside those that are alike in fewer
+        starts |= np.append(True, np.diff(column[sorted_rows].astype(np.int64)) != 0)
+        if i < len(must):
+            continue
+        firsts = np.append(np.flatnonzero(starts), pool.rows)
+        group = np.searchsorted(firsts, at, "right") - 1
+        enough = np.diff(firsts)[group] > 1
+        low = np.where(enough, firsts[group], low)
+        count = np.where(enough, np.diff(firsts)[group], count)
+    step = 1 + (generator.random(len(own)) * (count - 1)).astype(np.int64)
+    return sorted_rows[low + (at - low + np.where(count > 1, step, 0)) % count]
+
+
+def _in_order(
+    codes: Codes, rows: np.ndarray, owner: np.ndarray, order: Sequence[str]
+) -> np.ndarray:
+    """The rows, those of each owner by the columns of the order."""
+    names = [name for name in order if name in codes]
+    return rows[np.lexsort((*(codes[name][rows] for name in reversed(names)), owner))]
