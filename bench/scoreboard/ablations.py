@@ -48,7 +48,8 @@ from .store import Store
 MORE = 10
 """Of so many times the rows, a random tenth is nearly as if drawn one by one."""
 COARSER = 8.0
-FIRST_SEED, FRESH_SEED = 1000, 2000
+FIRST_SEED = 1000
+FRESH_SEED = 2000
 """Seeds of the store begin with the first; fresh ones with the second."""
 FRESH = 8
 """Fresh seeds: more than the store has, so that a loss that is there is seen again."""

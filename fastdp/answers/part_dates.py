@@ -15,9 +15,9 @@ import numpy as np
 
 from ..errors import UsageError
 from ..schema.columns import Column
+from ..schema.epoch import DAY_SECONDS
 from .values import Selection
 
-DAY = 86_400
 HOUR = 3600
 """Seconds of each."""
 FIRST = date(1970, 1, 1)
@@ -35,7 +35,7 @@ def part_selections(field: Any, condition: Any) -> dict[str, Selection]:
     first, last = field.span
     days = np.arange(first, last + 1)
     wanted = np.repeat(chosen_days(field, condition, days), 24)
-    hours = (days[:, None] * DAY + np.arange(24) * HOUR).reshape(-1)
+    hours = (days[:, None] * DAY_SECONDS + np.arange(24) * HOUR).reshape(-1)
     codes, _ = field.split(hours)
     own = [np.bincount(c[wanted], minlength=p.size) > 0 for c, p in zip(codes, parts)]
     reached = np.logical_and.reduce([chosen[c] for chosen, c in zip(own, codes)])

@@ -8,7 +8,7 @@ from .._util.lazy import pa, pc
 from ..schema import dtypes
 from ..schema.bins import BinColumn
 from ..schema.columns import Column, SourceColumn
-from ..schema.epoch import per_unit
+from ..schema.epoch import DAY_SECONDS, per_unit
 
 
 def drawn_overflow(column: Column) -> int | None:
@@ -21,7 +21,9 @@ def drawn_overflow(column: Column) -> int | None:
 def stored_per_number(column: SourceColumn | BinColumn) -> float:
     """How many units of the stored Arrow number make 1; for dates and times, one second."""
     if column.timely:
-        return per_unit(column.dtype) / (86_400 if dtypes.family(column.dtype) == "date" else 1)
+        return per_unit(column.dtype) / (
+            DAY_SECONDS if dtypes.family(column.dtype) == "date" else 1
+        )
     return 10.0 ** dtypes.decimal_scale(column.dtype)
 
 

@@ -19,6 +19,7 @@ from ..errors import UsageError
 from ..schema import Schema
 from ..schema.constraints import ordered_columns
 from ..schema.derived import Derived, shift_parts, shifts_per_day
+from ..schema.epoch import DAY_SECONDS
 from .code_values import stored_per_number
 from .decode_columns import (
     arrow_array,
@@ -176,9 +177,9 @@ def _settled(
         field = schema.fields[item.name]
         if isinstance(field, Derived):
             seconds = seconds_of(field, [codes[c] for c in item.columns], seed, row, stream)
-            return (seconds // 86_400 * 86_400 if item.step == 86_400 else seconds).astype(
-                np.float64
-            )
+            return (
+                seconds // DAY_SECONDS * DAY_SECONDS if item.step == DAY_SECONDS else seconds
+            ).astype(np.float64)
         bins = decode_table(schema, field).bins
         assert bins is not None and field.in_bins is not None
         drawn = numbers_in_bins(field.in_bins, bins, codes[field.name], seed, row, stream)

@@ -16,7 +16,7 @@ from ..schema.bins import Bins, bins_of, digits, on_grid
 from ..schema.coding import Listed, Range
 from ..schema.columns import Column
 from ..schema.derived import Derived
-from ..schema.epoch import per_unit, since_1970
+from ..schema.epoch import DAY_SECONDS, per_unit, since_1970
 from ..schema.fields import Field
 from .code_values import drawn_overflow, stored_per_number
 from .draws import empty_numbers, numbers_in_bins, uniform
@@ -232,7 +232,7 @@ def _times(item: Field, values: np.ndarray, null: np.ndarray) -> pa.Array:
 
 
 def _stored_times(dtype: str, seconds: np.ndarray) -> np.ndarray:
-    day = 86_400 if dtypes.family(dtype) == "date" else 1
+    day = DAY_SECONDS if dtypes.family(dtype) == "date" else 1
     return seconds // day * per_unit(dtype)
 
 

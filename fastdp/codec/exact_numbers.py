@@ -14,11 +14,11 @@ import numpy as np
 from .._util.lazy import pa
 from ..errors import DataError
 from ..schema.amounts import LARGEST, MISSING, Amount
+from ..schema.epoch import DAY_SECONDS
 from ..schema.kind_of_text import is_missing
 from . import maps
 from .text import local_moment
 
-DAY = 86_400
 _TIE = {np.dtype(np.float32): 2.0**-20, np.dtype(np.float64): 2.0**-48}
 """How near to a half the product of a float and a power of ten may be, as a part of the product.
 Nearer ones are rounded by their decimals: float and product are each off by at most 2^-24 or
@@ -67,7 +67,7 @@ def _chunk(amount: Amount, array: pa.Array) -> np.ndarray:
 def _times(amount: Amount, array: pa.Array) -> np.ndarray:
     """Days, or seconds on the local clock; times beyond the calendar are missing."""
     seconds, beyond = maps.local_seconds(array, maps.zone_of(amount.dtype))
-    values = seconds // DAY if amount.kind == "date" else seconds.copy()
+    values = seconds // DAY_SECONDS if amount.kind == "date" else seconds.copy()
     values[beyond] = MISSING
     return values
 
@@ -135,7 +135,7 @@ def _of_text(amount: Amount, text: bytes | None) -> int:
         seconds = local_moment(text, maps.zone_of(amount.dtype))
         if seconds is None:
             return MISSING
-        return seconds // DAY if amount.kind == "date" else seconds
+        return seconds // DAY_SECONDS if amount.kind == "date" else seconds
     if b"_" in text:
         return MISSING
     try:

@@ -17,7 +17,7 @@ from ..schema import dtypes
 from ..schema.coding import Listed
 from ..schema.columns import Column
 from ..schema.derived import Derived
-from ..schema.epoch import UNITS
+from ..schema.epoch import DAY_MILLISECONDS, DAY_SECONDS, UNITS
 from .policy import null_code, other_code
 from .rules import Form, as_number, kernel_map, rule_of
 from .text import parsed
@@ -69,7 +69,7 @@ class Source(Form, frozen=True):
         if self.form == "time":
             own = dtypes.arrow(self.dtype)
             if pa.types.is_date(own):
-                return _local_days(array, 1 if own.bit_width == 32 else 86_400_000)
+                return _local_days(array, 1 if own.bit_width == 32 else DAY_MILLISECONDS)
             return _times(array, own)
         return array
 
@@ -155,7 +155,7 @@ def _local_days(array: pa.Array, unit: int) -> pa.Array:
 
     seconds, bad = local_seconds(array, None)
     ends = np.where(_passed(array)[0] > 0, _I64.max, _I64.min)
-    days = np.where(bad, ends, seconds // 86_400 * unit)
+    days = np.where(bad, ends, seconds // DAY_SECONDS * unit)
     return of_numpy(days, np.asarray(array.is_null()) if array.null_count else None)
 
 
@@ -169,7 +169,7 @@ def _passed(array: pa.Array) -> tuple[np.ndarray, np.ndarray, int]:
         days = np.asarray(array.view(pa.int32() if small else pa.int64()).fill_null(0)).astype(
             np.int64
         )
-        seconds = (days if small else days // 86_400_000) * 86_400
+        seconds = (days if small else days // DAY_MILLISECONDS) * DAY_SECONDS
         return seconds, np.zeros_like(seconds), 1
     raw = np.asarray(array.view(pa.int64()).fill_null(0))
     unit = UNITS[kind.unit]

@@ -21,6 +21,7 @@ from ..schema import Schema, dtypes
 from ..schema.bins import bins_of, on_grid
 from ..schema.constraints import in_turn, ordered_columns
 from ..schema.derived import Derived
+from ..schema.epoch import DAY_SECONDS
 from ..schema.expression import column_values
 
 TRIES = 16
@@ -29,7 +30,6 @@ WIDEST = 2.0**52
 """Ends of bins beyond this size are limits of a type: no number that is written is derived from
 them."""
 _ALMOST_ONE = math.nextafter(1.0, 0.0)
-DAY = 86_400
 
 
 class Item(Struct, frozen=True, eq=False):
@@ -249,7 +249,7 @@ def ordered_item(schema: Schema, name: str) -> Item:
         step = 1 / bins.unit if on_grid(column.in_bins) else 0.0
         kind = "number"
         if column.timely:
-            step = float(DAY if dtypes.family(column.dtype) == "date" else 1)
+            step = float(DAY_SECONDS if dtypes.family(column.dtype) == "date" else 1)
             low, high = low * step, high * step
             if getattr(dtypes.arrow(column.dtype), "tz", None) is None:
                 kind = "time None"
@@ -296,12 +296,14 @@ def _timestamp(field: Derived, columns: Clique) -> Item:
 
     def end(u: float) -> np.ndarray:
         seconds = field.join(inside, lambda _: np.full(codes.shape[1], u)).astype(np.float64)
-        return np.where(none, np.nan, seconds // DAY * DAY if day else seconds).reshape(sizes)
+        return np.where(
+            none, np.nan, seconds // DAY_SECONDS * DAY_SECONDS if day else seconds
+        ).reshape(sizes)
 
     low = end(0.0)
     high = end(_ALMOST_ONE)
     zone = getattr(dtypes.arrow(field.dtype), "tz", None)
-    step = float(DAY if day else field.moment_step)
+    step = float(DAY_SECONDS if day else field.moment_step)
     fixed = bool(np.array_equal(low, high, equal_nan=True))
     return Item(
         name=field.name,

@@ -23,6 +23,7 @@ from .code_values import drawn_overflow
 from .ordered import OrderGroup, order_groups
 
 MAX_MASK = 50_000_000
+"""The most cells of a mask over combinations of codes: 50 MB, a byte each."""
 
 
 class Follows(Struct, frozen=True, eq=False):

@@ -20,13 +20,14 @@ from .._core import codes as core
 from ..schema import dtypes
 from ..schema.coding import Bins, Listed, Range, exact
 from ..schema.columns import Column
-from ..schema.epoch import EPOCH, per_unit, since_1970
+from ..schema.epoch import DAY_MILLISECONDS, EPOCH, per_unit, since_1970
 from .policy import ends, nan_code, null_code, other_code
 
 _I64 = np.iinfo(np.int64)
 _TABLE_LIMIT = 1 << 20
 """The most entries of a table by which the kernel looks up listed numbers; it only affects speed."""
 _EXACT_FLOATS = 2**53
+"""Whole numbers below this are floats exactly."""
 
 
 class Form(Struct, frozen=True):
@@ -150,7 +151,7 @@ def as_number(value: Any, source: Form) -> Decimal | None:
         own = dtypes.arrow(source.dtype)
         if source.target == "date":
             days = (datetime.fromisoformat(value) - EPOCH).days
-            return Decimal(days if own.bit_width == 32 else days * 86_400_000)
+            return Decimal(days if own.bit_width == 32 else days * DAY_MILLISECONDS)
         return Decimal(since_1970(value, own.unit, own.tz))
     if isinstance(value, bool):
         return Decimal(int(value))

@@ -12,7 +12,7 @@ from ..schema import dtypes
 from ..schema.coding import Bins, Listed, Range
 from ..schema.columns import Column
 from ..schema.derived import Derived
-from ..schema.epoch import EPOCH, since_1970
+from ..schema.epoch import DAY_SECONDS, EPOCH, since_1970
 from ..schema.kind_of_text import is_missing, moment_of_text, number_of_text
 from .policy import ends, nan_code, null_code, other_code
 
@@ -156,7 +156,7 @@ def _time_rule(column: Column, coding: Bins) -> Callable[[bytes], int]:
             passed = since_1970(moment.date().isoformat() if day else moment.isoformat(), "s", tz)
         except OverflowError:
             return other
-        value = passed // 86_400 if day else passed
+        value = passed // DAY_SECONDS if day else passed
         inside = column.code_of(value)
         if inside is not None:
             return inside

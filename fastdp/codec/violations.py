@@ -10,6 +10,7 @@ from ..schema import Schema, dtypes
 from ..schema.bins import digits, on_grid
 from ..schema.constraints import columns_of, ordered_columns
 from ..schema.derived import Derived
+from ..schema.epoch import DAY_SECONDS
 from ..schema.expression import Expression
 from ..schema.fields import Field
 from .code_values import as_numbers
@@ -130,7 +131,7 @@ def _other_number(
 
 
 def _unit(field: Field) -> int:
-    return 86_400 if dtypes.family(field.dtype) == "date" else 1
+    return DAY_SECONDS if dtypes.family(field.dtype) == "date" else 1
 
 
 def numbers_of(field: Field, array: pa.Array) -> np.ndarray:

@@ -3,6 +3,7 @@
 from ..errors import UsageError, is_whole
 
 MAX_PARTITIONS = 1 << 15
+"""The most partitions of a table; each is a task of Spark and an answer on the driver."""
 
 
 def check_partitions(partitions: int) -> int:

@@ -26,14 +26,13 @@ from ..schema import Schema, dtypes
 from ..schema.coding import Listed
 from ..schema.columns import Column
 from ..schema.derived import Derived
-from ..schema.epoch import UNITS
+from ..schema.epoch import DAY_MILLISECONDS, DAY_SECONDS, UNITS
 from ..schema.kinds.places import MOST_UNITS, units_of
 from ..schema.kinds.timestamp import Timestamp
 from ..schema.within_bin import Grid
 from .sql_dialects import Dialect
 from .sql_expressions import as_bins, float_ends, neighbours, plain_code, search, text_bytes
 
-DAY = 86_400
 FIRST_SECOND = -62_135_596_800
 LAST_SECOND = 253_402_300_799
 """First second of the year 1 and last of 9999, in seconds since 1970, as in `codec.maps`."""
@@ -303,7 +302,7 @@ class _Writer:
     def _time_key(self, seconds: Fraction) -> str:
         """Whether x is at least a time, in seconds since 1970; compared in the source's own type."""
         if pa.types.is_date(self.kind):
-            return f"{self.x} >= {self.dialect.day(math.ceil(seconds / DAY))}"
+            return f"{self.x} >= {self.dialect.day(math.ceil(seconds / DAY_SECONDS))}"
         unit = self.kind.unit
         ticks = math.ceil(seconds * UNITS[unit])
         least, most = MOMENT_RANGE.get(unit, (ticks, ticks))
@@ -320,8 +319,8 @@ class _Writer:
         if pa.types.is_date64(self.kind):
             raise self.refused(f"{self.source.dtype}")
         if pa.types.is_date(own):
-            per_second = Fraction(1, DAY) if own.bit_width == 32 else Fraction(1000)
-            one = 1 if own.bit_width == 32 else 86_400_000
+            per_second = Fraction(1, DAY_SECONDS) if own.bit_width == 32 else Fraction(1000)
+            one = 1 if own.bit_width == 32 else DAY_MILLISECONDS
         else:
             per_second = Fraction(UNITS[own.unit])
             one = 1
@@ -347,7 +346,9 @@ class _Writer:
         dated = pa.types.is_date(self.kind)
         zero = d.day(0) if dated else d.moment(0, self.kind.unit, False)
         moment = f"(CASE WHEN {inside} THEN {self.x} ELSE {zero} END)"
-        seconds = f"{d.days(moment)} * {DAY}" if dated else d.seconds(moment, self.kind.unit)
+        seconds = (
+            f"{d.days(moment)} * {DAY_SECONDS}" if dated else d.seconds(moment, self.kind.unit)
+        )
         self.made.guards[safe] = f"{seconds} + {-FIRST_SECOND}"
         return inside, safe
 
@@ -357,13 +358,13 @@ class _Writer:
         first = FIRST_SECOND
         last = LAST_SECOND + 1
         if {"year", "date"} & set(item.names):
-            first = max(first, item.span[0] * DAY)
-            last = min(last, (item.span[1] + 1) * DAY)
+            first = max(first, item.span[0] * DAY_SECONDS)
+            last = min(last, (item.span[1] + 1) * DAY_SECONDS)
         inside, safe = self._clock(x, first, last)
         # Day 0 of the year 1 was a Monday.
-        from_year_1 = -FIRST_SECOND // DAY
-        day = d.divided(safe, DAY)
-        hour = d.divided(d.remainder(safe, DAY), 3600)
+        from_year_1 = -FIRST_SECOND // DAY_SECONDS
+        day = d.divided(safe, DAY_SECONDS)
+        hour = d.divided(d.remainder(safe, DAY_SECONDS), 3600)
         monday = 0 if item.week_start == "monday" else 1
         weekday = d.remainder(f"{day} + {monday}", 7)
         since_1970 = f"({day} - {from_year_1})"

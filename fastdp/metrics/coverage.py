@@ -9,6 +9,7 @@ from .inputs import Pair
 from .metric import metric
 
 SHOWN = 20
+"""The most missing combinations that a result lists."""
 
 
 def score(pair: Pair) -> dict[str, Any]:

@@ -23,10 +23,10 @@ from ..tables.ingest import read
 from ..tables.table import Table
 from ..tables.whole_table import read_whole
 
-MANY_VALUES = (
-    100  # without a schema, numeric columns with more distinct values than this are binned
-)
+MANY_VALUES = 100
+"""Without a schema, numeric columns with more distinct values than this are binned."""
 BINS = 20
+"""Bins of such a column, each with as many rows of the truth."""
 KNOWN_USERS = ("taxi_id", "sim_resident")
 
 

@@ -12,6 +12,7 @@ from .metric import metric
 from .total_variation import between, cells_of, counted, total_variation
 
 CHUNK = 1 << 20
+"""Rows of which the columns are multiplied at a time; bounds memory."""
 
 
 def one_way(pair: Pair, threads: int | None = None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from .inputs import coded
 from .metric import metric
 
 PERCENTILES = (50, 90, 99)
+"""Percentiles of rows per user that are listed."""
 
 
 def score(truth: Table, synthetic: Table) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from .inputs import Pair
 from .metric import metric
 
 MAX_ROWS = 20_000
+"""The most rows for training, and for testing; bounds the time of the forests."""
 MODEL = "random forest, 30 trees, leaves of at least 5 rows"
 
 

@@ -21,6 +21,7 @@ from .sum_estimates import HIDDEN, Draws, Interval, Masses, busiest, chosen_cap,
 LEAST_SHARE = 0.3
 """A group's mass at the start is at least this part of the noise, so that its logarithm exists."""
 DRAWS = 1000
+"""Draws of the groups' tails from which intervals are taken."""
 
 
 class Column(Struct, frozen=True, eq=False):

@@ -12,6 +12,7 @@ from ..errors import UsageError, did_you_mean
 from ..schema import Schema, epoch
 from ..schema.amounts import Amount
 from ..schema.columns import Part
+from ..schema.epoch import DAY_SECONDS
 from .number_nodes import (
     DURATIONS,
     Aggregate,
@@ -31,7 +32,6 @@ from .number_nodes import (
 )
 
 SMALLEST_UNIT = Decimal("1e-9")
-DAY = 86_400
 NUMERIC = ("number", "days", "seconds")
 """Kinds of values that can be added up: plain numbers, and durations."""
 POINTS = ("date", "time")
@@ -211,7 +211,7 @@ class Types:
         if "seconds" not in (a.kind, b.kind) or {a.kind, b.kind} & {"time"}:
             return
         constants = [n for n in (node.left, node.right) if isinstance(n, Constant) and n.unit]
-        if not constants or seconds_of(constants[0]) % DAY:
+        if not constants or seconds_of(constants[0]) % DAY_SECONDS:
             raise self.fail(node, "dates differ by whole days: write the duration in days or weeks")
 
     def comparable(self, node: Any, left: Node, right: Node) -> tuple[Type, Type]:
@@ -286,7 +286,7 @@ def point(text: str, kind: str) -> int | None:
         passed = epoch.since_1970(text, "s", None)
     except (ValueError, OverflowError):
         return None
-    return passed // DAY if kind == "date" else passed
+    return passed // DAY_SECONDS if kind == "date" else passed
 
 
 def code_of(schema: Schema, name: str, text: str) -> int:

@@ -11,8 +11,9 @@ import math
 from decimal import Decimal
 
 from ..schema.columns import Part
+from ..schema.epoch import DAY_SECONDS
 from .number_nodes import Aggregate, Arithmetic, Column, Constant, Node
-from .number_types import DAY, POINTS, Types, seconds_of
+from .number_types import POINTS, Types, seconds_of
 from .typed import TypedNumber
 
 LARGEST = 1 << 40
@@ -118,7 +119,7 @@ class _Bounds:
         a, b = self.types.of(node.left).kind, self.types.of(node.right).kind
         left, right = self._seconds_in_days(a, left, b), self._seconds_in_days(b, right, a)
         if a == "time" and b == "days":
-            right = right[0] * DAY, right[1] * DAY
+            right = right[0] * DAY_SECONDS, right[1] * DAY_SECONDS
         if node.op == "+":
             return left[0] + right[0], left[1] + right[1]
         least = left[0] - right[1]
@@ -129,5 +130,5 @@ class _Bounds:
     def _seconds_in_days(self, kind: str, found: Range, beside: str) -> Range:
         """Durations in seconds beside dates or days are whole days."""
         if kind == "seconds" and beside in ("date", "days"):
-            return found[0] / DAY, found[1] / DAY
+            return found[0] / DAY_SECONDS, found[1] / DAY_SECONDS
         return found

@@ -19,6 +19,7 @@ Chosen by `python -m bench.numbers_asked --zooms`: with three (.15, .3, .55) med
 with five of twice the share each 3 to 10 %."""
 FEWEST_PARTS = 3
 MOST_PARTS = 64
+"""Bounds of the number of bins of one histogram (`parts`)."""
 
 
 class Ranks(Struct, frozen=True, eq=False):

@@ -34,6 +34,7 @@ MOST_GROUPS_EACH = 3
 HOPELESS = 0.2
 """Relative half-width above which a number is marked as hopeless even with all of mu."""
 HOPELESS_POINTS = 0.1
+"""The same of a share: a half-width of 10 percentage points."""
 
 
 class Vector(Struct, frozen=True, eq=False):

@@ -56,6 +56,7 @@ HALF_WIDTH = 0.5
 """A modelled tail is uncertain by this part of itself, where the measured corners are chosen.
 MISFIT to HALF_WIDTH: chosen by `python -m bench.numbers_asked --constants`."""
 DRAWS = 2000
+"""Draws from the posterior of a tail, from which intervals are taken."""
 
 
 class Visible(Struct, frozen=True):

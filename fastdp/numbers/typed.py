@@ -25,6 +25,7 @@ from .number_nodes import Aggregate, Column, Node, Number, nodes
 from .number_types import NUMERIC, ONE, Type, Types, has_aggregates, said
 
 MOST_GROUPS = 1 << 14
+"""The most groups of one number (`by`): its vector has some numbers for each of them."""
 
 
 class TypedNumber(Struct, frozen=True, eq=False, dict=True):

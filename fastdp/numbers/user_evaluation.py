@@ -16,6 +16,7 @@ import numpy as np
 
 from ..schema.amounts import LARGEST, MISSING
 from ..schema.columns import Part
+from ..schema.epoch import DAY_SECONDS
 from . import number_types
 from .number_nodes import (
     Aggregate,
@@ -30,7 +31,7 @@ from .number_nodes import (
     Not,
     nodes,
 )
-from .number_types import DAY, POINTS, Type, Types
+from .number_types import POINTS, Type, Types
 from .typed import TypedNumber, is_constant
 from .user_values import Block, UserValues
 
@@ -288,11 +289,11 @@ class _Evaluation:
             out = _product(left, right)
         else:
             if a.kind in ("date", "days") and b.kind == "seconds":
-                right = right // DAY
+                right = right // DAY_SECONDS
             elif a.kind == "seconds" and b.kind == "days":
-                left = left // DAY
+                left = left // DAY_SECONDS
             elif a.kind == "time" and b.kind == "days":
-                right = right * DAY
+                right = right * DAY_SECONDS
             elif a.kind not in POINTS:
                 left, right = _same_unit(left, a.unit, right, b.unit)
             out = left + right if node.op == "+" else left - right
@@ -336,8 +337,8 @@ def _same_unit(
 def _aligned(a: np.ndarray, x: Type, b: np.ndarray, y: Type) -> tuple[np.ndarray, np.ndarray]:
     """Both sides of a comparison in one unit."""
     if {x.kind, y.kind} == {"days", "seconds"}:
-        return _scaled(a, DAY if x.kind == "days" else 1), _scaled(
-            b, DAY if y.kind == "days" else 1
+        return _scaled(a, DAY_SECONDS if x.kind == "days" else 1), _scaled(
+            b, DAY_SECONDS if y.kind == "days" else 1
         )
     return _same_unit(a, x.unit, b, y.unit)
 

@@ -24,11 +24,11 @@ from ..schema import Schema, dtypes
 from ..schema.bins import BinColumn, bins_of, digits, on_grid
 from ..schema.columns import Column
 from ..schema.derived import Derived
+from ..schema.epoch import DAY_SECONDS
 from .frames import Given
 from .known_rows import Codes, Known, uniform_of
 from .row_law import RowLaw
 
-DAY = 86_400
 EQUAL = "equal"
 """A design of all values of a column, with equal shares."""
 
@@ -330,7 +330,7 @@ def _inside(
 def _pin(given: Given, column: BinColumn, numbers: np.ndarray, where: np.ndarray) -> None:
     if not where.any():
         return
-    day = DAY if column.timely and dtypes.family(column.dtype) == "date" else 1
+    day = DAY_SECONDS if column.timely and dtypes.family(column.dtype) == "date" else 1
     given.pinned[column.name] = np.where(where, numbers * day, np.nan)
     plain = np.where(where, numbers, 0.0)
     if column.timely:

@@ -16,13 +16,15 @@ from fastdp.errors import PrivacyError
 from fastdp.privacy import accountant
 from fastdp.privacy.accountant import GAUSSIAN, BoundedRange, Event, Pure, Threshold
 
-TOLERANCE = 1e-6  # relative difference that counts as agreement
-OVER = (
-    1e-9  # relative excess of the first accountant over the stated epsilon that is still rounding
-)
+TOLERANCE = 1e-6
+"""Relative difference of the two accountants that counts as agreement."""
+OVER = 1e-9
+"""Relative excess of the first accountant over the stated epsilon that is still rounding."""
 AUTODP_EPSILON = (1e-4, 100.0)
 AUTODP_DELTA = (1e-15, 0.1)
+"""Ranges of epsilon and delta in which autodp answers (docs/explain/accounting.md)."""
 _DIGITS = 60
+"""Decimal digits of the arithmetic by which fastdp itself computes the cost a second time."""
 
 
 def agree(events: Sequence[Event], epsilon: float, delta: float) -> str:

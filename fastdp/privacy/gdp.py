@@ -35,10 +35,10 @@ _SQRT_HALF_PI = math.sqrt(0.5 * math.pi)
 # `mu_from` stays this far below the true value, so that a budget split into many parts and composed
 # again, each sum rounded up, still fits; 1e-9 relative is what is promised.
 _HEADROOM = 2.0**-42
-_MU_MAX = 1e6
+_MU_MAX = 1e6  # beyond it nothing is protected
 _LEAST = 1e-300  # the smallest delta, and mu above 0
 _ABOVE = 1.0 + 1e-9  # of a bound in closed form, which its rounding must not cross
-_FINEST = 1.0 - 2.0**-50
+_FINEST = 1.0 - 2.0**-50  # epsilon is lowered by this factor until its mu fits
 _REMEMBERED = 4096  # conversions: a run asks for the same ones in its ledger, plan and statement
 _FARTHEST = 1e-6  # relative, that a root may be off: what delta near 1 leaves of it
 

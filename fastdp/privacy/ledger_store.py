@@ -34,8 +34,11 @@ from ..errors import LedgerError
 from .chain import State, canonical, record_hash
 
 FORMAT = 1
+"""Number of the file format; a ledger of another one is refused."""
 PIECE = 64 << 20
+"""Bytes of stored answers in one row of the database, whose rows are limited to a gigabyte."""
 NONCE_BYTES = 16
+"""Random bytes in each record: its published hash then tells nothing of its contents."""
 TABLES = (
     "CREATE TABLE meta (id TEXT NOT NULL, format INTEGER NOT NULL)",
     (

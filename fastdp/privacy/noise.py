@@ -24,11 +24,11 @@ from fastdp.errors import PrivacyError, UsageError
 
 SAMPLER = "rounded-gaussian/strips-chacha20/1"  # named in the privacy statement
 LAPLACE_SAMPLER = "discrete-laplace/strips-chacha20/1"
-LOG2_DISTANCE = (
-    -117
-)  # total variation distance to the stated distribution, per sample, is below 2 to this
+LOG2_DISTANCE = -117
+"""The total variation distance of a sample from its stated distribution is below 2 to this."""
 SCALE_MIN = 1e-3
 SCALE_MAX = float(1 << 54)
+"""Scales in grid units that the samplers take (docs/explain/noise.md)."""
 Size = int | tuple[int, ...]
 
 

@@ -27,6 +27,7 @@ FEWEST = 1 << 24
 """A run must be able to make at least this many draws: as many as a few hundred large marginals
 need."""
 MOST = 1 << 62
+"""Where a bound on the number of draws is larger, this is given: it fits into 64 bits."""
 _SAFE = 1.0 - 1e-9  # more than the roundings of the few operations here
 
 

@@ -22,7 +22,7 @@ from fastdp.privacy.calibrate import positive
 from fastdp.privacy.gdp import least
 from fastdp.privacy.noise import Bits
 
-_FIRST_BITS = 128
+_FIRST_BITS = 128  # of U at first; more are taken only where these do not decide
 _GUARD = 40  # extra bits of the inner arithmetic
 _FAST_MARGIN = 5e-10  # relative, of the floating-point shortcut
 _FAST_TINY = 1e-37  # of the total: the bits of U beyond 128, and weights that underflow

@@ -23,6 +23,7 @@ from ..domain import Columns
 from ..errors import UsageError
 
 MAX_ROWS = 2**32 - 2
+"""Rows that get ids at once: the kernel numbers them by 32 bits."""
 _STEP = 1 << 18  # rows numbered at a time
 
 

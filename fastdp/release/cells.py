@@ -29,6 +29,7 @@ from msgspec.structs import replace
 
 from ..privacy.clip import nonnegative, outstanding
 from ..schema import dtypes, epoch
+from ..schema.epoch import DAY_SECONDS
 from ..schema.within_bin import after, unit_of
 from ..significance import SURE
 from .noisy_cells import CALENDAR_CELLS, Array, leading_sparse_cells, occupied_cells
@@ -64,7 +65,7 @@ COARSEST = 64
 Span = tuple[float, float]
 """The part of a partition that holds rows: its first and last edge."""
 _SECONDS = (1, 5, 15, 60, 300, 900, 1800, 3600, 10_800, 21_600, 43_200)
-_DAY = 86_400
+"""Widths of bins of times that divide a day and read well, from a second to half a day."""
 
 
 class Line(Struct, frozen=True):
@@ -138,7 +139,7 @@ class Line(Struct, frozen=True):
         least, most = epoch.time_range(self.dtype)
         years = [*range(1, 1900, 100), *range(1900, 2100), *range(2100, 10_000, 100)]
         starts = [epoch.coarse(f"{year:04}-01-01", "date32") for year in years]
-        day = 1 if self.family == "date" else _DAY
+        day = 1 if self.family == "date" else DAY_SECONDS
         return {float(s * day) for s in starts if least <= s * day <= most} | {
             float(least),
             float(most),
@@ -147,10 +148,10 @@ class Line(Struct, frozen=True):
     def step(self, width: float) -> float:
         """The smallest round step that is at least `width` and at least one unit."""
         width = max(width, self.unit or 1e-300)
-        if self.family == "timestamp" and width <= _DAY / 2:
+        if self.family == "timestamp" and width <= DAY_SECONDS / 2:
             return float(next(s for s in _SECONDS if s >= width))
         if self.family == "timestamp":
-            return _DAY * math.ceil(_round_up(width / _DAY))
+            return DAY_SECONDS * math.ceil(_round_up(width / DAY_SECONDS))
         return _round_up(width)
 
     def multiples(self, low: float, high: float, step: float) -> list[float]:

@@ -6,6 +6,7 @@ from typing import Any
 from .svg import axis_ends, bars, chart, ends, num, percent, points, text, ticks, whiskers
 
 MAX_NAMED_ROWS = 12
+"""Values of a column without an order that get a bar with a name each."""
 
 
 def distribution(column: Mapping[str, Any], table: Mapping[str, Any]) -> str:

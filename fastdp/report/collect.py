@@ -20,7 +20,7 @@ from ..tables.table import Table
 MAX_BARS = 40  # bars of a nominal column; its rarer values share the last one
 MAX_BINS = 60  # bins drawn for an ordered column
 MAX_PAIR_COLUMNS = 40  # columns in the heat map
-WORST = 12
+WORST = 12  # cells listed of each of the worst pairs
 HABIT_ROWS = 5  # habits are computed for users with at least this many rows
 _TIME = ("shift", "hour", "day", "month", "year", "week", "age")
 _VARIETY_EDGES = [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 20, 30, 50, 100]

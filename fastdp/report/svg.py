@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from html import escape
 
-HEIGHT = 100.0
+HEIGHT = 100.0  # of a chart, in the units of its viewBox
 NARROW = "\u202f"  # a narrow space that does not break
 
 

@@ -24,6 +24,7 @@ from ..errors import RunError
 from .private_folder import OUT_FILE, UnfinishedNote, check_place, folder_path, private_path, secure
 
 STATE_VERSION = 1
+"""Of `state.json`; a run that another version began is not resumed."""
 
 
 class RunFolder:

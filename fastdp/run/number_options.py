@@ -26,6 +26,7 @@ from ..numbers.typed import TypedNumber, check
 from ..schema import Schema
 
 MOST_NUMBERS = 100
+"""Questions of one run. Each has a share of mu^2: of a hundred, a tenth of the precision of one."""
 
 
 class NumberOptions(Struct, frozen=True, forbid_unknown_fields=True, rename={"questions": "list"}):

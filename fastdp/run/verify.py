@@ -54,7 +54,7 @@ UNSEEN = (
     "other files not"
 )
 UNREAD = "the files are not those that the statement lists, so their contents were not read"
-MOST_TEXT = 600
+MOST_TEXT = 600  # characters shown of a text out of a folder that may be hostile
 ROWS = ("synthetic", "synthetic.parquet")
 
 # The first part of a released file's path. Everything else belongs in DIR.private.

@@ -19,6 +19,7 @@ from .periods import Period
 from .toml_write import document, learnt_marks
 
 FORMAT = 1
+"""Number of the format of schema documents (`fastdp = 1`)."""
 BUILTIN = Path(__file__).parent / "builtin"
 
 

@@ -4,6 +4,9 @@ from datetime import UTC, datetime, timedelta
 
 from . import dtypes
 
+DAY_SECONDS = 86_400
+"""Seconds of a day; calendars here have no leap seconds."""
+DAY_MILLISECONDS = 1000 * DAY_SECONDS
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 EPOCH = datetime(1970, 1, 1)
 
@@ -12,7 +15,7 @@ def local_day(passed: int, dtype: str) -> int:
     """The day since 1970, on the column's own clock, of a number of days or seconds since 1970 in
     UTC."""
     first, last = day_range(dtype)
-    day = passed if dtypes.family(dtype) == "date" else passed // 86_400
+    day = passed if dtypes.family(dtype) == "date" else passed // DAY_SECONDS
     if first < day < last and (tz := getattr(dtypes.arrow(dtype), "tz", None)) is not None:
         moment = (EPOCH + timedelta(seconds=passed)).replace(tzinfo=UTC).astimezone(dtypes.zone(tz))
         return (moment.replace(tzinfo=None) - EPOCH).days
@@ -29,7 +32,7 @@ def since_1970(text: str, unit: str, tz: str | None) -> int:
     if moment.tzinfo is not None:
         moment = moment.astimezone(UTC).replace(tzinfo=None)
     passed = moment - EPOCH
-    micro = (passed.days * 86_400 + passed.seconds) * 10**6 + passed.microseconds
+    micro = (passed.days * DAY_SECONDS + passed.seconds) * 10**6 + passed.microseconds
     return micro * UNITS[unit] // 10**6
 
 
@@ -37,7 +40,7 @@ def coarse(text: str, dtype: str) -> int:
     """Whole days (dates) or seconds (timestamps) since 1970 of an ISO date or time. ValueError if
     the text is not a date or time, or has fractions of a second."""
     if dtypes.family(dtype) == "date":
-        return since_1970(datetime.fromisoformat(text).date().isoformat(), "s", None) // 86_400
+        return since_1970(datetime.fromisoformat(text).date().isoformat(), "s", None) // DAY_SECONDS
     micro = since_1970(text, "us", getattr(dtypes.arrow(dtype), "tz", None))
     if micro % 10**6:
         raise ValueError("expected whole seconds")
@@ -55,7 +58,7 @@ def text_of(passed: int, dtype: str) -> str:
 def per_unit(dtype: str) -> int:
     """How many of Arrow's units of the type make one day (dates) or one second (timestamps)."""
     if dtypes.family(dtype) == "date":
-        return 1 if dtype == "date32" else 86_400_000
+        return 1 if dtype == "date32" else DAY_MILLISECONDS
     return UNITS[dtypes.arrow(dtype).unit]
 
 
@@ -74,4 +77,4 @@ def day_range(dtype: str) -> tuple[int, int]:
     if dtypes.family(dtype) == "date":
         return first, last
     nano = dtypes.arrow(dtype).unit == "ns"
-    return -(-first // 86_400) + nano, (last + 1) // 86_400 - 1 - nano
+    return -(-first // DAY_SECONDS) + nano, (last + 1) // DAY_SECONDS - 1 - nano

@@ -33,6 +33,7 @@ class Described(Protocol):
 
 
 LONGEST = 4000
+"""Characters of an expression, at most; it is parsed by Python's own parser."""
 _PARTS = ("year", "month", "day", "hour", "day_of_week")
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,

@@ -11,6 +11,7 @@ from . import dtypes, epoch
 from .within_bin import EVEN, OPTIONS, PRIVATE, fail
 
 NARROW = 0.005
+"""Part of a column's mean by which means of its bins must be able to change it to be worth noise."""
 
 
 def check_numbers(column: Any) -> None:

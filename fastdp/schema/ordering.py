@@ -10,6 +10,7 @@ from ..errors import SchemaError, did_you_mean
 from .fields import Field
 
 MOST_FEATURES = 20
+"""Features of users in one schema; each is a column of the table about users."""
 
 
 class UserFeature(Struct, frozen=True):

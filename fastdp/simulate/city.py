@@ -12,8 +12,8 @@ from ._draw import WORLD
 AREAS = 78  # code 0: outside the city or unknown (value -1); code a: area a
 
 CENTRE = (8, 28, 32, 33)  # areas with offices and hotels
-AIRPORTS = (76, 56)
-NORTH_SIDE = (1, 2, 3, 4, 5, 6, 7, 14, 16, 21, 22, 24, 77)
+AIRPORTS = (76, 56)  # the areas of O'Hare and Midway
+NORTH_SIDE = (1, 2, 3, 4, 5, 6, 7, 14, 16, 21, 22, 24, 77)  # areas; more taxis start there
 SOUTH_SIDE = tuple(range(34, 56)) + tuple(range(60, 76))
 
 

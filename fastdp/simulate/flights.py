@@ -17,7 +17,7 @@ CARRIERS = ("AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")
 ORIGINS = ("EWR", "JFK", "LGA")
 DESTINATIONS = WORLD["destinations"]
 """Airport -> distance in miles."""
-_WORLD = 1903
+_WORLD = 1903  # the seed of what all tables share: hubs, routes and delays of airlines
 
 
 def flights(rows: int, seed: int = 0, year: int = 2013) -> pa.Table:

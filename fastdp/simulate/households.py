@@ -19,7 +19,7 @@ TYPES = ("single", "couple", "family", "lone parent", "shared")
 TENURES = ("owned", "rented", "social")
 RELATIONS = ("head", "spouse", "child", "other")
 EDUCATION = ("none", "school", "vocational", "university")
-_WORLD = 1789
+_WORLD = 1789  # the seed of what all tables share: kinds of households by region
 SINGLE, COUPLE, FAMILY, LONE_PARENT, SHARED = range(len(TYPES))
 HEAD, SPOUSE, CHILD, OTHER = range(len(RELATIONS))
 

@@ -27,7 +27,7 @@ MONTHS = 12
 MAX_CALLS = 20
 """Incidents of one person, at most."""
 NEIGHBORHOOD_KINDS = 8  # kinds of neighbourhoods
-_WORLD = 911
+_WORLD = 911  # the seed of what all tables share: sizes and kinds of neighbourhoods
 
 
 class World:

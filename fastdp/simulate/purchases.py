@@ -25,6 +25,7 @@ BETWEEN = 0.8
 WITHIN = 0.57
 """Standard deviation of the logarithm of an amount within a person."""
 MOST_PURCHASES = 400
+"""Purchases of one person, at most."""
 
 
 def purchases(people: int, seed: int = 0) -> pa.Table:

@@ -11,6 +11,7 @@ from ..measurement import SCALE
 from .table import Table
 
 MAX_CLIP = (1 << 43) - 1
+"""The largest clip: in units of 2^-20 rows, one user then adds less than 2^63."""
 
 
 def check_clip(clip: int) -> int:

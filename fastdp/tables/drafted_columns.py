@@ -13,6 +13,7 @@ from typing import Any
 
 from .._util.lazy import pa, pl
 from ..schema import dtypes
+from ..schema.epoch import DAY_SECONDS
 from ..schema.transforms import CLOCK_STEPS, MIDNIGHT
 from ..schema.within_bin import after, unit_of
 from . import textkinds
@@ -265,7 +266,7 @@ class ColumnLook:
             clock = self.values - self.values.dt.truncate("1d")
             seconds = clock.dt.total_seconds()
             if (midnight := (seconds == 0).sum() / len(seconds)) >= MIDNIGHT:
-                step = 86_400
+                step = DAY_SECONDS
                 if midnight < 1:
                     self.notes.append(
                         f"{self.name!r}: {1 - midnight:.1%} have a time of day, left out."
@@ -279,13 +280,14 @@ class ColumnLook:
             ends = range(self.low.year // wide, self.high.year // wide + 2)
             edges = [f"{min(max(1, y * wide), 9999):04d}-01-01" for y in ends]
             return {"kind": "numeric", "edges": edges} | (
-                {"dtype": "date32"} if step == 86_400 else {}
+                {"dtype": "date32"} if step == DAY_SECONDS else {}
             )
         parts = ("date",) if days < DAYS_LISTED else ("year", "month", "day_of_week")
         made: dict[str, Any] = {
             "kind": "timestamp",
             "parts": {
-                p: self._fresh(p) for p in (*parts, *(() if step in (0, 86_400) else ("hour",)))
+                p: self._fresh(p)
+                for p in (*parts, *(() if step in (0, DAY_SECONDS) else ("hour",)))
             },
             "min": str(self.low)[:10],
             "max": str(self.high)[:10],

@@ -20,6 +20,7 @@ import numpy as np
 from .._core import lines
 from .._util.lazy import pa, pc
 from ..schema import dtypes
+from ..schema.epoch import DAY_MILLISECONDS
 from .textvalues import buffers_of
 
 _NUMBER = re.compile(rb"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:[eE]([+-]?[0-9]{1,4000}))?")
@@ -50,7 +51,7 @@ def normal(ids: pa.Array, dtype: str | None = None) -> pa.Array:
         kind
     ):  # the type allows milliseconds within a day, which are not part of the date
         whole = np.asarray(ids.view(pa.int64()).fill_null(0))
-        return pc.subtract(ids.view(pa.int64()), pa.array(whole % 86_400_000)).view(kind)
+        return pc.subtract(ids.view(pa.int64()), pa.array(whole % DAY_MILLISECONDS)).view(kind)
     if t.is_string_view(kind) or t.is_binary_view(kind) or t.is_fixed_size_binary(kind):
         ids = ids.cast(pa.large_binary())  # Arrow cannot filter arrays of view types
     elif not is_text(kind):

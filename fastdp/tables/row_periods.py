@@ -12,10 +12,10 @@ import numpy as np
 from .._util.lazy import pa, pl
 from ..errors import DataError
 from ..schema import dtypes
+from ..schema.epoch import DAY_SECONDS
 from ..schema.periods import MONDAY, NO_TIME_CODE, Period, code_of
 from . import idvalues, textvalues
 
-DAY = 86_400
 FIRST_DAY = -719_162
 LAST_DAY = 2_932_896
 """1 January of the year 1 and 31 December 9999, in days since 1970."""
@@ -72,12 +72,12 @@ def _local_days(array: pa.Array, period: Period) -> tuple[np.ndarray, np.ndarray
         return days, valid & (days >= FIRST_DAY) & (days <= LAST_DAY)
     numbers = np.asarray(array.view(pa.int64()).fill_null(0))
     seconds = numbers // (_PER_SECOND["ms"] if pa.types.is_date64(kind) else _PER_SECOND[kind.unit])
-    good = valid & (seconds >= FIRST_DAY * DAY) & (seconds < (LAST_DAY + 1) * DAY)
+    good = valid & (seconds >= FIRST_DAY * DAY_SECONDS) & (seconds < (LAST_DAY + 1) * DAY_SECONDS)
     seconds = np.where(good, seconds, 0)
     if getattr(kind, "tz", None) is not None:
         seconds = _local(seconds, period.zone)
-        good &= (seconds >= FIRST_DAY * DAY) & (seconds < (LAST_DAY + 1) * DAY)
-    return seconds // DAY, good
+        good &= (seconds >= FIRST_DAY * DAY_SECONDS) & (seconds < (LAST_DAY + 1) * DAY_SECONDS)
+    return seconds // DAY_SECONDS, good
 
 
 def _local(seconds: np.ndarray, zone: str) -> np.ndarray:

@@ -27,6 +27,7 @@ LEAST_BETWEEN = 0.05
 MOST_BETWEEN = 0.95
 """The part of the variance between users is cut off here."""
 NODES = 33
+"""Nodes of the Gauss-Hermite rule that integrates over a user's level."""
 
 
 class Level(Struct, frozen=True, eq=False):

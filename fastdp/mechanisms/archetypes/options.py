@@ -13,7 +13,9 @@ MAX_CELLS = 1 << 26
 """Largest number of cells over the features; each cell gets a label."""
 
 MAX_ARCHETYPES = 1000
+"""The most archetypes; work grows with them."""
 DEFAULT_ARCHETYPES = 10
+"""Archetypes of users where a recipe does not say how many."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

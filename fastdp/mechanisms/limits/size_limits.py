@@ -18,6 +18,7 @@ CELLS_PER_SECOND = 500_000
 on two cores; a slow machine needs twice the time. Adult at epsilon 10 takes 0.6 processor seconds
 per million cells beyond the first."""
 LEAST_CELLS = 10_000
+"""Cells that a model may have whatever `memory` and `deadline` say."""
 PAIR_BYTES = 48
 """Bytes per cell of all pairs together: estimates, their integers, counts and copies."""
 PUBLIC_PAIR_BYTES = 32
@@ -25,6 +26,7 @@ PUBLIC_PAIR_BYTES = 32
 
 
 MAX_PAIR_CELLS = 1_000_000
+"""The most cells of a pair of columns that mechanisms look at, where their recipe states no limit."""
 
 
 def check(memory: int | None, deadline: float | None) -> None:

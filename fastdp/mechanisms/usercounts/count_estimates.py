@@ -17,6 +17,7 @@ from ...model.table_ops import Margin, rake
 from ...significance import drawn_towards
 
 SWEEPS = 4
+"""Passes of raking over the margins of a table of counts."""
 
 
 def collapse(values: np.ndarray, at: np.ndarray, t: np.ndarray, groups: int) -> np.ndarray:

@@ -14,6 +14,7 @@ from ...schema import Schema
 from .group_cells import codes_of
 
 MAX_WIDE = 1 << 24
+"""The most numbers of a table (kinds by blocks) that is held whole: 128 MB."""
 
 
 class Histogram(Struct, frozen=True, eq=False):

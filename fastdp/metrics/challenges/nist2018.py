@@ -26,7 +26,7 @@ TESTS = 300
 TAKES_PART = 0.1
 """Probability that a column takes part in such a selection."""
 FLOOR = 1e-6  # shares below FLOOR are replaced by FLOOR, so that their logarithm is finite
-NO_WAGE = 999_998
+NO_WAGE = 999_998  # from here on, INCWAGE of the census states why there is no wage
 INCOME = ("INCWAGE", "CITY", "SEX")
 
 

@@ -19,6 +19,7 @@ from ..metric import metric
 COLUMNS = ("neighborhood", "year", "month", "incident_type")
 NEIGHBORHOODS = 278
 TYPES = 174
+"""Neighbourhoods and types of incidents in the challenge's data."""
 
 # The challenge's rules of scoring, for one neighbourhood and month.
 MIN_TYPE_SHARE = 0.05

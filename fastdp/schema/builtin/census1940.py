@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+# A value is of the class of the first of these numbers that divides it.
 _CLASS_STEPS = (100, 20, 50, 25, 10, 5, 2)
 # Wages and house values in dollars: the largest one with a bin of its own, and the codes that the
 # census uses for missing values.

@@ -14,6 +14,7 @@ from .. import dtypes, epoch
 from ..amounts import Amount, plain_amount
 from ..columns import Part, Uniform, fail
 from ..derived import SHIFTS_PER_DAY, Derived, Split, shift_parts
+from ..epoch import DAY_SECONDS
 from ..kind_registry import kind
 from ..within_bin import without_none
 
@@ -25,9 +26,8 @@ DAYS_LISTED = 370
 """A span of at most this many days is modelled by its dates, a longer one by year, month, day of
 the week."""
 FIRST_OF_2020 = 18_262
-"""Days from 1970 to 2020, the year with which a run is planned whose span is to be found."""
 FIRST_OF_2021 = 18_628
-_DAY = 86_400
+"""Days from 1970 to 2020 and 2021: the year with which a run is planned whose span is to be found."""
 _SHIFT_HOURS = 24 // SHIFTS_PER_DAY
 
 
@@ -80,7 +80,7 @@ class Timestamp(Derived):
         if spanned and not first <= self.span[0] <= self.span[1] <= last:
             days = f"{epoch.text_of(first, 'date32')} to {epoch.text_of(last, 'date32')}"
             raise fail(self.name, "min", f"{self.dtype} holds only days from {days}; choose others")
-        if self.step != _DAY and (self.step < 1 or 3600 % self.step):
+        if self.step != DAY_SECONDS and (self.step < 1 or 3600 % self.step):
             raise fail(
                 self.name, "step", "the grid in seconds must divide an hour, or be 86400 (midnight)"
             )
@@ -90,7 +90,7 @@ class Timestamp(Derived):
                 "step",
                 "with the part 'minute' the grid must divide a minute, or be whole minutes",
             )
-        if self.step == _DAY and {"hour", "shift"} & set(self.names):
+        if self.step == DAY_SECONDS and {"hour", "shift"} & set(self.names):
             raise fail(
                 self.name, "step", "a grid of 86400 (midnight) has no part 'hour' or 'shift'"
             )
@@ -136,8 +136,8 @@ class Timestamp(Derived):
         return (day + (3 if self.week_start == "monday" else 4)) % 7
 
     def split(self, values: np.ndarray) -> Split:
-        day = values // _DAY
-        hour = (values - day * _DAY) // 3600
+        day = values // DAY_SECONDS
+        hour = (values - day * DAY_SECONDS) // 3600
         good = np.ones(len(values), dtype=bool)
         if {"year", "date"} & set(self.names):
             good = (day >= self.span[0]) & (day <= self.span[1])
@@ -230,8 +230,8 @@ class Timestamp(Derived):
             day = have["date"] + self.span[0]
         else:
             day = self._drawn_days(have, uniform("day"))
-        if self.step == _DAY:
-            return day * _DAY
+        if self.step == DAY_SECONDS:
+            return day * DAY_SECONDS
         if "hour" in have:
             hour = have["hour"]
         elif "shift" in have:
@@ -241,7 +241,7 @@ class Timestamp(Derived):
         slots = 3600 // self.step // (60 // self._minutes if "minute" in have else 1)
         second = np.minimum((uniform("second") * slots).astype(np.int64), slots - 1) * self.step
         second += have.get("minute", 0) * self._minutes * 60
-        return day * _DAY + hour * 3600 + second
+        return day * DAY_SECONDS + hour * 3600 + second
 
     def _own_plain(self) -> dict[str, Any]:
         span = without_none(parts=dict(self.names), min=self.min, max=self.max)
@@ -323,7 +323,7 @@ class Timestamp(Derived):
         return None
 
     def amount(self) -> Amount:
-        days = dtypes.family(self.dtype) == "date" or self.step == _DAY
+        days = dtypes.family(self.dtype) == "date" or self.step == DAY_SECONDS
         return plain_amount(self, "date" if days else "time")
 
     def public_range(self) -> tuple[float, float] | None:
@@ -332,7 +332,7 @@ class Timestamp(Derived):
         first, last = self.span
         if self.amount().kind == "date":
             return first, last
-        return first * _DAY, (last + 1) * _DAY - 1
+        return first * DAY_SECONDS, (last + 1) * DAY_SECONDS - 1
 
     @classmethod
     def check_private(cls, column: Any) -> None:
@@ -351,7 +351,7 @@ class Timestamp(Derived):
         parts = column.stated.get("parts")
         if parts is None:
             parts = ["date"] if last - first < DAYS_LISTED else ["year", "month", "day_of_week"]
-            if dtypes.family(column.dtype) != "date" and column.stated.get("step") != _DAY:
+            if dtypes.family(column.dtype) != "date" and column.stated.get("step") != DAY_SECONDS:
                 parts.append("hour")
         span = {"min": epoch.text_of(first, "date32"), "max": epoch.text_of(last, "date32")}
         null = "code" if nulls else "drop"
@@ -359,5 +359,5 @@ class Timestamp(Derived):
 
     @classmethod
     def stand_in_entry(cls, column: Any) -> dict[str, Any]:
-        day = 1 if dtypes.family(column.dtype) == "date" else _DAY
+        day = 1 if dtypes.family(column.dtype) == "date" else DAY_SECONDS
         return cls.edges_entry(column, [FIRST_OF_2020 * day, FIRST_OF_2021 * day], False)
