@@ -14,21 +14,10 @@ import numpy as np
 
 from .._util.files import synthetic_path
 from .._util.lazy import pa, pl
-from ..answers.concentration import TopShare, top_share
 from ..errors import FastdpError, RunError, UsageError, is_whole
 from ..measurement import Measurement
 from ..model.graphical_model import Model
 from ..schema import Schema
-from .answer_numbers import (
-    LEVEL,
-    advised_question,
-    example_question,
-    hint_of,
-    line_questions,
-    question_of,
-    with_advice,
-    with_numbers,
-)
 from .matching_rows import stored_rows
 from .output import Output
 from .run_files import reading_folder, write_page, write_rows
@@ -38,6 +27,7 @@ if TYPE_CHECKING:
     import pyarrow.dataset as pads
 
     from ..answers.answered import Answer
+    from ..answers.concentration import TopShare
     from ..answers.facts import Facts
     from ..answers.verdict import Verdict
     from ..ondemand.classifier import ModelClassifier
@@ -196,45 +186,20 @@ class Run:
             was asked for before the run (`numbers`) is given as it was measured; where an answer is too wide
             to print, `note` says which number to ask for.
         """
-        from ..answers.answer import answer
-        from ..answers.answered import Answer
-        from ..answers.part_groups import groups_of
-        from ..answers.people_facts import asks_about_users
+        from .answering import answer_of
 
-        options: dict[str, Any] = {"minus": minus, "over": over, "population": population}
-        options["basis"] = basis
-        about_users = asks_about_users(of)
-        period = self.schema.period
-        if about_users is not None and period is not None and period.only is None:
-            raise UsageError(
-                f"{of!r}: in this run a user is one user in one {period.length}, so nothing was "
-                f"released about people; ask a release of one {period.length} (docs/guide/series.md)"
-            )
-        with reading_folder(self.out):
-            users = about_users is not None
-            of = of if about_users is None else about_users
-            try:
-                facts = self._people_facts if users else self._facts
-                groups = groups_of(facts.schema, by)
-                names = tuple(one if isinstance(one, str) else one.name for one in groups)
-                found = answer(facts, of, by, where, level, simultaneous=simultaneous, **options)
-            except UsageError as error:
-                if not users:
-                    raise
-                advised = advised_question(of, by, where, users)
-                example = example_question(of, by, where)
-                hint = hint_of((advised, example), self.numbers, self.schema)
-                raise UsageError(f"{error}{hint}") from None
-            by_days = not all(isinstance(one, str) for one in groups)
-            changed = minus or over or population or simultaneous or level != LEVEL
-            if by_days or changed:
-                return Answer(found, names)
-            by = names
-            lines = line_questions(of, by, where, facts.schema, found) if users else None
-            found = with_numbers(found, self.numbers, lines or question_of(of, by, where, users))
-            to_ask = lines or advised_question(of, by, where, users)
-            mu = self._mu if of == "count" else None
-            return Answer(with_advice(found, self.numbers, to_ask, self.schema, mu), names)
+        return answer_of(
+            self,
+            of,
+            by,
+            where,
+            level,
+            simultaneous=simultaneous,
+            minus=minus,
+            over=over,
+            population=population,
+            basis=basis,
+        )
 
     def top_share(self, column: str, part: float = 0.1, level: float = 0.95) -> TopShare:
         """The part of a column's total that the largest users have; it costs no budget.
@@ -254,32 +219,9 @@ class Run:
         TopShare
             `estimate`, `low` and `high`, as parts of 1.
         """
-        facts = self._people_facts
-        name = f"sum({column})"
-        if name not in facts.schema.columns:
-            raise UsageError(
-                f"column: the run released no sum of {column!r} per user; name it in amounts of the "
-                "schema's [user]"
-            )
-        found = self.answer("count of users", by=name).to_pylist()
-        users = [line for line in found if line[name] is not None]
-        bins = facts.schema.columns[name].in_bins
-        edges = () if bins is None else bins.edges
-        if not 0 < part < 1 or len(edges) != len(users) + 1 or edges[0] < 0:
-            raise UsageError(
-                "part: expected a part between 0 and 1, of a column without numbers below 0"
-            )
-        total = self.answer(f"sum({column})").to_pylist()[0]
-        everyone = self.answer("count of users").to_pylist()[0]
-        return top_share(
-            counts=np.array([line["estimate"] for line in users]),
-            errors=np.array([line["error"] for line in users]),
-            edges=edges,
-            total=(total["estimate"], total["noise"]),
-            users=(everyone["estimate"], everyone["error"]),
-            part=part,
-            level=level,
-        )
+        from .answering import top_share_of
+
+        return top_share_of(self, column, part, level)
 
     @property
     def _mu(self) -> float | None:

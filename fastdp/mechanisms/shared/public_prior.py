@@ -38,7 +38,7 @@ BELIEF = 1.0
 LEAST_EXPLAINED = 0.2
 """and this part itself is above this value."""
 SWEEPS = 12
-"""Passes of raking; after a dozen, margins of two or three columns are met up to noise."""
+"""Passes of raking over the axes of a public table."""
 LABEL = "public"
 
 

@@ -1,0 +1,130 @@
+"""What `Run.answer` and `Run.top_share` compute, from a run's released facts and its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from .._util.lazy import pa
+from ..answers.answer import answer
+from ..answers.answered import Answer
+from ..answers.concentration import TopShare, top_share
+from ..answers.part_groups import groups_of
+from ..answers.people_facts import asks_about_users
+from ..errors import UsageError
+from .answer_numbers import (
+    LEVEL,
+    advised_question,
+    example_question,
+    hint_of,
+    line_questions,
+    question_of,
+    with_advice,
+    with_numbers,
+)
+from .run_files import reading_folder
+
+if TYPE_CHECKING:
+    from ..answers.facts import Facts
+    from ..schema import Schema
+
+
+class Run(Protocol):
+    """What is needed of a finished run (`fastdp.Run`)."""
+
+    @property
+    def schema(self) -> Schema: ...
+    @property
+    def out(self) -> Path | None: ...
+    @property
+    def numbers(self) -> pa.Table | None: ...
+    @property
+    def _facts(self) -> Facts: ...
+    @property
+    def _people_facts(self) -> Facts: ...
+    @property
+    def _mu(self) -> float | None: ...
+    def answer(self, of: str, by: str = ...) -> Answer: ...
+
+
+def answer_of(
+    run: Run,
+    of: str,
+    by: Sequence[str] | str,
+    where: Mapping[str, Any] | None,
+    level: float,
+    **options: Any,
+) -> Answer:
+    """The answer from released facts. Where it is a plain question at the level of the numbers, numbers
+    that were asked for before the run take the place of its lines, and advice is added to wide ones.
+    `options`: `simultaneous`, `minus`, `over`, `population` and `basis` of `Run.answer`."""
+    about_users = asks_about_users(of)
+    users = about_users is not None
+    if users:
+        _check_people_were_released(run, of)
+    with reading_folder(run.out):
+        of = of if about_users is None else about_users
+        try:
+            facts = run._people_facts if users else run._facts
+            groups = groups_of(facts.schema, by)
+            names = tuple(one if isinstance(one, str) else one.name for one in groups)
+            found = answer(facts, of, by, where, level, **options)
+        except UsageError as error:
+            if not users:
+                raise
+            advised = advised_question(of, by, where, users)
+            example = example_question(of, by, where)
+            hint = hint_of((advised, example), run.numbers, run.schema)
+            raise UsageError(f"{error}{hint}") from None
+        by_days = not all(isinstance(one, str) for one in groups)
+        changed = any(options[name] for name in ("minus", "over", "population", "simultaneous"))
+        if by_days or changed or level != LEVEL:
+            return Answer(found, names)
+        lines = line_questions(of, names, where, facts.schema, found) if users else None
+        found = with_numbers(found, run.numbers, lines or question_of(of, names, where, users))
+        to_ask = lines or advised_question(of, names, where, users)
+        mu = run._mu if of == "count" else None
+        return Answer(with_advice(found, run.numbers, to_ask, run.schema, mu), names)
+
+
+def _check_people_were_released(run: Run, of: str) -> None:
+    """UsageError where a user of the run is one user in one period, so that nothing is known of people."""
+    period = run.schema.period
+    if period is not None and period.only is None:
+        raise UsageError(
+            f"{of!r}: in this run a user is one user in one {period.length}, so nothing was "
+            f"released about people; ask a release of one {period.length} (docs/guide/series.md)"
+        )
+
+
+def top_share_of(run: Run, column: str, part: float, level: float) -> TopShare:
+    """The part of a column's total that the largest users have, from the histogram of its sum per user."""
+    facts = run._people_facts
+    name = f"sum({column})"
+    if name not in facts.schema.columns:
+        raise UsageError(
+            f"column: the run released no sum of {column!r} per user; name it in amounts of the "
+            "schema's [user]"
+        )
+    found = run.answer("count of users", by=name).to_pylist()
+    users = [line for line in found if line[name] is not None]
+    bins = facts.schema.columns[name].in_bins
+    edges = () if bins is None else bins.edges
+    if not 0 < part < 1 or len(edges) != len(users) + 1 or edges[0] < 0:
+        raise UsageError(
+            "part: expected a part between 0 and 1, of a column without numbers below 0"
+        )
+    total = run.answer(f"sum({column})").to_pylist()[0]
+    everyone = run.answer("count of users").to_pylist()[0]
+    return top_share(
+        counts=np.array([line["estimate"] for line in users]),
+        errors=np.array([line["error"] for line in users]),
+        edges=edges,
+        total=(total["estimate"], total["noise"]),
+        users=(everyone["estimate"], everyone["error"]),
+        part=part,
+        level=level,
+    )
