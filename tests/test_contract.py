@@ -53,6 +53,43 @@ def test_import_pulls_in_nothing_heavy():
     assert out.stdout.strip() == "[]"
 
 
+HEAVY = ("numpy", "scipy", "pyarrow", "polars", "msgspec", "mpmath", "pandas", "rich")
+WATCHED = """
+import sys
+class Tell:
+    def find_spec(self, name, path=None, target=None):
+        if name in %r:
+            print("imports", name, file=sys.stderr, flush=True)
+sys.meta_path.insert(0, Tell())
+from fastdp.cli.app import main
+main(sys.argv[1:])
+"""
+
+
+@pytest.mark.parametrize("words", [("--help",), ("--version",), ("synth", "--help"), ("ledger",)])
+def test_help_imports_nothing_heavy(words):
+    """Counted by modules: seconds depend on the machine."""
+    code = WATCHED % (HEAVY,)
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True)
+    assert done.stdout and done.stderr == ""
+
+
+def test_a_run_gives_a_sign_of_life_before_it_imports_anything_heavy(tmp_path):
+    """Its imports take half a second of a processor, and several seconds of a busy one."""
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    (tmp_path / "t.toml").write_text("[columns.a]\nkind = 'integer'\nmax = 3\n")
+    told = {}
+    for more in ((), ("--quiet",), ("--progress", "json")):
+        words = ("synth", "t.csv", "-e", "1", "--out", f"run{len(more)}", *more)
+        command = [sys.executable, "-c", WATCHED % (HEAVY,), *words]
+        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        told[more] = done.stderr.splitlines()[0]
+    first, *others = told.values()
+    assert first == "fastdp     0.0 s  starting"
+    assert all(line.startswith("imports ") for line in others), "quiet is silent, events are JSON"
+
+
 @pytest.mark.parametrize("source", sorted((ROOT / "_core").glob("*.pyx")), ids=lambda p: p.stem)
 def test_a_stub_names_what_its_kernel_has(source):
     stub = ast.parse(source.with_suffix(".pyi").read_text("utf-8"))

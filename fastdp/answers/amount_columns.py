@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ..schema import Schema
 
 FEW_VALUES = 20
@@ -20,6 +22,17 @@ def is_amount(column: Any) -> bool:
     """Whether a mean says something: not of codes of a few groups, nor of periods."""
     few = column.kind != "numeric" and column.size <= FEW_VALUES
     return column.quantity and not few and not is_period(column)
+
+
+def adds_up(column: Any) -> bool:
+    """Whether a total says more than the number of rows: not where every value is about as large as
+    every other one, as of years and coordinates."""
+    numbers = column.code_numbers()
+    if numbers is None:
+        return False
+    ends = np.array([np.nanmin(numbers[0]), np.nanmax(numbers[2])])
+    smallest = 0.0 if ends[0] < 0 < ends[1] else np.abs(ends).min()
+    return bool(np.abs(ends).max() > 2 * smallest)
 
 
 def is_period(column: Any) -> bool:

@@ -6,7 +6,8 @@ released numbers. Both fill one structure, so that one judge words both (`verdic
 The precision of a column is the half-width at 95 % of the share of one of its values. It is
 compared with the column's *typical share*: the expected share of the value that a random row has,
 the sum of squared shares. Before a run nobody knows the shares. They are taken as those of Zipf's
-law, where the k-th most frequent value is k times rarer than the first.
+law, where the k-th most frequent value is k times rarer than the first. After the run, columns are
+named of which the guess was another word.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .._util.lazy import pa
 from ..errors import UsageError
 from ..measurement import Measurement
 from ..schema import Schema
+from ..schema.columns import Column
 from .amount_columns import amounts, bounded
 from .answer import answer
 from .best_linear import Table, estimate
@@ -29,6 +31,7 @@ from .clipping import Z95, Clipping
 from .evidence import Marginal, marginals_of
 from .facts import Facts
 from .people_facts import ROWS, PeopleFacts, people_facts
+from .values import numbers_of
 
 NOTHING_CLIPPED = Clipping()
 CLEAR = 0.25
@@ -38,6 +41,8 @@ MOST_MEANS = 12
 
 PART = 0.95
 """The part of the rows whose values have at most the half-width that a verdict names."""
+FAITHFUL = 0.05
+"""A table is good for what has at most this part of the rows wrong. This chooses a word."""
 ENOUGH = 20
 """Codes of either column from which the measurements of its columns alone are left out. They tell
 sums of so many cells, which take at most a twentieth each off the variance of a cell, and a system
@@ -78,6 +83,15 @@ class Amount(Struct, frozen=True):
         return self.half <= CLEAR
 
 
+class Learnt(Struct, frozen=True):
+    """A column of which a plan would say another word: the share of the value of a typical row, and
+    what a plan guesses of it."""
+
+    name: str
+    typical: float
+    guessed: float
+
+
 class People(Struct, frozen=True):
     """What is known of users. `facts`: what was released about each user's rows together; `half`:
     the half-width of a share of users; `kept`: whether users' rows are dealt by released habits."""
@@ -91,8 +105,11 @@ class Precision(Struct, frozen=True):
     """What one can know of a table. `rows`: how many rows it has, as far as known. `lost`: columns
     most of whose rows lie outside the domain. `pairs`: those that are measured, with names where
     they are known. `pairs_chosen`: the run will choose them, `measured_pairs` at most. `others`: the
-    part of the rows in a wrong cell of an unmeasured pair, if it was released; `others_told`: it will
-    be. `people`: None for a table without users. `order`: columns that order a user's rows."""
+    part of the rows that count in a wrong cell of an unmeasured pair, if it was released;
+    `others_told`: it will be. `merged`: columns of unmeasured pairs in which many rows have a value that
+    shares its cells with others. `people`: None for a table without users. `order`: columns that order
+    a user's rows. `guessed`: the shares are guesses; `learnt`: columns of which a plan would say another
+    word."""
 
     rows: float | None
     columns: tuple[Known, ...]
@@ -103,6 +120,7 @@ class Precision(Struct, frozen=True):
     pairs_chosen: bool = False
     others_told: bool = False
     others: float | None = None
+    merged: tuple[str, ...] = ()
     amounts: tuple[Amount, ...] = ()
     asked: tuple[Amount, ...] = ()
     people: People | None = None
@@ -110,6 +128,8 @@ class Precision(Struct, frozen=True):
     order: tuple[str, ...] = ()
     clip: str = ""
     clip_warns: bool = False
+    guessed: bool = False
+    learnt: tuple[Learnt, ...] = ()
 
 
 def zipf_shares(values: int) -> np.ndarray:
@@ -145,6 +165,7 @@ def expected(
     `private` columns, whose domain the run finds. `others_told`: as in `Precision`."""
     counted = max(rows * (1 - clipping.lost), 1.0)
     typical = {name: zipf(size) for name, (size, _) in ones.items()}
+    clearest = iter(_clearest_pairs([*typical.values()], len(pairs)))
     columns = []
     for name, (size, error) in ones.items():
         half = _half_width(zipf_shares(size) * counted, error, clipping, counted)
@@ -152,8 +173,8 @@ def expected(
     usual = float(np.median([*typical.values()])) if typical else 1.0
     measured = []
     for names, error in pairs:
-        shares = [typical.get(name, usual) for name in names] or [usual, usual]
-        share = math.prod(shares)
+        named = math.prod(typical.get(name, usual) for name in names)
+        share = named if names else next(clearest, usual * usual)
         half = _half_width(np.array([share * counted]), error, clipping, counted)
         measured.append(Known(tuple(names), half, share))
     return Precision(
@@ -170,7 +191,16 @@ def expected(
         target=target,
         order=tuple(order),
         clip=clip,
+        guessed=True,
     )
+
+
+def _clearest_pairs(typical: Sequence[float], count: int) -> list[float]:
+    """The typical shares of so many pairs of columns, the largest first: a run that chooses its pairs
+    may choose these. They are among the columns with the largest shares, one more than pairs."""
+    first = np.sort(np.array(typical))[::-1][: count + 1]
+    shares = np.multiply.outer(first, first)[np.triu_indices(first.size, 1)]
+    return np.sort(shares)[::-1][:count].tolist()
 
 
 def _expected_means(
@@ -200,12 +230,19 @@ def _expected_means(
     there = {name for name, _, _ in known}
     out = []
     for low, middle in zip(means(_lowest_first), means(_middle_first), strict=True):
-        if low.name not in there:
+        if low.name not in there or _around_zero(schema.columns[low.name]):
             low = structs.replace(low, half=math.inf)
         elif middle.clear and not low.clear:
             low = structs.replace(middle, unless_low=True)
         out.append(low)
     return tuple(out)
+
+
+def _around_zero(column: Column) -> bool:
+    """Whether the mean may be 0, so that nobody knows how large a part of it an error is."""
+    numbers = numbers_of(column)
+    valid = numbers.valid
+    return bool(valid.any() and numbers.low[valid].min() < 0 < numbers.high[valid].max())
 
 
 def _lowest_first(shares: np.ndarray) -> np.ndarray:
@@ -251,6 +288,8 @@ def released(
     rows = None if total is None else max(float(total.x[0]), 1.0)
     single = [m for m in facts.marginals if len(m.axes) == 1]
     columns: dict[str, _Column] = {}
+    learnt: list[Learnt] = []
+    found = statement.get("schema", {}).get("found", {}).get("columns", ())
     lost: list[str] = []
     for name in facts.schema.modelled:
         table = estimate(single, (name,))
@@ -260,7 +299,11 @@ def released(
         columns[name] = _Column.of(facts, known, table, rows)
         if not known.noise and _outside(facts, name, table, rows):
             lost.append(name)
+        guess = structs.replace(known, typical=zipf(facts.schema.modelled[name]))
+        if name not in found and (guess.noise, guess.clear) != (known.noise, known.clear):
+            learnt.append(Learnt(name, known.typical, guess.typical))
     measured = facts.measured_pairs()
+    others, merged = _others(facts, measured, rows, columns)
     named = sorted(tuple(sorted(pair)) for pair in measured)
     mechanism = statement.get("mechanism")
     mechanism = mechanism if isinstance(mechanism, Mapping) else {}
@@ -272,7 +315,8 @@ def released(
         pairs=_known_pairs(facts, named, single, rows, columns),
         measured_pairs=len(named),
         of_pairs=math.comb(len(facts.schema.modelled), 2),
-        others=_others(facts, measured, rows),
+        others=others,
+        merged=merged,
         amounts=tuple(_means(facts)),
         asked=tuple(_asked(tables.get("numbers"))),
         people=_people(facts, statement, mechanism, measurements, tables),
@@ -280,6 +324,7 @@ def released(
         order=tuple(facts.schema.order_columns),
         clip=facts.clipping.text,
         clip_warns=bool(facts.clipping.text) and not facts.clipping.known,
+        learnt=tuple(learnt),
     )
 
 
@@ -296,21 +341,36 @@ def _known(facts: Facts, table: Table, rows: float | None) -> Known:
 
 
 class _Column(Struct, frozen=True):
-    """A single column. `alone`: the probability that two random rows with the same code of a pair
-    have the same value, 1 where no values of the column were merged."""
+    """A single column: what is known of it, the shares of its values and the variances of their noise
+    (none where values were merged), and the part of the rows whose value shares its cells of pairs."""
 
     known: Known
-    alone: float
+    shares: np.ndarray | None = None
+    noise: np.ndarray | None = None
+    mixed: float = 0.0
 
     @classmethod
     def of(cls, facts: Facts, known: Known, table: Table, rows: float | None) -> _Column:
-        merged = facts.codes.get(known.names[0])
         (codes,) = table.maps
-        if merged is None or rows is None or table.x.size != codes.size:
-            return cls(known, 1.0)
-        counts, noise = (np.bincount(merged, v) for v in (table.x, table.cell_variances()))
-        together = float((np.square(counts) - noise).sum()) / rows**2
-        return cls(known, min(1.0, known.typical / max(together, known.typical)))
+        if rows is None or table.x.size != codes.size:
+            return cls(known)
+        shares = table.x[codes] / rows
+        noise = table.cell_variances()[codes] / rows**2
+        merged = facts.codes.get(known.names[0])
+        mixed = 0.0
+        if merged is not None:
+            together = np.bincount(merged)[merged] > 1
+            mixed = float(np.maximum(shares, 0.0)[together].sum())
+        return cls(known, shares, noise, mixed)
+
+    def alone(self, cells: np.ndarray) -> float:
+        """The probability that two random rows in the same cell have the same value. `cells`: the
+        cell of each value."""
+        if self.shares is None or self.noise is None or int(cells.max()) + 1 == cells.size:
+            return 1.0
+        together, noise = (np.bincount(cells, v) for v in (self.shares, self.noise))
+        same_cell = float((np.square(together) - noise).sum())
+        return min(1.0, self.known.typical / max(same_cell, self.known.typical))
 
 
 def _known_pairs(
@@ -340,15 +400,16 @@ def _known_pair(
     rows: float | None,
     ones: Mapping[str, _Column],
 ) -> Known:
-    """The precision of a pair. Values that were merged in it cannot be told apart, so its typical
-    share is that of a pair of values, not of codes. Rows that agree in the pair agree in both
+    """The precision of a pair. Values that share a cell of it cannot be told apart, so its typical
+    share is that of a pair of values, not of cells. Rows that agree in the pair agree in both
     columns, so it is at most the typical share of either."""
     table = estimate(telling, names) if rows else None
     if table is None or table.known is not None:
         return Known(names, math.inf, 0.0)
     known = _known(facts, table, rows)
     own = [ones[name] for name in names if name in ones]
-    typical = known.typical * math.prod(one.alone for one in own)
+    cells = dict(zip(table.axes, table.maps, strict=True))
+    typical = known.typical * math.prod(one.alone(cells[one.known.names[0]]) for one in own)
     return Known(names, known.half, min([typical, *(one.known.typical for one in own)]))
 
 
@@ -366,12 +427,20 @@ def _outside(facts: Facts, name: str, table: Table, rows: float | None) -> bool:
     return alone and float(table.x[codes[code]]) > rows / 2
 
 
-def _others(facts: Facts, measured: set[frozenset[str]], rows: float | None) -> float | None:
-    """The mean part of the rows in a wrong cell, over the pairs that were not measured."""
-    rest = [d for s, d in facts.distances.items() if len(s) == 2 and s not in measured]
+def _others(
+    facts: Facts,
+    measured: set[frozenset[str]],
+    rows: float | None,
+    columns: Mapping[str, _Column],
+) -> tuple[float | None, tuple[str, ...]]:
+    """(the mean part of the rows that count in a wrong cell, over the pairs that were not measured;
+    their columns with so many merged values that single ones may be far off)."""
+    rest = {s: d for s, d in facts.distances.items() if len(s) == 2 and s not in measured}
     if not rest or rows is None:
-        return None
-    return min(1.0, float(np.mean(rest)) / 2 / rows)
+        return None, ()
+    there = frozenset[str]().union(*rest)
+    merged = [n for n, one in columns.items() if n in there and one.mixed > FAITHFUL]
+    return min(1.0, float(np.mean([*rest.values()])) / 2 / rows), tuple(merged)
 
 
 def _means(facts: Facts) -> list[Amount]:

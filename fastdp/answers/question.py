@@ -19,6 +19,12 @@ from .part_dates import part_selections
 from .values import Selection, select
 
 _OF = re.compile(r"^\s*(count|share|mean|sum)\s*(?:\(\s*(.*?)\s*\))?\s*$")
+ENDS = (">=", "<")
+"""Signs of the two ends of a range."""
+FORMS = (
+    "COLUMN = VALUE, COLUMN in A, B, COLUMN in LOW..HIGH (either end may be left out), COLUMN >= LOW or"
+    " COLUMN < HIGH"
+)
 _TEXT = re.compile(r"^(?P<of>.+?)(?:\s+by\s+(?P<by>.+?))?(?:\s+where\s+(?P<where>.+))?$", re.S)
 
 
@@ -132,17 +138,24 @@ def parsed(text: str) -> tuple[str, tuple[str, ...], dict[str, Any]]:
 
 
 def conditions(text: str | None) -> dict[str, Any]:
-    """`where` of a line, for the command line: "payment = Card and hour in 6..9"."""
+    """`where` of a line, for the command line: "payment = Card and hour in 6..9". A column may have
+    two ends: "age >= 18 and age < 65"."""
     where: dict[str, Any] = {}
+    ends: dict[str, dict[str, Any]] = {}
     for part in re.split(r"\s+and\s+", text) if text else ():
-        found = re.match(r"^\s*(.+?)\s*(=|\bin\b)\s*(.+?)\s*$", part)
+        found = re.match(r"^\s*(.+?)\s*(>=|<(?!=)|(?<![<>!])==?|\bin\b)\s*(.+?)\s*$", part)
         if found is None:
-            forms = (
-                "COLUMN = VALUE, COLUMN in A, B or COLUMN in LOW..HIGH (either end may be left out)"
-            )
-            raise UsageError(f"where: expected {forms}, got {part!r}")
+            raise UsageError(f"where: expected {FORMS}, got {part!r}")
         name, sign, value = found.groups()
-        where[name.strip()] = _span(value) if sign == "in" else _value(value)
+        own = ends.get(name, {})
+        other_end = sign in ENDS and len(own) == 1 and sign not in own
+        if name in where and not other_end:
+            raise UsageError(f"where: {name!r} has two conditions; write one: {FORMS}")
+        if sign in ENDS:
+            ends[name] = {**own, sign: _value(value)}
+            where[name] = tuple(ends[name].get(end) for end in ENDS)
+        else:
+            where[name] = _span(value) if sign == "in" else _value(value)
     return where
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from .._util.texttable import plural
-from .precision import Amount, Precision
+from .precision import FAITHFUL, Amount, Precision
 
 WARNING = "warning: most columns show little; use fewer or coarser columns, more rows, or a larger epsilon"
 BOUNDED = "values beyond the bounds counted as the nearest one"
@@ -62,6 +62,11 @@ class Verdict(Struct, frozen=True):
 
 NONE = Verdict("")
 """Of what nothing is known."""
+GUESSED = (
+    "guessed by Zipf's law: how frequent values are (the second half as frequent as the first, the third"
+    " a third as frequent); the run says where they are otherwise"
+)
+LEARNT = "learnt by the run where a plan guesses otherwise: a typical row shares its value with"
 UNMEASURED = (
     "Unknown: no share of a single column is measured, so nothing says how far the rows are from the"
     " truth"
@@ -122,25 +127,32 @@ Sided = tuple[bool, str]
 def _pairs(known: Precision) -> Iterable[Sided]:
     if not known.of_pairs:
         return
-    seen = [pair for pair in known.pairs if not pair.noise]
+    lost = set(known.lost)
+    clear = [pair for pair in known.pairs if not pair.noise]
+    seen = [pair for pair in clear if lost.isdisjoint(pair.names)]
     named = [" with ".join(pair.names) for pair in seen if pair.names]
     which = f": {listed(named)}" if named else ""
     if seen:
         most = "up to " if known.pairs_chosen else ""
         count = f"{most}{len(seen)} of {plural(known.of_pairs, 'pair')} of columns"
         yield True, f"how columns go together, {count}, to {_points([p.half for p in seen])}{which}"
-        if noisy := len(known.pairs) - len(seen):
+        if noisy := len(known.pairs) - len(clear):
             yield False, f"{plural(noisy, 'other measured pair')} of columns: mostly noise"
-    elif known.pairs:
+    elif len(clear) < len(known.pairs):
         yield False, "how columns go together: the measured pairs are mostly noise"
+    if empty := len(clear) - len(seen):
+        where = "most rows lie outside the domain of one of them"
+        yield False, f"{plural(empty, 'measured pair')} of columns: {where}"
     rest = known.of_pairs - known.measured_pairs
     if rest <= 0:
         return
     if known.others is not None:
+        which = " that count" if known.clip else ""
+        apart = f"; it does not tell apart merged values of {listed(known.merged)}"
         yield (
-            known.others <= 0.05,
+            known.others <= FAITHFUL and not known.merged,
             f"{plural(rest, 'pair')} of columns, not measured: the model has about"
-            f" {known.others:.1%} of the rows in a wrong cell",
+            f" {known.others:.1%} of the rows{which} in a wrong cell{apart if known.merged else ''}",
         )
     elif known.others_told:
         how = "the run will say how far the model is from them"
@@ -166,11 +178,12 @@ def _amounts(known: Precision) -> Iterable[Sided]:
     for said, means in kinds.items():
         yield True, f"means of numbers{said}: {listed(means)}"
     unclear = [one for one in known.amounts if not one.clear]
-    if unclear:
-        names = listed([one.name for one in unclear])
-        any_known = any(math.isfinite(one.half) for one in unclear)
-        how = "too wide" if any_known else "of unknown error"
-        yield False, f"sums and means of {names}: {how}; ask for them before the run (numbers)"
+    known_width = [one.name for one in unclear if math.isfinite(one.half)]
+    unknown = [one.name for one in unclear if one.name not in known_width]
+    for names, how in ((known_width, "too wide"), (unknown, "of unknown error")):
+        if names:
+            ask = "ask for them before the run (numbers)"
+            yield False, f"sums and means of {listed(names)}: {how}; {ask}"
 
 
 def _told(known: Precision) -> list[str]:
@@ -224,6 +237,14 @@ def _figures(known: Precision, noise: Sequence[str], lost: Sequence[str]) -> Ite
         yield _effect(half)
     if known.clip and not known.clip_warns and not known.clip.startswith("at "):
         yield known.clip
+    if known.guessed:
+        yield GUESSED
+    if known.learnt:
+        found = [
+            f"{one.typical:.1%} of the rows in {one.name} (guess {one.guessed:.1%})"
+            for one in known.learnt
+        ]
+        yield f"{LEARNT} {listed(found)}"
 
 
 def _effect(half: float) -> str:

@@ -26,10 +26,22 @@ STAGES = HELP["stages"]
 _SWITCHES = ("resume", "ignore_empty_columns", "late")
 """Parameters that are named as `NAME=True` in texts of the library."""
 _NAMED = (
-    *("archetypes", "clip", "dataset", "domain", "drop", "engine", "form", "important", "ledger"),
+    *(
+        "archetypes",
+        "basis",
+        "clip",
+        "dataset",
+        "domain",
+        "drop",
+        "engine",
+        "form",
+        "important",
+        "ledger",
+    ),
     *(
         "max_cells",
         "memory",
+        "numbers",
         "out",
         "partitions",
         "period",

@@ -58,6 +58,7 @@ def statement(folder: str, form: str = "text") -> None:
 def answer(
     run: str,
     question: str,
+    where: str | None = None,
     level: float = 0.95,
     simultaneous: bool = False,
     population: bool = False,
@@ -67,17 +68,18 @@ def answer(
     """Answer a question about the true rows from what a run released, with intervals.
 
     Conditions are COLUMN = VALUE, COLUMN in A, B, C or COLUMN in LOW..HIGH (LOW <= value < HIGH),
-    joined by and. It reads the run folder alone and costs no budget. A row whose basis is unknown
-    has no interval; its note says why.
+    also COLUMN >= LOW and COLUMN < HIGH, joined by and. It reads the run folder alone and
+    costs no budget. A row whose basis is unknown has no interval; its note says why.
     """
     from .._util.texttable import table as lines
     from ..answers.answer import interval_note
     from ..answers.question import parsed
     from ..run.loading import load_run
 
-    of, by, where = parsed(question)
+    joined = "and" if " where " in question else "where"
+    of, by, conditions = parsed(question if where is None else f"{question} {joined} {where}")
     found = load_run(run).answer(
-        of, by, where, level, simultaneous=simultaneous, population=population, basis=basis
+        of, by, conditions, level, simultaneous=simultaneous, population=population, basis=basis
     )
     sentence = interval_note(found.table, level, simultaneous)
     if as_json:
@@ -90,7 +92,7 @@ def answer(
     ]
     say("\n".join(lines([[*by, *shown], *rows], left=len(by))))
     for note in found.notes:
-        say(note)
+        say(as_options(note))
     say(sentence)
 
 
@@ -147,10 +149,11 @@ def sample(
     completed.
 
     Conditions are COLUMN = VALUE, COLUMN in A, B, C or COLUMN in LOW..HIGH (LOW <= value < HIGH),
-    joined by and. Rows are drawn from the run's model given the conditions, however rare they are;
-    no budget is spent. With --given, every row of a file comes back with all columns. Of linked
-    tables, give the parents as TABLE=FILE; --out is then a folder with a file for each table. The
-    result is about the given rows: if they are private, so is it.
+    also COLUMN >= LOW and COLUMN < HIGH, joined by and. Rows are drawn from the run's model
+    given the conditions, however rare they are; no budget is spent. With --given, every row of a
+    file comes back with all columns. Of linked tables, give the parents as TABLE=FILE; --out is
+    then a folder with a file for each table. The result is about the given rows: if they are
+    private, so is it.
     """
     from ..answers.question import conditions
     from ..errors import UsageError

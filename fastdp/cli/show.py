@@ -32,11 +32,29 @@ def progress_for(silent: bool, form: str) -> Iterator[Callable[[Progress], None]
             yield events.reporter()
     elif silent:
         yield None
-    elif sys.stderr.isatty() and find_spec("rich") is not None:
+    elif _has_bar():
         with _bar() as callback:
             yield callback
     else:
         yield _lines()
+
+
+def say_starting(silent: bool, form: str) -> None:
+    """The first sign of life of a run, before anything is imported that takes long."""
+    if silent or form == "json":
+        return
+    if _has_bar():
+        print("fastdp: starting", end="\r", file=sys.stderr, flush=True)  # the bar takes its place
+    else:
+        print(_stage_line(0.0, "starting"), file=sys.stderr, flush=True)
+
+
+def _has_bar() -> bool:
+    return sys.stderr.isatty() and find_spec("rich") is not None
+
+
+def _stage_line(seconds: float, text: str) -> str:
+    return f"fastdp {seconds:7.1f} s  {text}"
 
 
 def _lines() -> Callable[[Progress], None]:
@@ -48,7 +66,7 @@ def _lines() -> Callable[[Progress], None]:
         name = (f"{p.run}: " if p.run else "") + doing(p)
         if name not in seen or p.seconds >= at + LOG_SECONDS:
             done = f", {p.fraction:.0%} of the run done" if name in seen else ""
-            print(f"fastdp {p.seconds:7.1f} s  {name}{done}", file=sys.stderr)
+            print(_stage_line(p.seconds, name + done), file=sys.stderr)
             seen.add(name)
             at = p.seconds
 

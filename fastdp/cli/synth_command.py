@@ -77,6 +77,12 @@ def synth(
     if engine != "spark" and not named:
         files = list(data or ()) if tables is None else list(tables.values())
     common.check_paths(*files, public, schema=schema)
+    if epsilon is None and series is None:
+        raise UsageError("--epsilon is required, but in a series (see: fastdp synth --help)")
+    each = [None] if epsilon is None else epsilons(epsilon)
+    from .show import progress_for, run_summary, say_starting
+
+    say_starting(quiet or as_json, progress)  # the imports below take most of a second
     from .._util.stores import is_store, shown
     from ..engines.sparksource import opened
     from ..mechanisms.limits.size_limits import parse_bytes
@@ -86,12 +92,8 @@ def synth(
     from ..run.publish import local_folder
     from ..run.spec import DEFAULT_DELTA, Options
     from ..run.synthesize import watched
-    from .show import progress_for, run_summary
 
     given = {name: value for name, value in locals().items() if name in Options.__annotations__}
-    if epsilon is None and series is None:
-        raise UsageError("--epsilon is required, but in a series (see: fastdp synth --help)")
-    each = [None] if epsilon is None else epsilons(epsilon)
     delta = DEFAULT_DELTA if delta is None else delta
     common.ask_first(each, delta, yes)
     if engine == "spark":

@@ -18,6 +18,7 @@ from ..schema.coding import Listed
 from ..schema.columns import Column
 from ..schema.derived import Derived
 from ..schema.epoch import DAY_MILLISECONDS, DAY_SECONDS, UNITS
+from ..schema.kinds.categorical import OTHER
 from .policy import null_code, other_code
 from .rules import Form, as_number, kernel_map, rule_of
 from .text import parsed
@@ -249,11 +250,15 @@ def number_map(column: Column, source: Source) -> core.Map:
 
 def can_occur(column: Column, source: Source) -> bool:
     """Whether a listed value can occur in a source of this type at all: integers never match a list
-    of words. The answer depends on the schema and the type alone, both public, and not on rows."""
+    of words. "(other)" alone is the list of a private domain in which nothing was found, and stands
+    for every value. The answer depends on the schema and the type alone, both public, and not on
+    rows."""
     if source.form == "dictionary":
         inner = Source.of(source.dtype, source.kind.value_type)
         return inner is not None and can_occur(column, inner)
     coding = column.coding
     if source.form == "text" or not isinstance(coding, Listed):
         return True
-    return any(as_number(value, source) is not None for value in coding.values)
+    return [*coding.values] == [OTHER] or any(
+        as_number(value, source) is not None for value in coding.values
+    )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._util.lazy import pa, pc
-from ..answers.amount_columns import amounts, bounded, is_period
+from ..answers.amount_columns import adds_up, amounts, bounded, is_period
 from ..answers.answer import answer
 from ..answers.clipping import Z95
 from ..answers.facts import Facts
@@ -153,7 +153,7 @@ def quotes(
         "totals": totals,
         "wide": wide,
         "periods": [one for one in periods if one is not None][:PERIODS],
-        "pairs": [p for p in pairs if p["clear"]][:PAIRS],
+        "pairs": [p for p in pairs if p.pop("both")][:PAIRS],
     }
 
 
@@ -166,7 +166,7 @@ def _totals(
     for name in amounts(facts.schema)[:MOST_TOTALS]:
         if bounded(facts.schema.columns[name]):
             continue
-        for of in ("mean", "sum"):
+        for of in ("mean", "sum") if adds_up(facts.schema.columns[name]) else ("mean",):
             number = f"{of}({name})"
             if number in asked:
                 continue
@@ -240,7 +240,8 @@ def _period(facts: Facts, name: str, labels: Labels, truth: Truth | None) -> dic
 
 def _pair(facts: Facts, names: tuple[str, ...], labels: Labels, truth: Truth | None) -> dict:
     """The largest cells of one pair that stand clear of 0, and how many do. The largest are
-    picked among noisy ones, so intervals have to hold for all cells at once."""
+    picked among noisy ones, so intervals have to hold for all cells at once. `both`: whether several
+    values of either column do; else the pair says no more than one of its columns."""
     found = answer(facts, "count", names, simultaneous=True).to_pylist()
     shape = [len(labels[a][0]) for a in names]
     order = sorted(
@@ -253,8 +254,10 @@ def _pair(facts: Facts, names: tuple[str, ...], labels: Labels, truth: Truth | N
         [*name, *(found[i][k] for k in ENDS), None if true is None else int(true[i])]
         for name, i in zip(named, order)
     ]
-    clear = sum((r["low"] or 0.0) > 0 for r in found)
-    return {"columns": list(names), "cells": cells, "clear": clear, "of": len(found)}
+    clear = np.flatnonzero([(r["low"] or 0.0) > 0 for r in found])
+    both = all(np.unique(codes).size > 1 for codes in np.unravel_index(clear, shape))
+    of = {"clear": clear.size, "of": len(found), "both": both}
+    return {"columns": list(names), "cells": cells, **of}
 
 
 def verdict_of(run: Any, facts: Facts | None) -> Verdict:

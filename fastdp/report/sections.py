@@ -16,8 +16,10 @@ from .svg import Html, big, percent, points, text, within
 
 NUMBERS_SHOWN = 40
 """Lines of numbers that are shown before the reader opens the rest."""
-PERIODS_SHOWN = 12
-"""Periods that are shown before the reader opens the rest."""
+LINES_SHOWN = 12
+"""Periods, or means and totals, that are shown before the reader opens the rest."""
+TOTALS_IN_HALF = 4
+"""Means and totals that are shown in half of the page's width."""
 WIDE_SHOWN = 6
 """Numbers that are named as too wide to quote."""
 
@@ -201,11 +203,12 @@ def _quote_cards(found: dict, beside: bool) -> list[tuple[str, str]]:
         more = len(found["wide"]) - WIDE_SHOWN
         wide += f" and {more} more" if more > 0 else ""
         note += f"Too wide to quote: {wide}. Ask for them before the run (numbers)."
-    body = table_html(["", *heads], totals, "quotes numbers")
+    kind = "quotes numbers wide" if len(totals) > TOTALS_IN_HALF else "quotes numbers"
+    body = blocks.folded_table(["", *heads], totals, LINES_SHOWN, kind)
     cards = [("Totals and means", body + (f'<p class="note">{text(note)}</p>' if note else ""))]
     for one in found["periods"]:
         lines = [line([name], low, high, x, true) for name, x, low, high, true in one["lines"]]
-        table = blocks.folded_table(["rows in", *heads], lines, PERIODS_SHOWN, "quotes numbers")
+        table = blocks.folded_table(["rows in", *heads], lines, LINES_SHOWN, "quotes numbers")
         cards.append((f"By {nice(one['column'])}", table))
     for pair in found["pairs"]:
         lines = [line([a, b], low, high, x, true) for a, b, x, low, high, true in pair["cells"]]

@@ -10,6 +10,7 @@ from ..metrics.check import ColumnCheck, check
 from ..schema import Schema
 from ..tables.sources.source import Source
 from ..tables.whole_table import other_encoding
+from .plan_result import two_digits
 
 NOTES = "notes.txt"
 HEAD = "For the data's owner. These numbers are not private: do not release them."
@@ -55,7 +56,7 @@ def _notes_on_domain(column: ColumnCheck) -> list[str]:
         (column.wrong, "values of another kind"),
     ]
     return [
-        f"{name}: {what}: {share:.2g} % of the rows lie outside the domain that the run found"
+        f"{name}: {what}: {two_digits(share)} % of the rows lie outside the domain that the run found"
         for share, what in ((100 * part, what) for part, what in kinds if part >= LEAST)
     ]
 

@@ -11,6 +11,8 @@ from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from .._util.lazy import pa, pl
 from ..schema import dtypes
 from ..schema.epoch import DAY_SECONDS
@@ -57,10 +59,11 @@ _ID = re.compile(
     re.I,
 )
 WHO = re.compile(
-    r"user|person|people|patient|customer|client|member|resident|house|account|card|device|driver|taxi|tail|"
-    r"vehicle|student|employee|subject|owner|passenger|subscriber|aircraft",
+    r"(user|person|people|patient|customer|client|member|resident|house|account|card|device|driver|taxi|tail|"
+    r"vehicle|student|employee|subject|owner|passenger|subscriber|aircraft)(?!s(?![a-z]))",
     re.I,
 )
+"""Words for people. In the plural they name a number of them, such as `open_accounts`."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +201,12 @@ class ColumnLook:
 
     def _number(self) -> dict[str, Any]:
         if self.whole and self.high - self.low < RANGE:
-            return {"kind": "integer", "min": int(self.low), "max": int(self.high)}
+            low, high = int(self.low), int(self.high)
+            offsets = (self.values.unique().cast(pl.Int64) - low).to_numpy()
+            steps = range(low, high + 1, max(1, int(np.gcd.reduce(offsets))))
+            if steps.step > 1 and len(steps) <= FEW:
+                return {"kind": "categorical", "values": [plain(v) for v in steps]}
+            return {"kind": "integer", "min": low, "max": high}
         few = FEW if self.whole or self.family == "decimal" else min(FEW, len(self.values) // OFTEN)
         if self.distinct <= few:
             listed = sorted(self.values.unique().to_list())

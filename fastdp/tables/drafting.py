@@ -108,11 +108,12 @@ def draft(
     data.
 
     Texts with few distinct values and booleans become lists. Whole numbers become a range, a list
-    or about `bins` bins with round edges and open ends. Other numbers become bins, with `digits` if
-    all values have few decimals. Frequent values of numbers in bins get codes of their own. Dates
-    and times become their parts, clock times written as HHMM hours and minutes. Identifiers, free
-    text, columns of almost only nulls and columns of unknown kinds are left out. Columns that follow
-    from others, and the order of dates, become constraints.
+    (also of equal steps, such as 50, 60 to 100) or about `bins` bins with round edges and open
+    ends. Other numbers become bins, with `digits` if all values have few decimals. Frequent values
+    of numbers in bins get codes of their own. Dates and times become their parts, clock times
+    written as HHMM hours and minutes. Identifiers, free text, columns of almost only nulls and
+    columns of unknown kinds are left out. Columns that follow from others, and the order of dates,
+    become constraints.
 
     Parameters
     ----------

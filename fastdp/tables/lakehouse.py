@@ -9,14 +9,13 @@ import os
 import re
 from collections.abc import Collection, Iterable
 from functools import cache
-
-from msgspec import Struct
+from typing import NamedTuple
 
 from .._util.files import local_path
 from ..errors import DataError
 
 
-class Layout(Struct, frozen=True):
+class Layout(NamedTuple):
     """A kind of table: its name, and how to read what it holds today (with `{path}`)."""
 
     name: str

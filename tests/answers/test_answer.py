@@ -11,7 +11,7 @@ import fastdp
 from fastdp.answers.answer import answer, interval_note
 from fastdp.answers.clipping import BLIND, Clipping, _parts, clipping_of, from_histogram
 from fastdp.answers.facts import Facts
-from fastdp.answers.question import parsed
+from fastdp.answers.question import conditions, parsed
 from fastdp.answers.values import numbers_of, select
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
@@ -525,6 +525,25 @@ def test_the_command_line_asks_the_same(run):
     want = run.answer("count", "size", {"city": "city 01"})["estimate"].to_numpy()
     np.testing.assert_allclose([r["estimate"] for r in rows], want)
     assert "miss" in fastdp_cli("answer", run.out, "share by size", cwd=".").stdout
+
+
+def test_conditions_may_be_written_with_signs_or_as_an_option_of_their_own(run):
+    """`LOW..HIGH` holds LOW and not HIGH, and so do the signs; others are refused, and so is a second
+    condition on a column, of which the first would be forgotten."""
+    assert conditions("size >= 2 and size < 4") == {"size": (2, 4)} == conditions("size in 2..4")
+    assert conditions("price < 5 and size == 3") == {"price": (None, 5), "size": 3}
+    for text in ("size <= 3", "size > 2", "size != 2"):
+        with pytest.raises(UsageError, match="expected COLUMN = VALUE"):
+            conditions(text)
+    for text in ("size = 2 and size = 3", "size >= 2 and size >= 3", "size >= 2 and size in 3, 4"):
+        with pytest.raises(UsageError, match="'size' has two conditions"):
+            conditions(text)
+    asked = ("answer", run.out, "count by size where city = city 01")
+    one = fastdp_cli(*asked[:2], f"{asked[2]} and price >= 5", cwd=".").stdout
+    assert fastdp_cli(*asked, "--where", "price >= 5", cwd=".").stdout == one
+    alone = ("answer", run.out, "count", "--where", "price >= 5")
+    told = fastdp_cli("answer", run.out, "count where price in 5..", cwd=".").stdout
+    assert fastdp_cli(*alone, cwd=".").stdout == told
 
 
 def test_columns_that_users_do_not_repeat_are_allowed_less_for_rows_left_out():

@@ -18,6 +18,7 @@ from fastdp.answers.precision import _half_width, expected, released, zipf, zipf
 from fastdp.answers.verdict import judge
 from fastdp.measurement import Measurement
 from fastdp.privacy.clip import size_edges
+from fastdp.queries import Binned
 from fastdp.report import page
 from fastdp.run.linked_result import LinkedRun
 from tests.builders import schema_with_users
@@ -266,6 +267,107 @@ def test_a_pair_of_merged_values_is_not_a_pair_that_can_be_answered():
         said = judge(released(facts, {}, tables))
         assert good == any("a with b" in text for text in said.good_for), said
         assert good != any("mostly noise" in text for text in said.not_for), said
+
+
+def test_a_pair_in_coarser_cells_than_its_codes_is_not_a_pair_of_values_either():
+    """The codes of `a` and `b` were not merged, but the pair was measured in halves of each: half of
+    the 1,000 rows in either diagonal cell. Its 1,250 pairs of values have less than a row each, and
+    are noise of 60."""
+    schema = fastdp.Schema.from_domain({"a": 50, "b": 50})
+    ones = [Measurement((n,), np.full(50, 20.0), 2.0) for n in "ab"]
+    halves = np.arange(50) // 25
+    pair = Measurement(
+        ("a", "b"), np.array([500.0, 0, 0, 500]), 60.0, Binned((50, 50), (halves, halves))
+    )
+    facts = Facts.of({}, schema, [*ones, pair], {}, None)
+    (known,) = released(facts, {}, {}).pairs
+    assert known.half == pytest.approx(1.96 * 60 / 1000, rel=1e-2)
+    assert known.typical == pytest.approx(0.5 / 25 / 25, rel=0.1) and known.noise
+
+
+def test_a_pair_with_a_column_whose_values_are_lost_says_nothing_of_how_they_go_together():
+    """All rows of `a` lie outside its domain: a pair with it is `b` alone, however clear it is."""
+    listed = {"kind": "categorical", "dtype": "string", "values": ["x", "y"], "null": "drop"}
+    plain = fastdp.Schema.from_domain({"b": 2, "c": 2}).to_plain()
+    plain["columns"]["a"] = listed
+    schema = fastdp.Schema.from_dict(plain)
+    ones = [Measurement((n,), np.array([600.0, 400]), 2.0) for n in "bc"]
+    ones.append(Measurement(("a",), np.array([0.0, 0, 1000]), 2.0))
+    lost = Measurement(("b", "a"), np.array([0.0, 0, 600, 0, 0, 400]), 2.0)
+    told = Measurement(("b", "c"), np.array([500.0, 100, 100, 300]), 2.0)
+    said = judged({}, schema, [*ones, lost, told])
+    together = [text for text in said.good_for if "go together" in text]
+    assert together and "1 of 3 pairs" in together[0] and together[0].endswith("b with c")
+    assert any("1 measured pair of columns: most rows lie outside" in t for t in said.not_for)
+
+
+def test_how_far_the_model_is_from_other_pairs_is_said_of_what_was_compared():
+    """Merged values are compared as one, and rows that a clip leaves out not at all: the released
+    distance is of the rest, and no praise where many rows are in merged values."""
+    schema = fastdp.Schema.from_domain({"a": 4, "b": 2})
+    clipped = fastdp.Schema.from_dict(schema.to_plain() | {"user": {"column": "u", "max_rows": 64}})
+    ones = [Measurement(("a",), np.array([400.0, 300, 200, 100]), 2.0)]
+    ones.append(Measurement(("b",), np.array([500.0, 500]), 2.0))
+    far = {"columns": [["a", "b"]], "distance": [40.0], "standard_error": [1e-3]}
+    tables = {"distances": pa.table(far)}
+    merged = {"column": ["a"] * 4, "code": range(4), "compressed": [0, 1, 2, 2]}
+    both = tables | {"codes": pa.table(merged)}
+    users = [100.0 if e == 1 else 10.0 if e == 64 else 0.0 for e in size_edges(64)]
+    part = {"clip": 16, "clip_choice": {"users": users, "bound": 64, "sigma": 0.01}}
+    by_user = {"unit": {"kind": "user"}, "parts": [part]}
+    said = {}
+    for name, own, statement, released_tables in (
+        ("plain", schema, {}, tables),
+        ("merged", schema, {}, both),
+        ("clipped", clipped, by_user, tables),
+    ):
+        facts = Facts.of(statement, own, ones, released_tables, None)
+        said[name] = judge(released(facts, statement, released_tables))
+    about = "1 pair of columns, not measured: the model has about 2.0% of the rows"
+    assert f"{about} in a wrong cell" in said["plain"].good_for
+    apart = f"{about} in a wrong cell; it does not tell apart merged values of a"
+    assert apart in said["merged"].not_for, "300 of 1,000 rows have one of the two merged values"
+    assert f"{about} that count in a wrong cell" in said["clipped"].good_for
+
+
+def test_a_plan_counts_the_pairs_that_would_stand_out_not_those_of_a_usual_column():
+    """Of 2, 2, 300 and 300 values a pair stands out: that of the two short columns. A run that
+    chooses two pairs may choose it."""
+    ones = {"a": (2, 5.0), "b": (2, 5.0), "c": (300, 5.0), "d": (300, 5.0)}
+    known = expected(ones, [((), 60.0), ((), 60.0)], 1000)
+    shares = sorted((p.typical for p in known.pairs), reverse=True)
+    assert shares[0] == pytest.approx(zipf(2) ** 2)
+    assert shares[1] == pytest.approx(zipf(2) * zipf(300))
+    assert any("up to 1 of 6 pairs" in text for text in judge(known).good_for)
+
+
+def test_a_plan_says_what_it_guesses_and_the_run_where_that_was_wrong():
+    """`even` has 12 equally frequent values, which a plan takes for clear: by Zipf's law the first
+    has a third of the rows. The run names it with both shares; `b` is as guessed, and is not."""
+    rows = 900
+    shares = {"even": np.full(12, 1 / 12), "b": zipf_shares(3)}
+    schema = fastdp.Schema.from_domain({name: p.size for name, p in shares.items()})
+    plan = judge(expected({n: (p.size, 12.0) for n, p in shares.items()}, [], rows))
+    ones = [Measurement((name,), rows * p, 12.0) for name, p in shares.items()]
+    run = judged({}, schema, ones)
+    assert any("guessed by Zipf's law" in text for text in plan.figures)
+    (learnt,) = [text for text in run.figures if text.startswith("learnt by the run")]
+    assert f"8.3% of the rows in even (guess {zipf(12):.1%})" in learnt
+    assert "b (" not in learnt and not any("guessed by" in text for text in run.figures)
+    assert any("even" in t and t.startswith("shares") for t in plan.good_for)
+    assert any("even" in t and t.startswith("rough") for t in run.good_for)
+
+
+def test_a_plan_promises_no_relative_width_of_a_mean_that_may_be_zero():
+    """Temperatures from -50 to 50: a mean of 0.1 may be off by many times itself."""
+    columns = {
+        "warm": {"kind": "integer", "min": 100, "max": 200},
+        "cold": {"kind": "integer", "min": -50, "max": 50},
+    }
+    schema = fastdp.Schema.from_dict({"columns": columns})
+    verdict = fastdp.plan(schema, "mst", 1.0, 1e-6, rows=50_000).verdict
+    assert any(text.startswith("means") and "warm" in text for text in verdict.good_for)
+    assert any("means of cold: of unknown error" in text for text in verdict.not_for)
 
 
 def test_a_pair_is_never_clearer_than_its_columns():

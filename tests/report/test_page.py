@@ -187,6 +187,35 @@ def test_a_folder_without_a_statement_is_refused(tmp_path):
     assert not (tmp_path / "page.html").exists()
 
 
+def test_numbers_to_quote_say_something_of_their_own():
+    """A pair in which one value of a column stands clear says no more than the other column. The
+    total of years or of latitudes is their number."""
+    columns = {
+        "a": {"kind": "integer", "min": 0, "max": 1},
+        "b": {"kind": "integer", "min": 0, "max": 1},
+        "c": {"kind": "integer", "min": 0, "max": 1},
+        "born": {"kind": "integer", "min": 1900, "max": 2030},
+        "paid": {"kind": "integer", "min": 0, "max": 99},
+        "west": {"kind": "integer", "min": -100, "max": -60},
+    }
+    schema = Schema.from_dict({"columns": {n: c | {"null": "drop"} for n, c in columns.items()}})
+    sizes = schema.domain
+    flat = {n: np.full(size, 9_000 / size) for n, size in sizes.items()}
+    in_two = np.array([4_500.0, 4_500, 0])
+    in_one = np.array([9_000.0, 0, 0])
+    flat |= {"a": in_two, "b": in_two, "c": in_one}
+    counted = [fastdp.Measurement((n,), x, 2.0) for n, x in flat.items()]
+    for names in (("a", "b"), ("a", "c")):
+        cells = np.multiply.outer(flat[names[0]], flat[names[1]]) / 9_000
+        counted.append(fastdp.Measurement(names, cells.reshape(-1), 5.0))
+    facts = quotes.Facts.of({}, schema, counted, {}, None)
+    labels = {n: ([str(i) for i in range(size)], False) for n, size in sizes.items()}
+    found = quotes.quotes(facts, labels)
+    assert [pair["columns"] for pair in found["pairs"]] == [["a", "b"]]
+    told = {line["what"] for line in found["totals"]} | set(found["wide"])
+    assert told == {"mean(born)", "mean(paid)", "sum(paid)", "mean(west)"}
+
+
 def test_words_and_tips_of_the_page_state_the_right_figures():
     assert words.attacker_success({"mu": 1.0}) == pytest.approx(0.691462461274013)
     assert words.attacker_success({"epsilon": math.log(3), "delta": 0.0}) == pytest.approx(0.75)

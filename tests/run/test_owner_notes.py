@@ -64,6 +64,23 @@ def test_the_owner_is_told_what_the_domain_left_out_and_nobody_else(place):
     assert fastdp.verify(place / "run").ok
 
 
+def test_a_domain_in_which_nothing_was_found_has_its_report_and_its_check(tmp_path):
+    """80 numbers that differ: no value has enough users, so every value is (other), and numbers of
+    the source are still followed through the list of one word."""
+    numbers = "".join(f"{1000 * i}\n" for i in range(80))
+    (tmp_path / "t.csv").write_text(f"n\n{numbers}")
+    ask = ("synth", "t.csv", "--domain", "private", "-e", "0.1", "-d", "1e-3", "-m", "mst")
+    fastdp_cli(*ask, "--report", "--ignore-empty-columns", "--out", "run", cwd=tmp_path)
+    assert fastdp.load_run(tmp_path / "run").schema.columns["n"].values == ("(other)",)
+    told = (tmp_path / "run.private" / "notes.txt").read_text("utf-8")
+    assert "n: values: 100 % of the rows lie outside" in told
+    page = (tmp_path / "run.private" / "report.html").read_text("utf-8")
+    assert "Where the error comes from" in page
+    assert (
+        "NOTHING FITS" in fastdp_cli("check", "t.csv", "-s", "run/schema.json", cwd=tmp_path).stdout
+    )
+
+
 def test_a_file_in_another_encoding_says_what_to_try(place):
     text = "who,paid,town\n" + "".join(rows()).replace("zug", "Genève").replace("bern", "Zürich")
     (place / "latin.csv").write_bytes(text.encode("latin-1"))

@@ -242,6 +242,30 @@ def test_a_frequent_number_gets_a_code_of_its_own(tmp_path, public):
     assert abs((made == 0).mean() - (hours == 0).mean()) < 0.02
 
 
+def test_whole_numbers_in_equal_steps_are_listed():
+    """A score of 50, 60 to 100 has 6 values and not 51, each with a third of the noise. All steps of
+    the range are listed, also one that nobody has."""
+    rng = np.random.default_rng(0)
+    frame = {
+        "score": rng.choice([50, 60, 80, 90, 100], 300).astype(float),
+        "code": rng.choice([1, 3], 300),
+        "age": rng.integers(20, 60, 300),
+        "many": 2 * rng.integers(0, 300, 300),
+    }
+    columns = fastdp.draft(pl.DataFrame(frame)).schema.columns
+    assert [float(v) for v in columns["score"].values] == [50, 60, 70, 80, 90, 100]
+    assert list(columns["code"].values) == [1, 3]
+    assert columns["age"].kind == columns["many"].kind == "integer"
+
+
+def test_numbers_of_things_are_not_taken_for_ids():
+    """`card` may say whose row it is; `open_cards` and `cards` say how many cards somebody has."""
+    rng = np.random.default_rng(0)
+    names = ("card", "open_cards", "cards", "cards_opened")
+    frame = pl.DataFrame({name: rng.integers(0, 15, 600) for name in names})
+    assert [user.name for user in fastdp.draft(frame).users] == ["card"]
+
+
 @pytest.mark.parametrize(
     ("encoding", "guess"), [("latin-1", "cp1252"), ("utf-16", "utf-16"), ("utf-8", None)]
 )
