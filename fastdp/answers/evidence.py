@@ -109,9 +109,9 @@ def _marginal(m: Measurement, domain: Domain, codes: Columns) -> Marginal | None
         return None  # a histogram of users
     whole = [np.arange(domain[a]) for a in m.clique]
     merged = [codes.get(a, whole[i]) for i, a in enumerate(m.clique)]
-    cells = (
-        m.values.size if m.query is None else getattr(m.query, "cells", None) or m.query.shape[1]
-    )
+    cells = m.values.size
+    if m.query is not None:
+        cells = getattr(m.query, "cells", None) or m.query.shape[1]
     for maps in (whole, merged):
         shape = tuple(int(c.max()) + 1 for c in maps)
         if math.prod(shape) == cells:

@@ -103,7 +103,12 @@ def judge(known: Precision) -> Verdict:
     bad.append(SINGLE_PEOPLE)
 
     warn = 2 * len(noise + lost) > len(columns)
-    word = "Mostly noise" if warn else "Usable" if 2 * len(clear) >= len(columns) else "Rough"
+    if warn:
+        word = "Mostly noise"
+    elif 2 * len(clear) >= len(columns):
+        word = "Usable"
+    else:
+        word = "Rough"
     among = ", among the rows that count," if known.clip_warns else ""
     headline = (
         f"{word}: a share of a single column{among} is known to {_points([typical])} (95 %),"

@@ -131,7 +131,10 @@ def ledger_verify(path: str, as_json: bool = False) -> None:
     from ..privacy.ledger import Ledger
 
     head = Ledger(path).verify()
-    emit(head) if as_json else say(f"intact: {head['seq']} records, last hash {head['hash']}")
+    if as_json:
+        emit(head)
+    else:
+        say(f"intact: {head['seq']} records, last hash {head['hash']}")
 
 
 def dataset_lines(name: str, entry: Mapping) -> list[str]:

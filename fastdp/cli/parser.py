@@ -128,7 +128,11 @@ def names_after(path: tuple[str, ...]) -> list[str]:
 
 
 def _summary(path: tuple[str, ...]) -> str:
-    text = GROUPS[path[0]] if path not in COMMANDS else str(COMMANDS[path].__doc__).split("\n\n")[0]
+    """The first sentence of what a command or a group says of itself."""
+    if path in COMMANDS:
+        text = str(COMMANDS[path].__doc__).split("\n\n")[0]
+    else:
+        text = GROUPS[path[0]]
     return textwrap.shorten(text.split(". ")[0].rstrip("."), _columns() - 16, placeholder="...")
 
 

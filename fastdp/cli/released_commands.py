@@ -224,7 +224,10 @@ def predict(run: str, given: Path, target: str, out: Path, as_json: bool = False
     made = load_run(run).predict(given, target)
     write_rows(made.to_reader(), out)
     facts = {"rows": made.num_rows, "values": made.num_columns, "out": str(out)}
-    emit(facts) if as_json else say(f"{out}: {plural(made.num_rows, 'row')} of probabilities")
+    if as_json:
+        emit(facts)
+    else:
+        say(f"{out}: {plural(made.num_rows, 'row')} of probabilities")
 
 
 def _text(value: Any) -> str:

@@ -54,7 +54,9 @@ def _raw_numbers(
     """Numbers drawn in their bins as Arrow stores them. Decimals are in units of their last digit,
     and as two words each where 64 bits may not hold them."""
     family = dtypes.family(column.dtype)
-    more = 10 ** (dtypes.decimal_scale(column.dtype) - digits(column)) if family == "decimal" else 1
+    more = 1
+    if family == "decimal":
+        more = 10 ** (dtypes.decimal_scale(column.dtype) - digits(column))
     if bins.base is not None and bins.near is not None:
         drawn = np.empty(len(codes))
         _draw(bins.near, codes, 1.0, key, row, drawn)

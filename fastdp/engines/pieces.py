@@ -224,9 +224,12 @@ def _layout(schema: Schema, rows: int, users: int) -> list[tuple[tuple[str, ...]
 def blobs(table: Table) -> Iterator[bytes]:
     """A table as a head and the bytes of its columns, `BLOB` at a time."""
     arrays: dict[tuple[str, ...], Any] = {
-        ("codes", name): codes for name, codes in table.codes.items()
-    } | {("exact", name): numbers for name, numbers in table.exact.items()}
-    arrays |= {("user",): table.user, ("hash",): table.user_hash, ("rows",): table.rows_per_user()}
+        ("user",): table.user,
+        ("hash",): table.user_hash,
+        ("rows",): table.rows_per_user(),
+    }
+    arrays |= {("codes", name): codes for name, codes in table.codes.items()}
+    arrays |= {("exact", name): numbers for name, numbers in table.exact.items()}
     head = {
         "rows": table.rows,
         "users": table.users,

@@ -46,7 +46,7 @@ def score(truth: Table, synthetic: Table) -> dict[str, Any]:
             }
             for name, both in columns.items()
         },
-    } | ({"order": _order(*tables)} if truth.schema.order else {})
+    } | ({"order": _order(truth, synthetic)} if truth.schema.order else {})
 
 
 def _order(truth: Table, synthetic: Table) -> dict[str, Any]:

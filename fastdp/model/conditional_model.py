@@ -211,10 +211,10 @@ class ConditionalModel:
             np.ascontiguousarray(own.soft),
             part.start,
             np.ascontiguousarray(numbers, np.int64),
-            key,
-            likelihood,
-            draw,
-            posterior,
+            seed=key,
+            likelihood=likelihood,
+            draw=draw,
+            posterior=posterior,
         )
 
     def _blocks(self, evidence: Evidence) -> list[_Block]:

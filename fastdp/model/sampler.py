@@ -119,7 +119,14 @@ class Sampler:
         columns = {name: np.empty(rows, kind) for name, kind in self.dtypes.items()}
         if rows and columns:
             self._tree.fill(
-                list(columns.values()), n, shard_rows, first, count, method, key, threads
+                list(columns.values()),
+                rows=n,
+                shard_rows=shard_rows,
+                first=first,
+                count=count,
+                method=method,
+                seed=key,
+                threads=threads,
             )
         return columns
 

@@ -108,8 +108,21 @@ def look(
     mean = hidden_users.mean_of(full, corners, last)
     if allowed is not None and corners[last] > allowed:
         allowed = None
-    facts = (given, cap, heavy, full, pooled, Z * whole, mean, allowed)
-    return GroupLook(corners, s, at, bends, columns, *facts)
+    return GroupLook(
+        corners=corners,
+        s=s,
+        at=at,
+        bends=bends,
+        columns=columns,
+        given=given,
+        cap=cap,
+        heavy=heavy,
+        full=full,
+        pooled=pooled,
+        hidden=Z * whole,
+        mean=mean,
+        allowed=allowed,
+    )
 
 
 def _column(

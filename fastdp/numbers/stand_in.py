@@ -104,7 +104,17 @@ def expected_widths(
         share = shares.numbers[i] or shares.users
         unit: Literal["relative", "points"] = "points" if points else "relative"
         note = _advice(number, declared[i]) if hopeless else ""
-        out.append(Expected(i, share, low, high, unit, hopeless, note, capped))
+        expected = Expected(
+            number=i,
+            share=share,
+            low=low,
+            high=high,
+            unit=unit,
+            hopeless=hopeless,
+            note=note,
+            capped=capped,
+        )
+        out.append(expected)
     return out
 
 

@@ -104,7 +104,14 @@ def check(number: Number | str, schema: Schema, private: Collection[str] = ()) -
     one_group = _check_groups(types, number)
     amounts = tuple(sorted(types.amounts))
     return TypedNumber(
-        number, schema, found.kind, found.unit, found.signed, one_group, amounts, tuple(private)
+        number=number,
+        schema=schema,
+        kind=found.kind,
+        unit=found.unit,
+        signed=found.signed,
+        one_group=one_group,
+        amounts=amounts,
+        private=tuple(private),
     )
 
 

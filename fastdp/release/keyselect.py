@@ -222,7 +222,16 @@ def release_keys(
     places = None if column.in_bins is None else digits(column.in_bins)
     if schema.period is not None and isinstance(source, KeySource):
         raise UsageError(f"{label!r}: this engine does not count by user and period")
-    count = partial(count_keys, source, schema, column.source, column.dtype, cap, known, places)
+    count = partial(
+        count_keys,
+        source,
+        schema,
+        name=column.source,
+        dtype=column.dtype,
+        cap=cap,
+        known=known,
+        places=places,
+    )
     question = key_question(schema, column.name, cap, event, known)
     draw = partial(_guarded, count, width, bar, seed)
     values, users = steps.answer(label, question, [event], draw, MOST_KEYS)

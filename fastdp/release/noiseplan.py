@@ -360,13 +360,12 @@ def recoded(
     for name, column in codes.items():
         if column.ndim != 1 or column.dtype.kind not in "iu":
             raise UsageError(f"recoding {name!r}: expected codes as a 1-D array of whole numbers")
-    if codes:
-        domain = domain.recoded(codes)
+    if not codes:
+        return {}, domain, {}
+    domain = domain.recoded(codes)
     codes = {name: column.astype(np.int64) for name, column in codes.items()}
-    asked = (
-        {"recode": {name: array_digest(column) for name, column in codes.items()}} if codes else {}
-    )
-    return codes, domain, asked
+    digests = {name: array_digest(column) for name, column in codes.items()}
+    return codes, domain, {"recode": digests}
 
 
 def require_int64(array: Any, shape: tuple[int, ...]) -> np.ndarray:

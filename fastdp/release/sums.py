@@ -27,7 +27,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from itertools import combinations, pairwise
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -195,10 +194,10 @@ def cells_of(column: Numeric) -> Cells:
         return np.ceil(np.round(x * bins.unit, 6)) / bins.unit if bins.whole else x
 
     edges = [column.edges[0]]
-    parts: list[
-        tuple[int, float]
-    ] = []  # of each cell: its lower corner, its place between this and the next
-    corners: list[tuple[int, float]] = []  # of each corner: its bin, its number
+    # Of each cell: its lower corner, and its place between this and the next.
+    parts: list[tuple[int, float]] = []
+    # Of each corner: its bin, and its number.
+    corners: list[tuple[int, float]] = []
     for code, upper in enumerate(column.edges[1:]):
         if not 0 < high[code] - low[code] < math.inf:  # one number, or no bound
             edges.append(upper)
@@ -229,11 +228,20 @@ def cells_of(column: Numeric) -> Cells:
         edges += own_edges
         parts += own_parts
         corners += own_corners
-    changed: dict[str, Any] = dict.fromkeys(("min", "max", "tail", "lower_tail"))
-    changed |= {"null": _kept(column.null), "overflow": _kept(column.overflow)}
-    counted = replace(plain, edges=tuple(edges), atoms=(), **changed)
+    counted = replace(
+        plain,
+        edges=tuple(edges),
+        atoms=(),
+        min=None,
+        max=None,
+        tail=None,
+        lower_tail=None,
+        null=_kept(column.null),
+        overflow=_kept(column.overflow),
+    )
     parts += [(-1, 0.0)] * (counted.size - len(parts))
-    owner, at = (np.array(x) for x in zip(*corners)) if corners else (np.zeros(0, int), np.zeros(0))
+    owner = np.array([bin_of for bin_of, _ in corners], int)
+    at = np.array([place for _, place in corners], float)
     corner, offset = (np.array(x) for x in zip(*parts))
     return Cells(counted, corner, offset, owner, at, column.base)
 

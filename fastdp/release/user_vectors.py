@@ -64,7 +64,8 @@ class VectorPlan(Struct, frozen=True, eq=False):
             sigma=self.sigma / encoding.unit,
             count=encoding.size,
         )
-        line |= {"encoding": type(encoding).__name__, "norm2": encoding.norm2}
+        line["encoding"] = type(encoding).__name__
+        line["norm2"] = encoding.norm2
         bound = getattr(encoding, "cap", None) or getattr(encoding, "most", None)
         return line if bound is None else line | {"cap": bound}
 

@@ -124,7 +124,16 @@ def evaluate(
     head = _Head(title, read_about(about))
     own = getattr(synthetic, "schema", None)
     if is_linked(schema) or isinstance(own, LinkedSchema) or _linked_folder(synthetic):
-        return _linked(truth, synthetic, schema, metrics, report, fractions, options, head)
+        return _linked(
+            truth,
+            synthetic,
+            schema,
+            metrics=metrics,
+            report=report,
+            fractions=fractions,
+            options=options,
+            head=head,
+        )
     many = several(synthetic)
     opened = {
         str(name): _opened(rows)
@@ -139,10 +148,16 @@ def evaluate(
     out: dict[str, Any] = {}
     for name, table in tables.items():
         released = _released(facts[name], schema)
-        found = score(
-            truth, table, schema, metrics, report is not None, fractions, options, released
+        out[name] = score(
+            truth,
+            table,
+            schema,
+            metrics=metrics,
+            reporting=report is not None,
+            fractions=fractions,
+            options=options,
+            released=released,
         )
-        out[name] = found
     if report is not None:
         page_run = list(facts.values()) if many and run is None else run or facts.get("synthetic")
         scores = list(out.values())
@@ -216,6 +231,7 @@ def _linked(
     truth: Any,
     synthetic: Any,
     schema: Any,
+    *,
     metrics: Any,
     report: Any,
     fractions: Any,
@@ -248,7 +264,14 @@ def _linked(
     for name, own in linked.tables.items():
         released = _released(facts.get(name), own)
         out["tables"][name] = score(
-            true[name], made[name], own, metrics, report is not None, fractions, options, released
+            true[name],
+            made[name],
+            own,
+            metrics=metrics,
+            reporting=report is not None,
+            fractions=fractions,
+            options=options,
+            released=released,
         )
     out["links"] = linked_scores(true, made, linked, options["threads"])
     if report is not None:

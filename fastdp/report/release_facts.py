@@ -81,7 +81,9 @@ def release_html(facts: dict | None) -> str:
         more = details(f"{len(links) - SHOWN} more files", " ".join(links[SHOWN:]))
         rest = more if links[SHOWN:] else ""
         parts.append(_item("Download", " ".join(links[:SHOWN]) + rest))
-    about = f'<p class="about">{text(found["description"])}</p>' if found.get("description") else ""
+    about = ""
+    if found.get("description"):
+        about = f'<p class="about">{text(found["description"])}</p>'
     return about + (f'<dl class="release">{"".join(parts)}</dl>' if parts else "")
 
 

@@ -380,11 +380,9 @@ def users(data: dict) -> str:
         return drawn + (table_html(heads, list(both)) if of else "")
 
     lead = f"Share of users ({nice(u['unit'])}) by how many rows they have"
-    lead += (
-        ", and by how settled their habits are (users with at least five rows)."
-        if u["habits"]
-        else "."
-    )
+    if u["habits"]:
+        lead += ", and by how settled their habits are (users with at least five rows)"
+    lead += "."
     lead += " Last, how often a row and the user's next row agree." if u["order"] else ""
     if not data["with_truth"]:
         lead += " These are synthetic users, made from released numbers."

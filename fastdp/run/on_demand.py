@@ -101,12 +101,10 @@ def frame_of(schema: Schema, frame: Any, what: str) -> pa.Table:
         batches = []
         for unit in reading.guarded(part.where, part.units(names, None)):
             for batch in reading.guarded(part.where, unit()):
-                columns = [
-                    textvalues.parse(column, kinds[name])
-                    if part.is_text(name) and name in kinds
-                    else column
-                    for name, column in zip(names, batch.columns)
-                ]
+                columns = list(batch.columns)
+                for i, name in enumerate(names):
+                    if part.is_text(name) and name in kinds:
+                        columns[i] = textvalues.parse(columns[i], kinds[name])
                 batches.append(pa.RecordBatch.from_arrays(columns, names))
         if batches:
             tables.append(pa.Table.from_batches(batches))

@@ -80,9 +80,9 @@ def largest_model(
 def constraint_notes(schema: Schema, zeros: StructuralZeros) -> tuple[str, ...]:
     """Notes on what constraints add to the model and take out of it."""
     derived = [name for name in schema.domain if name not in schema.modelled]
-    notes = (
-        [f"{', '.join(derived)}: derived when rows are written, not modelled"] if derived else []
-    )
+    notes = []
+    if derived:
+        notes.append(f"{', '.join(derived)}: derived when rows are written, not modelled")
     cliques = [clique for clique in zeros.cliques if len(clique) > 1]
     if cliques:
         alone = sum(n for a, n in schema.modelled.items() if not any(a in c for c in cliques))

@@ -165,9 +165,9 @@ class ColumnLook:
     def _check_words(self) -> None:
         kinds = textkinds.count_kinds(self.values)
         most = max(_CONVERT, key=lambda kind: kinds.get(kind, 0))
-        plain = (
-            sum(kinds.get(kind, 0) for kind in textkinds.NUMBERS) if _CONVERT[most] == _PLAIN else 0
-        )
+        plain = 0
+        if _CONVERT[most] == _PLAIN:
+            plain = sum(kinds.get(kind, 0) for kind in textkinds.NUMBERS)
         if kinds.get(most) and kinds[most] + plain > 0.9 * len(self.values):
             self.problem = f"texts of the kind {most!r}: convert them to {_CONVERT[most]}"
 

@@ -76,9 +76,11 @@ def open_bytes(path: str, dialect: Dialect) -> Any:
     codec = next(
         (codec for ending, codec in COMPRESSED.items() if path.lower().endswith(ending)), None
     )
-    stream = (
-        pa.CompressedInputStream(pa.OSFile(path), codec) if codec else open(path, "rb", buffering=0)
-    )
+    stream: Any
+    if codec:
+        stream = pa.CompressedInputStream(pa.OSFile(path), codec)
+    else:
+        stream = open(path, "rb", buffering=0)
     return _Transcoded(stream, dialect.encoding) if dialect.encoding in WHOLE_ENCODINGS else stream
 
 
