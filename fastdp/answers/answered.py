@@ -151,7 +151,9 @@ def _key(name: str, value: Any, notes: Sequence[str]) -> str:
 def _text(value: Any) -> str:
     if value is None:
         return ""
-    return f"{value:,.6g}" if isinstance(value, float) else str(value)
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    return str(value)
 
 
 def _drawn(row: dict[str, Any], low: float, scale: float) -> str:

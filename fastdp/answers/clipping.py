@@ -106,6 +106,11 @@ class Clipping:
     seen: UpTo | None = None
 
     @property
+    def leaves_out(self) -> bool:
+        """Whether rows are left out, as far as anything says so."""
+        return not self.known or self.lost > 0
+
+    @property
     def lost_text(self) -> str:
         return f"{self.lost:.0%} of the rows are left out" if self.known else UNKNOWN
 

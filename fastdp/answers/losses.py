@@ -125,7 +125,7 @@ def _pairs(facts: Facts, statement: Statement) -> list[str]:
     if rest and total is not None and total.x[0] > 0:
         worst = max(rest, key=lambda s: rest[s])
         share = {s: min(1.0, d / 2 / float(total.x[0])) for s, d in rest.items()}
-        which = " that count" if facts.clipping.text else ""
+        which = " that count" if facts.clipping.leaves_out else ""
         out.append(
             f"The others follow from the model, which has about {np.mean(list(share.values())):.1%}"
             f" of the rows{which} in a wrong cell of them, at worst {share[worst]:.1%}"

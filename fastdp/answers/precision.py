@@ -104,12 +104,12 @@ class People(Struct, frozen=True):
 class Precision(Struct, frozen=True):
     """What one can know of a table. `rows`: how many rows it has, as far as known. `lost`: columns
     most of whose rows lie outside the domain. `pairs`: those that are measured, with names where
-    they are known. `pairs_chosen`: the run will choose them, `measured_pairs` at most. `others`: the
-    part of the rows that count in a wrong cell of an unmeasured pair, if it was released;
-    `others_told`: it will be. `merged`: columns of unmeasured pairs in which many rows have a value that
-    shares its cells with others. `people`: None for a table without users. `order`: columns that order
-    a user's rows. `guessed`: the shares are guesses; `learnt`: columns of which a plan would say another
-    word."""
+    they are known. `pairs_chosen`: the run will choose them, `measured_pairs` at most. `others`:
+    the part of the rows that count in a wrong cell of an unmeasured pair, if it was released;
+    `others_told`: it will be. `merged`: columns of unmeasured pairs in which many rows have a value
+    that shares its cells with others. `people`: None for a table without users. `order`: columns
+    that order a user's rows. `leaves_out`: the clip leaves rows out. `guessed`: the shares are
+    guesses; `learnt`: columns of which a plan would say another word."""
 
     rows: float | None
     columns: tuple[Known, ...]
@@ -128,6 +128,7 @@ class Precision(Struct, frozen=True):
     order: tuple[str, ...] = ()
     clip: str = ""
     clip_warns: bool = False
+    leaves_out: bool = False
     guessed: bool = False
     learnt: tuple[Learnt, ...] = ()
 
@@ -324,6 +325,7 @@ def released(
         order=tuple(facts.schema.order_columns),
         clip=facts.clipping.text,
         clip_warns=bool(facts.clipping.text) and not facts.clipping.known,
+        leaves_out=facts.clipping.leaves_out,
         learnt=tuple(learnt),
     )
 

@@ -152,7 +152,7 @@ def _pairs(known: Precision) -> Iterable[Sided]:
     if rest <= 0:
         return
     if known.others is not None:
-        which = " that count" if known.clip else ""
+        which = " that count" if known.leaves_out else ""
         apart = f"; it does not tell apart merged values of {listed(known.merged)}"
         yield (
             known.others <= FAITHFUL and not known.merged,

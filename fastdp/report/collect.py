@@ -59,7 +59,7 @@ def fold(labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str
     n = len(labels)
     if ordered:
         step = math.ceil(n / MAX_BINS)
-        grouped = [f"{labels[i]} to {labels[min(i + step, n) - 1]}" for i in range(0, n, step)]
+        grouped = [_spanned(labels[i : i + step]) for i in range(0, n, step)]
         return grouped if n > MAX_BINS else labels, np.arange(n) // step, 0
     order = np.argsort(-weight, kind="stable")
     kept = order if n <= MAX_BARS else order[: MAX_BARS - 1]
@@ -70,6 +70,14 @@ def fold(labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str
     if folded:
         names.append(f"{folded} other values")
     return names, bar, folded
+
+
+def _spanned(labels: list[str]) -> str:
+    """The text of neighbouring labels together: "0 to 10" and "10 to 20" are "0 to 20"."""
+    first, last = labels[0], labels[-1]
+    if first == last:
+        return first
+    return f"{first.partition(' to ')[0]} to {last.rpartition(' to ')[2]}"
 
 
 def columns(

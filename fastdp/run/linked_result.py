@@ -113,7 +113,9 @@ class LinkedRun:
         from ..report.notebook import linked_html
 
         with reading_folder(self.out):
-            return linked_html({name: (run, run._rows) for name, run in self.runs.items()})
+            drawn = {name: (run, run._rows) for name, run in self.runs.items()}
+            tables = {} if self.schema is None else self.schema.tables
+            return linked_html(drawn, {name: list(own.domain) for name, own in tables.items()})
 
     def __repr__(self) -> str:
         where = f", out={str(self.out)!r}" if self.out else ""

@@ -1,6 +1,7 @@
 """One report: `synth --report` and `evaluate --out` make the same page, in original values; linked
 tables have one page too; the page that may be published says whose it is and where the rows are."""
 
+import html as html_module
 import re
 
 import numpy as np
@@ -137,6 +138,10 @@ def test_linked_tables_have_one_page(tmp_path):
         assert "Table households" in shown and "Table persons" in shown
     assert "rows whose key has a parent" in private and "rows whose key" not in public
     assert "run/table-persons/synthetic.parquet" in Page(public).anchors
+    card = html_module.unescape(run._repr_html_())
+    for name, table in truth.items():
+        own = len(set(table.column_names) - {"household_id"})
+        assert re.search(rf"synthetic rows, {own} columns", card), f"{name}: not those of its links"
     reader = truth["persons"].to_reader()
     asked["out"] = tmp_path / "other"
     with pytest.raises(UsageError, match="can be read only once"):

@@ -11,7 +11,7 @@ import pytest
 
 import fastdp
 from fastdp.errors import RunError
-from fastdp.report import page as report, quotes, runs, svg, words
+from fastdp.report import collect, page as report, quotes, runs, svg, words
 from fastdp.schema import Schema
 from fastdp.significance import Z95
 
@@ -185,6 +185,18 @@ def test_a_folder_without_a_statement_is_refused(tmp_path):
     with pytest.raises(RunError, match="not a finished run folder"):
         report.write_public(tmp_path / "page.html", tmp_path)
     assert not (tmp_path / "page.html").exists()
+
+
+def test_bars_of_several_codes_have_the_ends_of_the_first_and_the_last():
+    labels = [f"{i} to {i + 1}" for i in range(140)] + ["(null)"]
+    bars, bar, _ = collect.fold(labels, ordered=True, weight=np.ones(141))
+    step = int(np.bincount(bar)[0])
+    assert step > 1 and bars[0] == f"0 to {step}" and bars[1] == f"{step} to {2 * step}"
+    last = (len(bars) - 1) * step
+    assert bars[-1] == ("(null)" if last == 140 else f"{last} to (null)")
+    assert (
+        collect.fold([str(i) for i in range(141)], True, np.ones(141))[0][0] == f"0 to {step - 1}"
+    )
 
 
 def test_numbers_to_quote_say_something_of_their_own():
