@@ -385,7 +385,7 @@ def _tail(counts: Array, errors: Array, edges: Sequence[int], limit: int, most: 
     typical = np.where(likely_there, users, 0.0)
     rows = typical @ (sizes - most)
     highest = users @ (sizes - most) + 2 * np.sqrt(users @ np.square(sizes - most))
-    middle, end = (_point(x, likely, p) for x, p in ((rows, 0.5), (highest, UPPER)))
+    middle, end = (_weighted_quantile(x, likely, p) for x, p in ((rows, 0.5), (highest, UPPER)))
     left = np.maximum(np.append(np.maximum(starts, most + 1), np.inf) / start, 1.0)
     left = left ** -float(INDICES[middle, 0]) * in_tail[middle]
     in_bins = np.where(left[:-1] >= 1, -np.diff(left), 0.0)
@@ -400,7 +400,7 @@ def _tail(counts: Array, errors: Array, edges: Sequence[int], limit: int, most: 
     )
 
 
-def _point(values: Array, weights: Array, part: float) -> int:
+def _weighted_quantile(values: Array, weights: Array, part: float) -> int:
     """The place of the value that a part of the weights lies at or below."""
     order = np.argsort(values, kind="stable")
     at = int(np.searchsorted(np.cumsum(weights[order]), part))

@@ -46,12 +46,14 @@ def tie_blocks(domain: Domain, columns: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _whole(name: str, value) -> int:
+    """The value as an int; UsageError unless it is a whole number of at least 1."""
     if not is_whole(value, 1):
         raise UsageError(f"{name} must be a whole number >= 1, got {value!r}")
     return int(value)
 
 
 def ascending(name: str, values, least: int) -> np.ndarray:
+    """Read-only int64; UsageError unless the values are whole numbers >= `least` that ascend."""
     numbers = np.asarray(values)
     array = np.array(numbers, np.int64)
     ascending = array.ndim == 1 and (np.diff(array) > 0).all() and (array[:1] >= least).all()
@@ -95,6 +97,7 @@ class UserKey:
 
 
 def lower_edges(values, least: int) -> tuple[int, ...]:
+    """Edges of groups by rows per user, checked as by `ascending`; at least one."""
     edges = ascending("edges", values, least)
     if not len(edges):
         raise UsageError("edges: expected at least one")
@@ -157,13 +160,16 @@ class WithoutId(UserKey):
 
 @dataclass(frozen=True, eq=False)
 class _OverColumns(UserKey):
+    """Base of keys over the cells of some columns. `shape`: their numbers of codes, once bound."""
+
     columns: tuple[str, ...]
 
     @property
     def domain_columns(self) -> tuple[str, ...]:
         return self.columns
 
-    def _grid(self) -> int:
+    def _cells(self) -> int:
+        """Number of cells over the columns; UsageError before `bind`."""
         shape = getattr(self, "shape", None)
         if shape is None:
             raise UsageError(
@@ -208,14 +214,14 @@ class MostCommon(_OverColumns):
         labels.flags.writeable = False
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "keys", keys)
-        if self.shape is not None and len(labels) != self._grid():
+        if self.shape is not None and len(labels) != self._cells():
             raise UsageError(
-                f"labels: expected one for each of the {self._grid()} cells, got {len(labels)}"
+                f"labels: expected one for each of the {self._cells()} cells, got {len(labels)}"
             )
 
     @property
     def size(self) -> int:
-        return self._grid() if self.labels is None else int(self.keys or 0)
+        return self._cells() if self.labels is None else int(self.keys or 0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -235,17 +241,17 @@ class Groups(_OverColumns):
     def __post_init__(self):
         object.__setattr__(self, "columns", tuple(self.columns))
         object.__setattr__(self, "t_max", _whole("t_max", self.t_max))
-        if self.shape is not None and self._grid() * self.t_max >= 1 << 62:
+        if self.shape is not None and self._cells() * self.t_max >= 1 << 62:
             raise UsageError("Groups: more than 2^62 cells; use fewer columns")
         if self.cells is not None:
             cells = ascending("cells", self.cells, 0)
-            if self.shape is not None and len(cells) and cells[-1] >= self._grid() * self.t_max:
+            if self.shape is not None and len(cells) and cells[-1] >= self._cells() * self.t_max:
                 raise UsageError("Groups: a cell number is outside the grid of columns and T")
             object.__setattr__(self, "cells", cells)
 
     @property
     def size(self) -> int:
-        return self._grid() * self.t_max if self.cells is None else len(self.cells)
+        return self._cells() * self.t_max if self.cells is None else len(self.cells)
 
 
 @dataclass(frozen=True, eq=False)

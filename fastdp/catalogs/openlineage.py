@@ -27,7 +27,7 @@ def openlineage(
     """
     return {
         "eventType": "COMPLETE",
-        "eventTime": _checked(time),
+        "eventTime": _ended_at(time),
         "producer": PRODUCER,
         "schemaURL": f"{SPEC}#/definitions/RunEvent",
         "run": {"runId": _run_id(run), "facets": {"fastdp_privacy": _privacy(run)}},
@@ -37,7 +37,8 @@ def openlineage(
     }
 
 
-def _checked(time: str | None) -> str:
+def _ended_at(time: str | None) -> str:
+    """The time in the form of the event, with a zone; None: now."""
     if time is None:
         return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
     try:
@@ -57,10 +58,12 @@ def _run_id(run: Described) -> str:
 
 
 def _privacy(run: Described) -> dict[str, Any]:
+    """The facet with the guarantee."""
     return {"_producer": PRODUCER, "_schemaURL": PRIVACY_FACET, **privacy_facts(run)}
 
 
 def _output(run: Described, table: WrittenTable, base: str, namespace: str) -> dict[str, Any]:
+    """A table that the run wrote, with its columns and the guarantee."""
     fields = []
     for column in table.columns:
         field = {"name": column.name, "type": str(column.kind)}

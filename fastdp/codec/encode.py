@@ -59,6 +59,7 @@ def type_problems(fields: Iterable[Field], source: pa.Schema) -> list[str]:
 
 
 def _source_of(item: Field, kind: pa.DataType) -> Source:
+    """How values of this Arrow type are read as the field's; DataError if they cannot be."""
     source = Source.of(item.dtype, kind)
     if source is None:
         how = "cast it, or change the schema"
@@ -238,6 +239,7 @@ def _buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None, int]:
 
 
 def _fill(out: np.ndarray, keep: np.ndarray | None, where: np.ndarray, code: int) -> None:
+    """Give the rows `where` this code; DROP gives code 0, and the row is not kept."""
     out[where] = 0 if code == core.DROP else code
     if code == core.DROP and keep is not None:
         keep[where] = 0
@@ -246,6 +248,7 @@ def _fill(out: np.ndarray, keep: np.ndarray | None, where: np.ndarray, code: int
 def _encode_derived(
     item: Derived, array: pa.Array, out: dict[str, np.ndarray], keep: np.ndarray | None
 ) -> None:
+    """Codes of all columns that the field's values are split into."""
     values, good, null = _source_of(item, array.type).as_integers(array, item)
     if item.split_unit > 1:
         codes, inside = _split_units(item, values, good & ~null)

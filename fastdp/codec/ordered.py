@@ -52,6 +52,7 @@ class Item(Struct, frozen=True, eq=False):
     whole_span: bool = True
 
     def ends(self, codes: Columns) -> tuple[np.ndarray, np.ndarray]:
+        """The least and the largest number of each row, by its codes."""
         at = tuple(codes[c] for c in self.columns)
         return self.low[at], self.high[at]
 
@@ -104,20 +105,27 @@ class OrderGroup(Struct, frozen=True, eq=False):
         every row. draw(item, attempt): numbers of the item for all rows, as they would be written.
         pinned: numbers of items that stay as they are, nan where there are none.
         """
-        ends = [item.ends(codes) for item in self.items]
-        own = [(pinned or {}).get(item.name) for item in self.items]
-        ends = [
-            e if p is None else (np.where(np.isnan(p), e[0], p), np.where(np.isnan(p), e[1], p))
-            for e, p in zip(ends, own)
-        ]
-        missing = [np.isnan(low) for low, _ in ends]
+        ends = []
+        for item in self.items:
+            low, high = item.ends(codes)
+            pins = (pinned or {}).get(item.name)
+            if pins is not None:
+                low = np.where(np.isnan(pins), low, pins)
+                high = np.where(np.isnan(pins), high, pins)
+            ends.append((low, high))
 
         def drawn(attempt: int) -> list[np.ndarray]:
-            known = zip(
-                [None if item.fixed else draw(item, attempt) for item in self.items], ends, missing
-            )
-            drawn = [low if x is None else np.where(none, np.nan, x) for x, (low, _), none in known]
-            return [x if p is None else np.where(np.isnan(p), x, p) for x, p in zip(drawn, own)]
+            """The items' numbers, out of order yet: fixed and pinned ones, and draws for the others."""
+            values = []
+            for item, (low, _) in zip(self.items, ends):
+                value = low
+                if not item.fixed:
+                    value = np.where(np.isnan(low), np.nan, draw(item, attempt))
+                pins = (pinned or {}).get(item.name)
+                if pins is not None:
+                    value = np.where(np.isnan(pins), value, pins)
+                values.append(value)
+            return values
 
         values = drawn(0)
         broken = self.broken(values)
@@ -128,12 +136,12 @@ class OrderGroup(Struct, frozen=True, eq=False):
             broken = self.broken(values)
         if broken.any():
             rows = np.flatnonzero(broken)
-            last = self._ends([(low[rows], high[rows]) for low, high in ends])
+            last = self._ends_in_order([(low[rows], high[rows]) for low, high in ends])
             for value, new in zip(values, last):
                 value[rows] = new
         return {item.name: v for item, v in zip(self.items, values) if not item.fixed}
 
-    def _ends(self, ends: list[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
+    def _ends_in_order(self, ends: list[tuple[np.ndarray, np.ndarray]]) -> list[np.ndarray]:
         """Numbers in order, made from the ends of the bins. With two items: the lower end of the
         first and the upper end of the second. With more: each item gets the largest lower end among
         itself and all items before it."""

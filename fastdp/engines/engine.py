@@ -115,18 +115,18 @@ class Engine:
     ) -> list[OpenCounter]:
         """`open` for linked tables: one engine over the parents' table and one over each
         child's."""
-        raise UsageError(no_links(self.name))
+        raise UsageError(no_links_text(self.name))
 
 
 ENGINES: Registry[type[Engine]] = Registry("engine", __package__)
 
 
-def no_links(name: str) -> str:
+def no_links_text(name: str) -> str:
     """The error text of an engine that cannot count linked tables."""
     return f"engine={name!r} cannot count linked tables; use engine='local' on the same sources"
 
 
-def reading(rows: int, users: int, dropped: int, malformed: int) -> dict[str, int]:
+def reading_facts(rows: int, users: int, dropped: int, malformed: int) -> dict[str, int]:
     """`OpenCounter.reading`, by its keys. dropped: rows that the schema's policies leave out.
     malformed: lines of files that could not be parsed."""
     return {"rows": rows, "users": users, "dropped_rows": dropped, "malformed_lines": malformed}

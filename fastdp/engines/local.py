@@ -26,7 +26,7 @@ from ..tables.table import Table
 from ..user_views import View
 from ..userkeys import UserKey
 from . import asked_numbers, counting_plan as planning, user_histograms as users
-from .engine import ENGINES, Engine, EngineOptions, OpenCounter, reading
+from .engine import ENGINES, Engine, EngineOptions, OpenCounter, reading_facts
 
 if TYPE_CHECKING:
     from ..tables.linked_tables import Links
@@ -230,7 +230,7 @@ class LocalEngine(Engine):
             counter = local(source.encoded, options.threads)
             return OpenCounter(counter, source.encoded, lambda: None)
         table = read(source, schema, threads=options.threads)
-        numbers = reading(table.rows, table.users, table._dropped, table._malformed)
+        numbers = reading_facts(table.rows, table.users, table._dropped, table._malformed)
         return OpenCounter(local(table, options.threads), table, table.close, numbers)
 
     def open_linked(

@@ -39,7 +39,7 @@ from ..tables.table import MAX_ROWS
 from ..tables.userids import UserIndex
 from . import messages, sparkfiles, sparktasks as tasks
 from .build import build
-from .engine import ENGINES, Engine, EngineOptions, OpenCounter, reading
+from .engine import ENGINES, Engine, EngineOptions, OpenCounter, reading_facts
 from .partitioned import Answer, PartitionedCounter, Request
 from .sparkcheck import MAX_PARTITIONS, check_partitions
 
@@ -362,4 +362,4 @@ class SparkEngine(Engine):
 
 def _opened(counter: PartitionedCounter) -> OpenCounter:
     own: Any = counter.partitions
-    return OpenCounter(counter, None, own.close, reading(own.rows, own.users, own.dropped, 0))
+    return OpenCounter(counter, None, own.close, reading_facts(own.rows, own.users, own.dropped, 0))

@@ -7,7 +7,7 @@ from typing import Any
 from ..errors import UsageError
 from ..schema import Schema
 from ..tables.sources.source import Source
-from .engine import ENGINES, Engine, EngineOptions, OpenCounter, reading
+from .engine import ENGINES, Engine, EngineOptions, OpenCounter, reading_facts
 from .partitioned import PartitionedCounter
 from .sql_database import Database, DuckDbConnection
 from .sql_keys import KeysInDatabase, check_domains
@@ -78,7 +78,7 @@ class SqlEngine(Engine):
     def open(self, source: Source, schema: Schema, options: EngineOptions) -> OpenCounter:
         counter = sql_counter(source, schema)
         rows: SqlRows = counter.partitions  # type: ignore[assignment]
-        numbers = reading(rows.rows, rows.users, rows.dropped, 0)
+        numbers = reading_facts(rows.rows, rows.users, rows.dropped, 0)
         if rows.moment is not None:
             numbers["transaction"] = rows.moment
         about = {"name": self.name, "database": rows.dialect.name}

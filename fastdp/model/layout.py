@@ -21,7 +21,7 @@ from msgspec import Struct
 from ..domain import Clique, Domain
 from ..errors import ModelTooLargeError
 from .junction_tree import JunctionTree
-from .nodes import DENSE, DIRECT, SPARSE, Link, Node
+from .nodes import DENSE, DIRECT, SPARSE, HostedTable, Link, Node
 from .schedule import Schedule, make_schedule
 
 ROW_LIMIT = 4096
@@ -49,32 +49,37 @@ class Place(Struct, frozen=True):
     axes: Clique
     at: int
     size: int
-    cells: np.ndarray | None = (
-        None  # ascending flat cells (in `axes` order) of a sparse place; None: all
-    )
+    cells: np.ndarray | None = None
+    """Ascending flat cells (in `axes` order) of a sparse place; None: all."""
 
 
 @dataclass
 class Plan:
+    """The plan of inference over one tree.
+
+    `stages`: the nodes by depth, roots first. `places`: where the marginal of each set lies in the
+    vector of `size` numbers. Its first part, of `shared` numbers, has separators and hosted tables; the
+    nodes' local potentials follow. `folds`: (place of the outer table, link to the inner one) of hosted
+    tables inside hosted ones. `direct`: nodes that the vector leaves out. `copied`: place and size of
+    the tables that other tables are added into. `cells` and `rows`: of all nodes together.
+    """
+
     domain: Domain
     tree: JunctionTree
     nodes: list[Node]
     folds: list[tuple[int, Link]]
-    stages: list[list[Node]]  # nodes by depth, roots first
+    stages: list[list[Node]]
     places: dict[frozenset[str], Place]
     size: int
-    shared: (
-        int  # the vector's first part: separators and hosted tables; nodes' local potentials follow
-    )
+    shared: int
     cells: int
     rows: int
     direct: list[Node]
-    copied: dict[
-        int, int
-    ]  # place and size of tables, local or inside hosted ones, that take something in
+    copied: dict[int, int]
 
     @cached_property
     def schedule(self) -> Schedule:
+        """How a pass is divided among threads."""
         return make_schedule(self.stages, self.copied)
 
 
@@ -141,7 +146,15 @@ def make_plan(
             parts = [part for part, _ in inner]
             late = not separators.isdisjoint((attrs, *parts))
             along = domain[place.axes[0]] if all(place.axes[0] in part for part in parts) else 1
-            node.hosted.append((place.at, place.size, len(folds), len(inner), late, along))
+            hosted = HostedTable(
+                at=place.at,
+                size=place.size,
+                first_fold=len(folds),
+                folds=len(inner),
+                late=late,
+                along=along,
+            )
+            node.hosted.append(hosted)
             taking = separators | {above for _, above in inner}
             for part, above in reversed(inner):
                 link = _link(domain, (), places[above].axes, places[part])
@@ -149,7 +162,7 @@ def make_plan(
                 folds.append((places[above].at, link))
                 if part in taking:
                     copied[places[part].at] = places[part].size
-        _lanes(domain, node)
+        _divide_into_lanes(domain, node)
     shared = size
     for node, whole in last:
         places[whole] = _local_potential(domain, node, size, measured[whole])
@@ -334,6 +347,7 @@ def runs(domain: Domain, axes: Iterable[str], stride: Mapping[str, int]) -> list
 
 
 def _link(domain: Domain, sep: Clique, res: Clique, place: Place) -> Link:
+    """How the table at `place` lies inside the table [sep | res]."""
     if place.size >= HOSTED_CELLS:
         most = f"the limit is {HOSTED_CELLS - 1}; measure smaller marginals, or merge codes"
         raise ModelTooLargeError(
@@ -345,28 +359,29 @@ def _link(domain: Domain, sep: Clique, res: Clique, place: Place) -> Link:
     return Link(place.at, place.size, base, tuple(n for n, _ in dims), tuple(ts for _, ts in dims))
 
 
-def _lanes(domain: Domain, node: Node) -> None:
-    """Splits a node's rows into lanes for threads, along the first axis where it is long enough,
-    and marks the links that lanes share. If no cell is written by two lanes, lanes cost nothing and
+def _divide_into_lanes(domain: Domain, node: Node) -> None:
+    """Divide a node's rows into lanes for threads, along the first axis where it is long enough,
+    and mark the links that lanes share. If no cell is written by two lanes, lanes cost nothing and
     there are many. For shared cells every lane has its own sums, which must be added up."""
     unit = node.rows // domain[node.sep[0]] if node.sep and domain[node.sep[0]] >= 8 else 1
     cells = node.rows * node.cells
 
-    def cut(lanes: int) -> np.ndarray:
-        lanes = min(lanes, node.rows // unit)
-        lanes = -(
-            -(node.rows // unit) // -(-(node.rows // unit) // lanes)
-        )  # as few for lanes as long
-        cuts = np.rint(np.arange(lanes + 1) * (node.rows // unit / lanes)).astype(np.int64) * unit
+    def cut_and_mark(lanes: int) -> np.ndarray:
+        """Where lanes begin. Marks the links that several of these lanes write."""
+        units = node.rows // unit
+        lanes = min(lanes, units)
+        longest = -(-units // lanes)
+        lanes = -(-units // longest)  # as few as there are for this length
+        cuts = np.rint(np.arange(lanes + 1) * (units / lanes)).astype(np.int64) * unit
         cuts[-1] = node.rows
         for link in node.links:
             link.shared = int(len(cuts) > 2 and _overlap(link, cuts))
         return cuts
 
-    node.lane_at = cut(min(UNSHARED * MAX_LANES, max(1, cells // LANE_CELLS)))
+    node.lane_at = cut_and_mark(min(UNSHARED * MAX_LANES, max(1, cells // LANE_CELLS)))
     lanes = min(MAX_LANES, max(1, cells // LANE_CELLS))
     while any(link.shared for link in node.links):
-        node.lane_at = cut(lanes)
+        node.lane_at = cut_and_mark(lanes)
         need = sum(link.size for link in node.links if link.shared)
         if need * lanes <= max(LANE_SUMS, cells):
             break
@@ -374,6 +389,7 @@ def _lanes(domain: Domain, node: Node) -> None:
 
 
 def _overlap(link: Link, cuts: np.ndarray) -> bool:
+    """Whether two lanes reach one cell of the linked table."""
     if link.base is None:
         return True
     span = 1 + sum((n - 1) * ts for n, ts in zip(link.n, link.ts))

@@ -1,5 +1,7 @@
 """The tables of a plan and how they lie in each other; see csrc/infer.h."""
 
+from typing import NamedTuple
+
 import numpy as np
 from msgspec import Struct, field
 
@@ -24,7 +26,29 @@ class Link(Struct):
     shared: int = 0
 
 
+class HostedTable(NamedTuple):
+    """A table inside a node, and the `folds` that add it into tables inside itself, from `first_fold` on.
+
+    `late`: it takes messages, itself or in a table inside it. `along`: the values of its first axis,
+    if all tables inside it have that axis, else 1.
+    """
+
+    at: int
+    size: int
+    first_fold: int
+    folds: int
+    late: bool
+    along: int
+
+
 class Node(Struct):
+    """A table [separator | residual] of `rows` rows of `cells` cells, and where its parts lie.
+
+    `table`, `row_at`: where its cells and rows begin among those of all nodes. `local`: how its own
+    functionals are stored, and `local_at` where. `lane_at`: the rows at which lanes begin. `links`: how
+    each hosted table lies in it, in the order of `hosted`.
+    """
+
     sep: Clique
     res: Clique
     rows: int
@@ -39,9 +63,7 @@ class Node(Struct):
     local_cell: np.ndarray | None = None
     lane_at: np.ndarray = field(default_factory=lambda: np.zeros(2, np.int64))
     links: list[Link] = field(default_factory=list)
-    hosted: list[tuple[int, int, int, int, bool, int]] = field(default_factory=list)
-    """At, size, first fold, folds; whether it takes messages, itself or in a table inside it;
-    values of its first axis, if all tables inside it have that, else 1."""
+    hosted: list[HostedTable] = field(default_factory=list)
     needs: int = 0  # of the stage above on the way down: 0 lanes alone, 1 gathers too, 2 folds too
     first_hosted: int = 0
     lane_buffer: int = 0

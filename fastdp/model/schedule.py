@@ -18,6 +18,13 @@ together."""
 PIECE = 2048
 """Entries of a piece of a vector."""
 
+FIRST_PIECE = 4
+LATE = 6
+FIRST_SENDER = 7
+"""Places in fdp_hosted of csrc/infer.h; its last two are the first sender and the end of senders."""
+FIRST_RATIO = 8
+"""Place in fdp_stage of its first ratio."""
+
 LARGE_STAGE = 32768
 """The fewest cells of a stage that several threads share. Below that, waiting for each other costs
 more than it saves. Measured on 2 to 16 cores with the trees of the taxi and census recipes."""
@@ -65,7 +72,7 @@ def make_schedule(stages: Sequence[Sequence[Node]], copied: Mapping[int, int]) -
             if taker is None:
                 lists["deliveries"] += _pieces(min(alike), max(alike) + 1, common.rows)
             else:
-                taker[7:] = [min(alike), max(alike) + 1]
+                taker[FIRST_SENDER:] = [min(alike), max(alike) + 1]
         buffer_at = 0
         for number, node in enumerate(stage, len(nodes)):
             own = [
@@ -108,9 +115,9 @@ def make_schedule(stages: Sequence[Sequence[Node]], copied: Mapping[int, int]) -
     for node in (node for odd in stages[1::2] for node in odd):
         node.buffer_at += buffers[0]
     for one in hosted:
-        one[4] += len(early) * one[6]
+        one[FIRST_PIECE] += len(early) * one[LATE]
     for row in rows:
-        row[8] += len(early)
+        row[FIRST_RATIO] += len(early)
     lists = {"ratios": early + lists.pop("late"), **lists, "copies": _copies(copied)}
     made = {k: _table(v) for k, v in lists.items()}
     return Schedule(

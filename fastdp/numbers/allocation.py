@@ -49,6 +49,7 @@ class Shares(Struct, frozen=True):
 
 
 def counts_people(number: TypedNumber) -> bool:
+    """Whether it is a number or a share of users."""
     return number.of == "users" and number.aggregate in ("count", "share")
 
 

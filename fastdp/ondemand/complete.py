@@ -13,7 +13,7 @@ from ..codec.possible import compiled_constraints
 from ..codec.violations import broken_codes, count_violations
 from ..errors import DataError
 from ..schema import Schema
-from .conditions import place_numbers
+from .conditions import pin_numbers
 from .frames import Given, disagreeing, with_given
 from .known_rows import Codes, Known, Law
 
@@ -75,7 +75,7 @@ def completed_values(
     threads: int | None = None,
 ) -> pa.Table:
     """The values of completed rows; DataError if given numbers break a constraint."""
-    place_numbers(schema, given, codes, seed)
+    pin_numbers(schema, given, codes, seed)
     whole = compiled_constraints(schema).complete(codes) if schema.constraints else codes
     rows = decode(schema, whole, seed, outputs=outputs, threads=threads, pinned=given.pinned)
     rows = with_given(rows, given)

@@ -34,15 +34,20 @@ EQUAL = "equal"
 
 
 class Condition:
-    """One condition on one column: weights of its codes, and the numbers that rows may then
-    have."""
+    """One condition on one column.
+
+    `weights`: for each code of `column`, the part of its rows that match. Of a column of bins, rows
+    then have one of `numbers`, or a number in `span`. `exact`: the codes and numbers alone decide
+    whether a row matches; else written values are checked. `column` is None where the codes say
+    nothing.
+    """
 
     def __init__(self, schema: Schema, name: str, condition: Any, what: str = "where"):
         self.column: Column | None = None
         self.weights = np.ones(0)
         self.span: tuple[float, float] | None = None
         self.numbers: tuple[float, ...] = ()
-        self.exact = True  # codes and numbers alone decide whether a row matches
+        self.exact = True
         field = next((f for f in schema.fields.values() if name in (f.name, f.source)), None)
         if field is not None and not isinstance(field, Derived):
             self._of_column(schema, field, condition)  # type: ignore[arg-type]
@@ -69,13 +74,14 @@ class Condition:
         return one
 
     def _of_column(self, schema: Schema, column: Column, condition: Any) -> None:
+        """Weights of a column's codes; of bins, the numbers or the range that rows may have."""
         if column.binned and not isinstance(condition, tuple | range):
             several = isinstance(condition, list | set | frozenset | Sequence)
             several = several and not isinstance(condition, str | bytes)
             values = list(condition) if several else [condition]
             if all(isinstance(v, int | float) and not isinstance(v, bool) for v in values):
                 self._of_numbers(column, [float(v) for v in values])
-                self._derived(schema)
+                self._move_to_source(schema)
                 return
         chosen = select(column, _as_texts(condition))
         self.column = column
@@ -85,7 +91,7 @@ class Condition:
                 (condition.start, condition.stop) if isinstance(condition, range) else condition
             )
             self.span = number_limits(column, limits)
-        self._derived(schema)
+        self._move_to_source(schema)
 
     def _of_numbers(self, column: Column, values: list[float]) -> None:
         """Single numbers of a column of bins: each has its part of its bin, and is then written."""
@@ -106,8 +112,9 @@ class Condition:
         self.weights = weights
         self.numbers = tuple(values)
 
-    def _derived(self, schema: Schema) -> None:
-        """A column that follows from one other becomes a condition on that one."""
+    def _move_to_source(self, schema: Schema) -> None:
+        """Of a derived column, make it a condition on the column that it follows from. If it follows from
+        several, the codes say nothing, and written values are checked."""
         column = self.column
         if column is None or column.name in schema.modelled:
             return
@@ -122,8 +129,8 @@ class Condition:
                 self.weights = weights[item.table]
 
     def _of_times(self, field: Derived, condition: Any) -> None:
-        """A range of times takes the days that it touches; hours are checked when rows are
-        written."""
+        """Of a range of times, take the days that it touches. Written times are checked, and of other
+        conditions they alone decide."""
         self.exact = False
         days = next((p for p in field.parts if p.part == "date"), None)
         if days is None or not isinstance(condition, tuple) or len(condition) != 2:
@@ -137,7 +144,7 @@ class Condition:
 
 
 def _as_texts(condition: Any) -> Any:
-    """A condition whose bytes, as rows of a binary column hold them, are the schema's texts."""
+    """The condition with bytes, which binary columns have, as the texts that the schema lists."""
     if isinstance(condition, list | set | frozenset):
         return [_as_texts(value) for value in condition]
     if isinstance(condition, bytes | bytearray | memoryview):
@@ -183,7 +190,7 @@ def conditioned(law: RowLaw, rows: int, where: Mapping[str, Any]) -> Given:
     return made
 
 
-def design(
+def add_design(
     law: RowLaw, made: Given, weights: Mapping[str, Mapping[Any, float] | Sequence[Any]], seed: int
 ) -> None:
     """Give each row its place in a design: for every column the stated shares of its values, as
@@ -195,7 +202,7 @@ def design(
     rows = made.known.rows
     for name, shares in weights.items():
         if shares == EQUAL:
-            shares = _every(law, name)
+            shares = _equal_shares(law, name)
         elif not isinstance(shares, Mapping):
             several = isinstance(shares, list | tuple | set | frozenset)
             shares = dict.fromkeys(shares, 1.0) if several else {}
@@ -227,7 +234,7 @@ def design(
         _add(made, ids, kinds)
 
 
-def _every(law: RowLaw, name: str) -> dict[Condition, float]:
+def _equal_shares(law: RowLaw, name: str) -> dict[Condition, float]:
     """Each value of a column that the model has, with equal shares; of numbers, each bin."""
     column = Condition(law.schema, name, [], "weights").column
     out: dict[Condition, float] = {}
@@ -243,6 +250,7 @@ def _is_number(x: Any) -> bool:
 
 
 def _add(made: Given, ids: np.ndarray, kinds: Sequence[Condition]) -> None:
+    """Make condition `kinds[ids[i]]` part of what is known of row i. All are on one column."""
     column = kinds[0].column
     if column is None:
         return
@@ -256,14 +264,15 @@ def _add(made: Given, ids: np.ndarray, kinds: Sequence[Condition]) -> None:
 
 
 def _possible(law: RowLaw, conditions: Sequence[Condition]) -> bool:
+    """Whether the model has rows that match all conditions."""
     made = Given(Known(1))
     for one in conditions:
         _add(made, np.zeros(1, np.int32), [one])
     return bool(np.isfinite(law.log_probability(made.known)[0]))
 
 
-def inexact(law: RowLaw, where: Mapping[str, Any]) -> dict[str, Any]:
-    """The conditions that written values have to be checked for."""
+def conditions_to_check(law: RowLaw, where: Mapping[str, Any]) -> dict[str, Any]:
+    """The conditions that codes do not decide: written values must be compared with them."""
     return {a: c for a, c in where.items() if not Condition(law.schema, a, c).exact}
 
 
@@ -273,13 +282,15 @@ def probability(law: RowLaw, where: Mapping[str, Any]) -> float:
     return float(np.exp(law.log_probability(made.known)[0]))
 
 
-def place_numbers(schema: Schema, given: Given, codes: Codes, seed: int) -> None:
-    """Draw the numbers of rows whose bin reaches beyond their range, and take the listed ones."""
+def pin_numbers(schema: Schema, given: Given, codes: Codes, seed: int) -> None:
+    """Fix the numbers that conditions ask for, in bins that were drawn. In a bin that reaches beyond the
+    range of its row they are drawn from the range; of listed numbers, one in the bin is taken."""
     for name, (low, high) in given.spans.items():
         column = schema.columns[name].in_bins
         assert column is not None
         uniform = uniform_of(seed, f"inside {name}", given.known)
-        _pin(given, column, *_inside(column, codes[name], low, high, uniform))
+        numbers, beyond = _numbers_in_range(column, codes[name], low, high, uniform)
+        _pin(given, column, numbers, beyond)
     for name, (ids, kinds) in given.listed.items():
         column = schema.columns[name].in_bins
         assert column is not None
@@ -294,7 +305,7 @@ def place_numbers(schema: Schema, given: Given, codes: Codes, seed: int) -> None
         _pin(given, column, numbers, ~np.isnan(numbers))
 
 
-def _inside(
+def _numbers_in_range(
     column: BinColumn, codes: np.ndarray, low: np.ndarray, high: np.ndarray, uniform: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """(a number of each row's bin that is in its range, whether the bin reaches beyond the
@@ -328,6 +339,7 @@ def _inside(
 
 
 def _pin(given: Given, column: BinColumn, numbers: np.ndarray, where: np.ndarray) -> None:
+    """Fix the numbers of the rows `where`: for the decoder, and as values that are written."""
     if not where.any():
         return
     day = DAY_SECONDS if column.timely and dtypes.family(column.dtype) == "date" else 1

@@ -53,7 +53,7 @@ def as_form(statement: Mapping[str, Any], form: str) -> dict[str, Any] | str:
 
 def _facts(statement: Mapping[str, Any]) -> dict[str, Any]:
     """What a form may name: the statement's own fields, and these."""
-    counts = _counts(statement)
+    counts = _releases_by_law(statement)
     mechanism = statement["mechanism"]
     ledger = statement["ledger"]
     name = str(mechanism.get("name", "not stated"))
@@ -110,7 +110,7 @@ def _filled(item: Any, facts: Mapping[str, Any]) -> Any:
     return facts[alone] if alone in facts else item.format_map(facts)
 
 
-def _counts(statement: Mapping[str, Any]) -> Counter[str]:
+def _releases_by_law(statement: Mapping[str, Any]) -> Counter[str]:
     """Number of releases per distribution of noise; what is computed from other releases has
     none."""
     return Counter(

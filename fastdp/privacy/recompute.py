@@ -78,10 +78,11 @@ def _problems(statement: Mapping) -> Iterator[str]:
     if statement["private"] is not ("NOT PRIVATE" not in statement["noise"]["source"]):
         yield "the statement claims privacy, but its noise came from a seed"
     if statement["private"]:
-        yield from _sampler_problems(epsilon, delta, draws_of(parts), statement["noise"])
+        yield from sampler_problems(epsilon, delta, draws_of(parts), statement["noise"])
 
 
-def _sampler_problems(epsilon: float, delta: float, draws: int, about: Mapping) -> Iterator[str]:
+def sampler_problems(epsilon: float, delta: float, draws: int, about: Mapping) -> Iterator[str]:
+    """What is wrong with the sampler's error that a statement gives (`about`) for so many draws."""
     added = added_delta(epsilon, draws)
     if added > (delta * SHARE if delta > 0 else PURE) * (1 + 1e-6):
         yield (
@@ -116,10 +117,11 @@ def _part_problems(statement: Mapping, entry: Mapping, cap: Event) -> Iterator[s
         yield from clip_rules.problems(entry["clip_choice"], entry["clip"], entry["releases"])
     for release in entry["releases"]:
         where = repr(release["label"])
-        yield from (f"{where}: {text}" for text in _release_problems(release, entry["clip"]))
+        yield from (f"{where}: {text}" for text in release_problems(release, entry["clip"]))
 
 
-def _release_problems(release: Mapping, clip: int) -> Iterator[str]:
+def release_problems(release: Mapping, clip: int) -> Iterator[str]:
+    """What is wrong with one release of a statement: its noise must cover its sensitivity."""
     event = event_from_dict(release["event"])
     law = release["law"]
     kind = release["kind"]

@@ -110,8 +110,8 @@ def deal(
     counts = _bounded(habits, bound, rng)
     cell = cell_numbers(codes, habits.columns, habits.shape, rows, threads)
     sizes = np.add.reduceat(counts, habits.indptr[:-1])
-    taken = _take(np.full(habits.users, rows / int(counts.sum())), sizes, rows, rng)
-    unit_user, unit_cell = _units(habits, counts, taken, threads)
+    taken = _draw_models(np.full(habits.users, rows / int(counts.sum())), sizes, rows, rng)
+    unit_user, unit_cell = _asked_rows(habits, counts, taken, threads)
     return _deal_rounds(habits, cell, unit_user, unit_cell, rng, threads), int(taken.shape[0])
 
 
@@ -132,7 +132,7 @@ def deal_by_size(
         weight = np.ones(sizes.shape[0])
     rng = np.random.Generator(np.random.Philox(key=seed))
     scale = rows / float((weight * sizes).sum())
-    taken = _take(weight * scale, sizes, rows, rng)
+    taken = _draw_models(weight * scale, sizes, rows, rng)
     owner = np.repeat(np.arange(taken.shape[0], dtype=np.uint32), sizes[taken])
     rng.shuffle(owner)
     return owner[:rows], int(taken.shape[0])
@@ -151,7 +151,9 @@ def _bounded(habits: Habits, bound: int | None, rng: np.random.Generator) -> np.
     return counts
 
 
-def _take(weight: np.ndarray, sizes: np.ndarray, rows: int, rng: np.random.Generator) -> np.ndarray:
+def _draw_models(
+    weight: np.ndarray, sizes: np.ndarray, rows: int, rng: np.random.Generator
+) -> np.ndarray:
     """The number of the public user that each synthetic user is modelled on. It is systematic
     sampling by weight, with further draws until the sizes add up to at least `rows`. At least one
     size must be positive."""
@@ -173,7 +175,7 @@ def _take(weight: np.ndarray, sizes: np.ndarray, rows: int, rng: np.random.Gener
     return taken
 
 
-def _units(
+def _asked_rows(
     habits: Habits, counts: np.ndarray, taken: np.ndarray, threads: int
 ) -> tuple[np.ndarray, ...]:
     """Two uint32 arrays with one entry per row that a synthetic user asks for: the user and the

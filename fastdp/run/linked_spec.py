@@ -13,7 +13,7 @@ import msgspec
 from .._util.notebook_progress import shown_by
 from .._util.progress import Reporter
 from ..division import PARENTS
-from ..engines.engine import ENGINES, no_links
+from ..engines.engine import ENGINES, no_links_text
 from ..errors import PrivacyError, UsageError
 from ..mechanisms import recipe as recipes
 from ..mechanisms.base import Config, Ids
@@ -150,7 +150,7 @@ def validate_linked(
         )
     options = replace(options, engine=engines.pop())
     if not ENGINES.get(str(options.engine)).links:
-        raise UsageError(no_links(str(options.engine)))
+        raise UsageError(no_links_text(str(options.engine)))
     recipe, epsilons, configs = divided(links, mechanism, epsilon, delta, options)
     return LinkedSpec(
         options=options,

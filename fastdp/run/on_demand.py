@@ -20,7 +20,7 @@ from ..codec.encode import encode_batch
 from ..errors import RunError, UsageError, is_whole
 from ..ondemand.classifier import ModelClassifier
 from ..ondemand.complete import complete_rows
-from ..ondemand.conditions import conditioned, design, inexact, probability
+from ..ondemand.conditions import add_design, conditioned, conditions_to_check, probability
 from ..ondemand.frames import Given, check_names, given_rows
 from ..ondemand.known_rows import Codes, Known, Law
 from ..ondemand.row_law import RowLaw
@@ -219,13 +219,13 @@ def sampled(
     where = {} if where is None else where
     parts: list[pa.Table] = []
     owners: list[np.ndarray] = []
-    unsure = inexact(law, where) if isinstance(where, Mapping) else {}
+    unsure = conditions_to_check(law, where) if isinstance(where, Mapping) else {}
     missing = n
     users = 0
     for own in spawned_seeds(seed, ROUNDS, (3,)):
         given = conditioned(law, missing, where)
         if weights:
-            design(law, given, weights, own)
+            add_design(law, given, weights, own)
         owner = _owners(run, law, missing, where, own)
         rows = _completed(run, law, given, owner, own, None)
         keep = matches(rows, unsure) if unsure and rows.num_rows else None

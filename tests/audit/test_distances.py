@@ -259,7 +259,7 @@ def test_the_statement_is_checked(weights):
     (line,) = session.releases
 
     def problems(**changes):
-        return list(recompute._release_problems(line | changes, CLIP))
+        return list(recompute.release_problems(line | changes, CLIP))
 
     assert problems() == []
     assert problems(sigma=line["sigma"] * 0.99)

@@ -245,7 +245,7 @@ def test_a_statement_whose_noise_is_too_small_is_found(encoding):
     session = open_session(Held(users_of(np.random.default_rng(1), 5)))
     ask(session, encoding)
     (line,) = session.releases
-    assert list(recompute._release_problems(line, CLIP)) == []
+    assert list(recompute.release_problems(line, CLIP)) == []
     wrong = [
         {"sigma": line["sigma"] * (1 - 1e-6)},
         {"norm2": line["norm2"] / 2},
@@ -255,7 +255,7 @@ def test_a_statement_whose_noise_is_too_small_is_found(encoding):
     ]
     for change in wrong:
         assert (
-            list(recompute._release_problems(line | change, CLIP))
+            list(recompute.release_problems(line | change, CLIP))
             or change.get("encoding") == line["encoding"]
         )
 

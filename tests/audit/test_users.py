@@ -363,9 +363,9 @@ def test_the_statement_is_checked():
     session = open_session(Swap(small()))
     everything(session)
     for line in session.releases:
-        assert list(recompute._release_problems(line, CLIP)) == []
-        assert list(recompute._release_problems(line | {"sigma": line["sigma"] * 0.99}, CLIP))
+        assert list(recompute.release_problems(line, CLIP)) == []
+        assert list(recompute.release_problems(line | {"sigma": line["sigma"] * 0.99}, CLIP))
     of_users = [line for line in session.releases if line.get("of") == "users"]
     # Three marginals of the table of users and four of facts; no other release is of users.
     assert [line["label"] for line in of_users] == ["users"] * 3 + ["facts"] * 4
-    assert all(list(recompute._release_problems({**x, "of": "rows"}, CLIP)) for x in of_users)
+    assert all(list(recompute.release_problems({**x, "of": "rows"}, CLIP)) for x in of_users)

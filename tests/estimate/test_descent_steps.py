@@ -46,7 +46,7 @@ class Descent:
         self.loss -= 0.1 * self.loss
         return self.loss
 
-    def restated(self):
+    def recomputed_loss(self):
         return self.loss
 
 

@@ -15,7 +15,7 @@ from fastdp.domain import Domain, downward_closure
 from fastdp.estimate.estimator import fit
 from fastdp.estimate.flow import flow_solver
 from fastdp.estimate.flow.flow_solver import Flow, adopted, denoise
-from fastdp.estimate.flow.functionals import Functionals, adaptive
+from fastdp.estimate.flow.functionals import Functionals, are_adagrid_rows
 from fastdp.estimate.linear_rows import check, usage
 from fastdp.estimate.lower import lower
 from fastdp.estimate.solver import Clock
@@ -70,7 +70,7 @@ def measured(domain, joint, outer, sigma, seed, threshold=5.0):
 
 def prepared(domain, seen, threads=1):
     parts = check(domain, seen)
-    assert adaptive(parts)
+    assert are_adagrid_rows(parts)
     plan = make_plan(domain, junction_tree(domain, [m.clique for m in seen], None), usage(parts))
     quadratic = lower(plan, parts)
     return plan, quadratic, Functionals(plan, quadratic), Engine(plan, threads)
@@ -144,7 +144,7 @@ def test_change_is_the_transpose_of_answers(problem):
     m = rng.random(plan.size)
     multipliers = rng.normal(size=lines.size)
     delta = np.zeros(plan.size)
-    delta[lines.active] = lines.change(multipliers)
+    delta[lines.active] = lines.potential_change(multipliers)
     assert delta @ m == pytest.approx(-multipliers @ lines.answers(m), rel=1e-12)
 
 
@@ -311,7 +311,7 @@ class TestFit:
         domain, _, seen = case
         plain = fit(domain, seen, stop="iters", iters=5)
         assert plain.ended == "iterations" and plain.iterations == 5
-        assert not adaptive(check(domain, [Measurement(("a",), np.ones(14), 1.0)]))
+        assert not are_adagrid_rows(check(domain, [Measurement(("a",), np.ones(14), 1.0)]))
 
 
 FITS = {

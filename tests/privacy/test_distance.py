@@ -60,7 +60,7 @@ def test_what_is_admitted_keeps_its_delta(epsilon, delta):
         return
     assert distance.added_delta(epsilon, draws) <= delta * distance.SHARE * (1 + 1e-6)
     told = [
-        [*recompute._sampler_problems(epsilon, delta, n, {})] for n in (draws, draws + draws // 8)
+        [*recompute.sampler_problems(epsilon, delta, n, {})] for n in (draws, draws + draws // 8)
     ]
     assert not told[0] and (told[1] or draws == 1 << 62)  # the most that is counted
     assert true_delta(gdp.mu_from(epsilon, delta), epsilon) <= delta * (1 + distance.SHARE)

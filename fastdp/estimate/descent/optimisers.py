@@ -98,6 +98,7 @@ class DescentState:
         self.steepest = max(steepest, 1e-300)
 
     def _marginals(self, state: State) -> np.ndarray:
+        """The marginals that are measured."""
         return state.m if self._whole else state.m[self._active]
 
     def attempt(self, mix: float, size: float) -> tuple[float, float]:
@@ -178,7 +179,7 @@ class DescentState:
             self._pending = 0.0
         return self._x
 
-    def restated(self) -> float:
+    def recomputed_loss(self) -> float:
         """The loss of `tables()`, computed again from them: sums over steps lose it where a step
         went very far. Writes over the point that was tried last."""
         tables = self.tables()
@@ -224,12 +225,14 @@ class Stop:
         self.seen: list[float] = []
         self._look_again = 0
 
-    def spent(self, calls: int) -> str:
+    def out_of_calls(self, calls: int) -> str:
+        """ "iterations" if no oracle calls are left, else ""."""
         return "iterations" if self.iters is not None and calls >= self.iters else ""
 
     def __call__(self, loss: float, at: Residual, calls: int, time: float = 0.0) -> str:
+        """Why the fit is done at this loss and residual; "" while it goes on."""
         self.seen.append(loss)
-        if self.spent(calls):
+        if self.out_of_calls(calls):
             return "iterations"
         if self.rule == "iters":
             return "time" if time >= self.flow else ""
@@ -293,7 +296,7 @@ def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> tuple[float,
                 need = 0.0
             if need <= smooth * (1 + 1e-9):
                 break
-            ended = stop.spent(descent.calls)
+            ended = stop.out_of_calls(descent.calls)
             if ended:
                 break
             smooth = GROW * max(smooth, need)
@@ -316,7 +319,7 @@ def accelerated(descent: DescentState, stop: Stop, clock: Clock) -> tuple[float,
             t = max(least, (math.sqrt(t**4 + 4 * t * t) - t * t) / 2)
         else:
             t = min(1.0, 2 * t)
-    return descent.restated(), ended
+    return descent.recomputed_loss(), ended
 
 
 def mirror_descent(descent: DescentState, stop: Stop, clock: Clock) -> tuple[float, str]:

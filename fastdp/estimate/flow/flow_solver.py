@@ -41,7 +41,7 @@ from ..lower import lower
 from ..quadratic import Quadratic
 from ..solver import Clock, Solution
 from ..task import Task, errors_of, single
-from .functionals import Functionals, adaptive
+from .functionals import Functionals, are_adagrid_rows
 
 # The constants of this module were chosen on one seed of four problems: Chicago's coded trips and a
 # million simulated ones, at epsilon 1 and 10. SETTLED, LAST and SMOOTH were also chosen on one seed
@@ -271,7 +271,7 @@ class Flow:
         if not descent < 0:  # the pairs are inaccurate from rounding, so they are dropped
             self._pairs.clear()
             way, descent = self._inverse.direction([], slope, soft)
-        change = self.lines.change(way, self.engine.team)
+        change = self.lines.potential_change(way, self.engine.team)
         step = min(1.0, REACH / max(1e-300, float(change.max()), -float(change.min())))
         while True:
             moved, to, changed = advance(
@@ -317,7 +317,7 @@ class Flow:
         share = next(search, None)
         self._z, self._at = self._at, self._z  # z: where the stride began, at: where it leads
         while share is not None and self.calls < self.most:
-            self._delta[self.lines.active] = self.lines.change(
+            self._delta[self.lines.active] = self.lines.potential_change(
                 share * self._velocity, self.engine.team
             )
             f = self._try()
@@ -382,7 +382,7 @@ class FlowSolver:
     takes = 'AdaGrid\'s rows with stop="noise" or "refined"'
 
     def applies(self, task: Task, options: Options) -> bool:
-        return options.stop in ("noise", "refined") and adaptive(task.parts)
+        return options.stop in ("noise", "refined") and are_adagrid_rows(task.parts)
 
     def plan(self, task: Task, options: Options) -> FlowPlan:
         layout = make_plan(task.domain, task.tree, task.used())

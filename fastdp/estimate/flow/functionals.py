@@ -28,8 +28,8 @@ from ..linear_rows import Part
 from ..quadratic import Quadratic
 
 
-def adaptive(parts: Sequence[Part]) -> bool:
-    """Whether the rows are cells and remainders only, with at least one remainder."""
+def are_adagrid_rows(parts: Sequence[Part]) -> bool:
+    """Whether the rows are those of AdaGrid: cells and remainders, with at least one remainder."""
     kinds = {part.block.key[0] for part in parts}
     return "rest" in kinds and kinds <= {"cells", "rest"}
 
@@ -93,7 +93,7 @@ class Functionals:
         """The functionals at the plan's vector of marginals."""
         return self._rows.product(m, threads)
 
-    def change(self, multipliers: np.ndarray, threads: int | Team = 1) -> np.ndarray:
+    def potential_change(self, multipliers: np.ndarray, threads: int | Team = 1) -> np.ndarray:
         """- B' multipliers, a change of the potentials of the `active` entries of the plan's vector; the
         others do not change."""
         return self._columns.product(multipliers, threads)
@@ -113,18 +113,19 @@ class Functionals:
         return SparseRows(whole), SparseRows(turned)
 
     def loss(self, f: np.ndarray) -> float:
+        """The loss where the functionals are `f`."""
         return self.constant + 0.5 * squares(f, self.target, self._sigma, 1)
 
     def singles(self) -> list[tuple[slice, np.ndarray]]:
         """(place in the vector, functionals) of every attribute that was measured in all its
         values."""
-        number = self._number
+        number = self._functional_at
         ones = [p for attrs, p in self._plan.places.items() if len(attrs) == 1 and p.cells is None]
         spans = [slice(place.at, place.at + place.size) for place in ones]
         return [(span, number[span]) for span in spans if (number[span] >= 0).all()]
 
     @cached_property
-    def _number(self) -> np.ndarray:
+    def _functional_at(self) -> np.ndarray:
         """The functional of every entry of the vector that is one; -1 elsewhere."""
         number = np.full(max(self._plan.size, 1), -1, np.int64)
         number[self.at] = np.arange(self.at.size)
@@ -140,7 +141,7 @@ class Functionals:
         """Which measured cells contain each functional, as `Ancestors` takes it. The parts of a
         cell, its projections and itself, lie one after another in `place`; a remainder has those of
         its cell."""
-        number = self._number
+        number = self._functional_at
         begin = np.zeros(self.at.size + 1, np.int64)
         width = np.zeros(self.at.size + 1, np.int64)
         place = []

@@ -72,6 +72,7 @@ def from_deid2(path: str | Path) -> dict[str, Any]:
 
 
 def _sprint1(path: str | Path, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of sprint 1, whose file lists neighbourhoods and periods."""
     drop = {"null": "drop", "overflow": "drop"}
     made: dict[str, Any] = {}
     try:
