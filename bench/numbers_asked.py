@@ -47,7 +47,7 @@ from fastdp.numbers import (
     tail_posterior,
     typed,
 )
-from fastdp.numbers.asking import ASSUMES, NumberResult
+from fastdp.numbers.asking import ASSUMES, IN_ALL, NumberResult
 from fastdp.numbers.declared import Declared
 from fastdp.numbers.measure_numbers import measure_numbers
 from fastdp.numbers.stand_in import Simulated, expected_widths
@@ -351,7 +351,8 @@ def _within_claim(people: People, result: NumberResult) -> bool:
     """Whether nobody has more than what the note of a total says."""
     if not result.note.startswith(ASSUMES):
         return result.estimate is not None
-    most = result.note.removeprefix(ASSUMES).partition(";")[0].replace(",", "")
+    claim = result.note.removeprefix(ASSUMES).partition(";")[0].removesuffix(IN_ALL)
+    most = claim.replace(",", "")
     return bool(np.abs(people.total).max() <= 100 * float(most))
 
 

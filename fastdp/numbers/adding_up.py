@@ -18,8 +18,9 @@ import msgspec
 import numpy as np
 
 from . import number_text, sum_estimates as sums
-from .asking import NumberResult
+from .asking import NumberResult, at_least
 from .declared import Declared
+from .sum_estimates import Interval
 from .typed import TypedNumber
 
 ROUNDS = 30
@@ -61,10 +62,10 @@ def _conditions(
     places: dict[int, list[int]] = {}
     for place, result in enumerate(results):
         places.setdefault(result.number, []).append(place)
-    totals = {_key(n): places[i][0] for i, n in enumerate(numbers) if not n.by and _adds_up(n)}
+    totals = {total_of(n): places[i][0] for i, n in enumerate(numbers) if not n.by and _adds_up(n)}
     found = []
     for i, number in enumerate(numbers):
-        total = totals.get(_key(number)) if number.by and _adds_up(number) else None
+        total = totals.get(total_of(number)) if number.by and _adds_up(number) else None
         if total is not None and results[total].estimate is not None:
             found.append((total, places[i]))
     return found
@@ -75,7 +76,8 @@ def _same(value: np.ndarray, variance: np.ndarray) -> bool:
     return bool((value[0] - value[1:].sum()) ** 2 <= DIFFERENT**2 * variance.sum())
 
 
-def _key(number: TypedNumber) -> str:
+def total_of(number: TypedNumber) -> str:
+    """The question without its groups."""
     return number_text.render(msgspec.structs.replace(number.number, by=(), pick=()))
 
 
@@ -99,20 +101,30 @@ def _known_groups(total: NumberResult, groups: Sequence[NumberResult]) -> list[t
             known.append(_known(group))
             continue
         value = group.capped or 0.0
-        low = group.capped_low or 0.0
-        noise = larger * (value - low) / sums.Z
+        high = group.capped_high or 0.0
+        noise = larger * (high - value) / sums.Z
         known.append((larger * value, noise**2 + ((larger - 1) * value) ** 2))
     return known
 
 
 def _known(result: NumberResult) -> tuple[float, float]:
-    """(value, variance) of a line that is given; its lower side is the one that noise makes."""
-    assert result.estimate is not None and result.low is not None
-    return result.estimate, ((result.estimate - result.low) / sums.Z) ** 2
+    """(value, variance) of a line that is given; its lower side is the one that noise makes. Where
+    that was cut at 0, noise is at least that of the capped sum, or of the upper side of a count."""
+    assert result.estimate is not None and result.low is not None and result.high is not None
+    reach = result.estimate - result.low
+    if result.low == 0.0:
+        whole = (result.estimate, result.high)
+        value, high = whole if result.capped is None else (result.capped, result.capped_high or 0.0)
+        reach = max(reach, high - value)
+    return result.estimate, (reach / sums.Z) ** 2
 
 
 def _moved(result: NumberResult, by: float, signed: bool) -> NumberResult:
     assert result.estimate is not None and result.low is not None and result.high is not None
-    values = [v + by for v in (result.estimate, result.low, result.high)]
-    estimate, low, high = values if signed else [max(v, 0.0) for v in values]
-    return msgspec.structs.replace(result, estimate=estimate, low=low, high=high)
+    moved = Interval(result.estimate + by, result.low + by, result.high + by)
+    if not signed:
+        moved = at_least(moved, 0.0)
+    least = 0.0 if result.capped_low is None else result.capped_low
+    if not signed and result.low <= least:  # an end that does not come from the estimate stays
+        moved = msgspec.structs.replace(moved, low=min(result.low, moved.estimate))
+    return msgspec.structs.replace(result, estimate=moved.estimate, low=moved.low, high=moved.high)

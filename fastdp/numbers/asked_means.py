@@ -18,7 +18,19 @@ from . import (
 )
 from .amount_encodings import CappedGroups, CappedSum, DirectionHats, Hats
 from .asked_sums import HATS, better, with_cap
-from .asking import ALLOWED, DECLARE, LOWER, Ask, Asking, Line, PartOf, corners_of, top_of
+from .asking import (
+    ALLOWED,
+    DECLARE,
+    IN_ALL,
+    LOWER,
+    Ask,
+    Asking,
+    Line,
+    PartOf,
+    at_least,
+    corners_of,
+    top_of,
+)
 from .declared import Declared
 from .encoding_grid import LARGEST, LARGEST_SHIFT, MOST_WEIGHT, octaves, rounded_cap
 from .public_bounds import most_rows
@@ -63,7 +75,7 @@ def mean(ask: Asking, facts: Declared) -> Line:
     side = look_rows.above
     least = _without_tail(side.c, side.measured, look_rows.corners, look_rows.s, len(n), ask.rng)
     note = _note(facts, d, sums.assumed(seen), allowed, shift, ask.number)
-    return None, _ratio(rough, d, (n, least), shift), None, note
+    return None, _ratio(facts, rough, d, (n, least), shift), None, note
 
 
 def _allowed(facts: Declared, rough: int, shift: int, number: TypedNumber) -> float | None:
@@ -87,10 +99,11 @@ def _note(
     if not found.modelled:
         return ""
     amount = hidden_users.nearest_round(most / 2**shift) * float(number.unit)
+    where = IN_ALL if number.by else ""
     why = DECLARE if facts.maximum is None else LOWER
     if allowed is not None and most >= allowed:
-        why = ALLOWED
-    return f"if no user has {amount:,.10g} more than the mean times its rows; {why}"
+        where, why = "", ALLOWED
+    return f"if no user has {amount:,.10g} more than the mean times its rows{where}; {why}"
 
 
 def _corners(facts: Declared, rough: int, shift: int, rows: sums.Look) -> tuple[int, ...]:
@@ -140,7 +153,9 @@ def _chosen(
     return Residuals(modelled.resampled(rng), found.low, found.high, modelled=True)
 
 
-def _ratio(rough: int, d: Residuals, rows: Sequence[np.ndarray], shift: int) -> Interval:
+def _ratio(
+    facts: Declared, rough: int, d: Residuals, rows: Sequence[np.ndarray], shift: int
+) -> Interval:
     """A mean from draws. `rows`: with a tail of users with many rows, and without one, which no
     release can tell apart; the interval holds both. It also holds the ends of the residuals' sum
     over the median rows, whose noise is small beside that sum's. The estimate is that with a
@@ -152,7 +167,8 @@ def _ratio(rough: int, d: Residuals, rows: Sequence[np.ndarray], shift: int) -> 
         ends = [end / float(np.median(divisor)) for end in (d.low, d.high)]
         low, high = min(quantiles[0], ends[0]), max(quantiles[2], ends[1])
         found.append([(rough + residual) / 2**shift for residual in (low, quantiles[1], high)])
-    return Interval(found[0][1], min(f[0] for f in found), max(f[2] for f in found))
+    ratio = Interval(found[0][1], min(f[0] for f in found), max(f[2] for f in found))
+    return ratio if facts.signed else at_least(ratio, 0.0)
 
 
 def mean_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Line]:
@@ -193,8 +209,8 @@ def mean_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Lin
         least = _without_tail(
             column.c, column.measured, seen_rows.corners, seen_rows.s, len(n), ask.rng
         )
-        note = _note(facts, d, groups.assumed(seen, g), allowed, shift, number)
-        lines.append((g, _ratio(rough, d, (n, least), shift), None, note))
+        note = _note(facts, d, float(seen.most[g]), allowed, shift, number)
+        lines.append((g, _ratio(facts, rough, d, (n, least), shift), None, note))
     return lines
 
 

@@ -38,7 +38,8 @@ def share_of(y: float, s: float, n: float, noise: float) -> Interval:
 
     For the true r = y / n, y - r n is Gaussian of variance s^2 + r^2 noise^2. The interval are all r
     that this does not exclude (Fieller). So it covers 95 % for any number of users. If n itself is
-    not clear of noise, nothing is excluded."""
+    not clear of noise, nothing is excluded. Where noise puts y / n out of reach, the interval keeps
+    its width towards what is possible: it would end there, as if nothing were uncertain."""
     z2 = sums.Z**2
     square = n * n - z2 * noise**2
     if n <= 0 or square <= 0:
@@ -46,7 +47,8 @@ def share_of(y: float, s: float, n: float, noise: float) -> Interval:
     root = math.sqrt(max(0.0, y * y * n * n - square * (y * y - z2 * s * s)))
     low, high = ((y * n + sign * root) / square for sign in (-1, 1))
     middle = min(max(y / n, -0.5), 0.5)
-    return Interval(0.5 + middle, 0.5 + max(low, -0.5), 0.5 + min(high, 0.5))
+    back = middle - y / n
+    return Interval(0.5 + middle, 0.5 + max(low + back, -0.5), 0.5 + min(high + back, 0.5))
 
 
 def people_by_group(ask: Asking, number: TypedNumber) -> list[Line]:

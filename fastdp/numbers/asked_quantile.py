@@ -6,14 +6,15 @@ import math
 
 from ..significance import SURE
 from . import quantile_zoom as quantiles
-from .asking import Asking, Line, top_of
+from .asking import TOP, Asking, Line, top_of
 from .declared import Declared
 from .people_encodings import Histogram
 from .typed import TypedNumber
 
 
 def quantile(ask: Asking, number: TypedNumber, facts: Declared) -> Line:
-    top = top_of(facts)
+    """Its interval ends at the declared maximum, or at what the schema lets a user have."""
+    top = min(top_of(facts), facts.allowed or TOP)
     least = -top if facts.signed else 0
     edges = quantiles.first_edges(top, facts.signed)
     found: list[quantiles.Ranks] = []

@@ -20,6 +20,8 @@ TOP = 1 << 40
 
 
 ASSUMES = "if no user has more than "
+IN_ALL = " in all groups together"
+"""Where groups are asked: what is bounded is the length of a user's vector, which is at most the sum."""
 DECLARE = "declare a maximum per user to make sure of it"
 LOWER = "declare a lower maximum per user to make sure of it"
 ALLOWED = "the schema allows no more"
@@ -115,18 +117,19 @@ def corners_of(facts: Declared) -> tuple[int, ...]:
     return tuple(corners)
 
 
-def note_above(facts: Declared, most: float, unit: float) -> str:
+def note_above(facts: Declared, most: float, unit: float, where: str = "") -> str:
     """What the interval of a total rests on. most: what no user is taken to exceed, in units of which
-    each is `unit`."""
+    each is `unit`; where: `IN_ALL` by group."""
     if facts.maximum is not None and most >= top_of(facts):
         return "each user counted up to the declared maximum"
     if facts.allowed is not None and most >= rounded_cap(facts.allowed):
-        why = ALLOWED
-    else:
-        why = DECLARE if facts.maximum is None else LOWER
-    return f"{ASSUMES}{most * unit:,.10g}; {why}"
+        return f"{ASSUMES}{most * unit:,.10g}; {ALLOWED}"
+    why = DECLARE if facts.maximum is None else LOWER
+    return f"{ASSUMES}{most * unit:,.10g}{where}; {why}"
 
 
 def at_least(found: Interval, least: float) -> Interval:
-    """What is known in public of the number cuts its interval."""
-    return Interval(max(found.estimate, least), max(found.low, least), max(found.high, least))
+    """What is known in public of the number cuts its interval. Where noise puts the estimate below,
+    the interval keeps its reach above: it would end at what is least, as if nothing were uncertain."""
+    estimate = max(found.estimate, least)
+    return Interval(estimate, max(found.low, least), estimate + found.high - found.estimate)

@@ -16,7 +16,17 @@ from msgspec import Struct
 
 from . import hidden_users, tail_posterior as tails
 from .hidden_users import Ends, Z
-from .sum_estimates import HIDDEN, Draws, Interval, Masses, busiest, chosen_cap, normal, side_reach
+from .sum_estimates import (
+    HIDDEN,
+    Draws,
+    Interval,
+    Masses,
+    busiest,
+    chosen_cap,
+    corners_up_to,
+    normal,
+    side_reach,
+)
 
 LEAST_SHARE = 0.3
 """A group's mass at the start is at least this part of the noise, so that its logarithm exists."""
@@ -39,8 +49,7 @@ class GroupLook(Struct, frozen=True, eq=False):
     """What direction hats show. `columns[sign][group]`; `at`: of all groups together; `bends`: the
     last corner that all groups together measure; `cap`: of the capped sums that are to follow;
     `heavy`: the tail of all groups may be one whose sum is infinite; `full`: expected masses of all
-    groups, of `pooled` users; `hidden`: so many users cannot be told from none; `mean`: of the visible
-    users; `allowed`: what the schema lets a user have, where nobody is visible above."""
+    groups, of `pooled` users; `most`: what a user of each group has at most, if it is to be covered."""
 
     corners: np.ndarray
     s: float
@@ -52,14 +61,7 @@ class GroupLook(Struct, frozen=True, eq=False):
     heavy: bool
     full: np.ndarray
     pooled: float
-    hidden: float
-    mean: float
-    allowed: float | None
-
-    @property
-    def shown(self) -> list[int]:
-        """Groups that are given; all of them where none is."""
-        return np.flatnonzero(self.given if self.given.any() else self.given | True).tolist()
+    most: np.ndarray
 
 
 def look(
@@ -70,8 +72,11 @@ def look(
     signed: bool,
     whole: float,
     allowed: float | None = None,
+    known: float = 0.0,
+    likely: float | None = None,
 ) -> GroupLook:
-    """Read the answers of `DirectionHats`; arguments as of `sums.look`."""
+    """Read the answers of `DirectionHats`; arguments as of `sums.look`. `known`: an amount that users
+    have of whom another release shows signs."""
     corners = np.asarray(corners, np.float64)
     c = values.reshape(len(corners), 1 + signed, groups)
     pool = c[:, 0].sum(1)
@@ -102,12 +107,13 @@ def look(
     typical = int(np.median(shown)) if shown else min(x.measured for x in columns[0])
     cap = min(chosen_cap(full, corners, bends), int(corners[typical]))
     if not clear:
-        cap = int(corners[busiest(pool)])
+        cap = int(corners[busiest(pool[: corners_up_to(corners, likely)])])
     full = tails.at_least_as_seen(full, pool, at)
-    last = max(at.last, at.alone)
-    mean = hidden_users.mean_of(full, corners, last)
-    if allowed is not None and corners[last] > allowed:
-        allowed = None
+    reach = _most(full * _shares(columns, s, pooled)[:, None], corners, Z * whole, at)
+    reach = [max(m, _signs(pool, noise, corners, at, m), known) for m in reach]
+    last = float(corners[max(at.last, at.alone)])
+    alike = np.minimum(_alike(np.array(reach), given), corners[-1])
+    most = np.array([hidden_users.within(m, allowed, last) for m in alike.tolist()])
     return GroupLook(
         corners=corners,
         s=s,
@@ -119,10 +125,42 @@ def look(
         heavy=heavy,
         full=full,
         pooled=pooled,
-        hidden=Z * whole,
-        mean=mean,
-        allowed=allowed,
+        most=most,
     )
+
+
+def _shares(columns: list[list[Column]], s: float, pooled: float) -> np.ndarray:
+    """The part of all users that each group has."""
+    sizes = np.array([[column.size for column in side] for side in columns])
+    return np.asarray(np.maximum(sizes.max(0), 2 * s) / pooled)
+
+
+def _most(masses: np.ndarray, corners: np.ndarray, hidden: float, at: tails.Visible) -> list[float]:
+    """What a user of each group has at most, if amounts are spread as those of all groups together:
+    users far above all others are visible there first. `masses[group]`: expected ones; `hidden`: so
+    many users cannot be told from none."""
+    mean = hidden_users.mean_of(masses[0], corners, max(at.last, at.alone))
+    mean *= hidden_users.GROUP_MEANS
+    times = hidden_users.GROUP_TIMES
+    return [hidden_users.most_of_a_user(own, corners, hidden, times, mean) for own in masses]
+
+
+def _signs(
+    pool: np.ndarray, noise: float, corners: np.ndarray, at: tails.Visible, most: float
+) -> float:
+    """The amount that users have of whom all groups together show signs, up to `SIGNS` times the
+    most; 0 without signs."""
+    upto = int(np.searchsorted(corners, hidden_users.SIGNS * most, "right"))
+    signs = tails.suspected(pool[:upto], noise, max(at.last, at.alone))
+    return 0.0 if signs < 0 else float(corners[min(signs + 1, upto - 1)])
+
+
+def _alike(most: np.ndarray, given: np.ndarray) -> np.ndarray:
+    """The most of the median group that is given, or some octaves more or less. Groups that are about
+    equal have the same, so that second hats need few corners."""
+    shown = most[given] if given.any() else most
+    typical = hidden_users.nearest_round(float(np.median(shown)))
+    return np.asarray(typical * 2.0 ** np.round(np.log2(most / typical)))
 
 
 def _column(
@@ -173,7 +211,7 @@ class Again(Struct, frozen=True, eq=False):
 def corners_again(seen: GroupLook, largest: float | None) -> tuple[int, ...]:
     """Corners of the second hats: the cap, what users have at most in each group that is given, and
     the largest amount where it is known. Every further corner adds noise to capped sums."""
-    most = {int(assumed(seen, g)) for g in np.flatnonzero(seen.given).tolist()}
+    most = {int(m) for m in seen.most[seen.given].tolist()}
     last = set() if largest is None else {int(largest)}
     return tuple(sorted({1, seen.cap} | most | last))
 
@@ -190,13 +228,17 @@ def total(
     masses = Masses(float(seen.cap))
     for sign, columns in zip((1, -1), seen.columns):
         column = columns[group]
-        tail = _tail(seen, column, seen.columns[0][group], rng)
+        tail = _tail(seen, column, seen.columns[0][group], float(seen.most[group]), rng)
         masses.add(sign, column.c, column.full, seen.corners, tail)
     values, weight = masses.draws(seen.s, capped, rng)
     releases = [_first(seen, group)] + ([] if again is None else [again])
-    most = assumed(seen, group)
-    columns = [side[group] for side in seen.columns]
-    reach = [side_reach(x.c, x.measured, seen.s, seen.corners, most) for x in columns]
+    most = float(seen.most[group])
+    above = seen.columns[0][group]
+    reach = []
+    for column in (side[group] for side in seen.columns):
+        there = column.size >= tails.NEED * seen.s  # else what is measured of it is noise
+        measured = column.measured if there else min(column.measured, above.measured)
+        reach.append(side_reach(column.c, measured, seen.s, seen.corners, most))
     ends = Ends(reach, releases)
     return Draws(values, weight, ends.low(), ends.high())
 
@@ -207,33 +249,15 @@ def _first(seen: GroupLook, group: int) -> hidden_users.Masses:
     return hidden_users.Masses(seen.corners, masses, seen.s)
 
 
-def assumed(seen: GroupLook, group: int) -> float:
-    """The amount that the ends of `total` assume nobody to exceed, of either sign: that of the median
-    group, or some octaves more or less. Groups that are about equal have the same, so that second
-    hats need few corners."""
-    typical = hidden_users.nearest_round(float(np.median([_most(seen, g) for g in seen.shown])))
-    away = np.round(np.log2(_most(seen, group) / typical))
-    most = min(typical * 2.0**away, seen.corners[-1])
-    return float(most if seen.allowed is None else min(most, seen.allowed))
-
-
-def _most(seen: GroupLook, group: int) -> float:
-    """What a user of the group has at most, if amounts are spread as those of all groups together:
-    users far above all others are visible there first."""
-    users = max(columns[group].size for columns in seen.columns)
-    share = max(users, 2 * seen.s) / seen.pooled
-    mean = hidden_users.GROUP_MEANS * seen.mean
-    times = hidden_users.GROUP_TIMES
-    return hidden_users.most_of_a_user(share * seen.full, seen.corners, seen.hidden, times, mean)
-
-
 def exact(seen: GroupLook, group: int, again: hidden_users.Masses, most: float) -> Interval:
     """The sum of one group where nobody's vector is longer than `most`: no model."""
     releases = [_first(seen, group), again]
     return normal(*hidden_users.best_sum(len(seen.columns), releases, most))
 
 
-def _tail(seen: GroupLook, column: Column, above: Column, rng: np.random.Generator) -> tails.Tail:
+def _tail(
+    seen: GroupLook, column: Column, above: Column, most: float, rng: np.random.Generator
+) -> tails.Tail:
     """The tail of a group: its own, or of users below zero that noise hides like that above zero,
     in proportion to how many of them there may be."""
     s = seen.s
@@ -256,5 +280,6 @@ def _tail(seen: GroupLook, column: Column, above: Column, rng: np.random.Generat
     users = max(above.size, 1.0)
     there = max(float(column.c[:k].sum()), 0.0) / users
     hidden = s * np.sqrt(k) / users * np.abs(rng.standard_normal(DRAWS))
-    few = rng.poisson(np.minimum((there + hidden)[:, None] * above.full[None, k:], 1e6))
+    reach = t[k:] <= max(most, float(t[min(k, len(t) - 1)]))  # a claim ends the law of hidden users
+    few = rng.poisson(np.minimum((there + hidden)[:, None] * (above.full[k:] * reach), 1e6))
     return tails.Tail(measured, few, tails.amounts(few, t[k:], rng), np.zeros(DRAWS))

@@ -15,7 +15,7 @@ import msgspec
 
 from ..errors import UsageError
 from . import allocation, asked_means, asked_people, asked_quantile, asked_sums
-from .adding_up import consistent
+from .adding_up import consistent, total_of
 from .asking import Asking, Line, NumberResult, Releases
 from .declared import Declared
 from .people_encodings import Users
@@ -53,17 +53,26 @@ def measure_numbers(
         spent = mu * math.sqrt(shares.users) * (1 - 1e-12)
         found = session.user_vector(plan, mu=spent, label="number of users")
         counted = (float(found.values[0]), float(found.sigma))
-    results = []
-    for i, (number, facts) in enumerate(zip(numbers, declared, strict=True)):
-        ask = Asking(session, number, mus[i], seed, i)
-        lines = _measured(ask, number, facts, counted)
-        results += [_result(i, number, mus[i], line) for line in lines]
+    lines: dict[int, list[Line]] = {}
+    signs: dict[str, float] = {}
+    for i in sorted(range(len(numbers)), key=lambda i: bool(numbers[i].by)):  # totals first
+        ask = Asking(session, numbers[i], mus[i], seed, i)
+        lines[i] = _measured(ask, numbers[i], declared[i], counted, signs)
+    results = [
+        _result(i, number, mus[i], line) for i, number in enumerate(numbers) for line in lines[i]
+    ]
     return consistent(numbers, declared, results)
 
 
 def _measured(
-    ask: Asking, number: TypedNumber, facts: Declared, users: tuple[float, float] | None
+    ask: Asking,
+    number: TypedNumber,
+    facts: Declared,
+    users: tuple[float, float] | None,
+    signs: dict[str, float],
 ) -> list[Line]:
+    """Lines of one number. `users`: the measured number of users and its noise; `signs`: of each total
+    measured so far, the amount that users have of whom it shows signs."""
     kind = number.aggregate
     if number.of == "users" and kind in ("count", "share"):
         if number.by:
@@ -76,9 +85,11 @@ def _measured(
         if number.by:
             return asked_means.mean_by_group(ask, number, facts)
         return [asked_means.mean(ask, facts)]
+    total = total_of(number)
     if number.by:
-        return asked_sums.sum_by_group(ask, number, facts)
-    return [asked_sums.sum_of(ask, facts)]
+        return asked_sums.sum_by_group(ask, number, facts, signs.get(total, 0.0))
+    line, signs[total] = asked_sums.sum_of(ask, facts)
+    return [line]
 
 
 def _result(index: int, number: TypedNumber, mu: float, line: Line) -> NumberResult:

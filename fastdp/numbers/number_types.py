@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..errors import UsageError, did_you_mean
 from ..schema import Schema, epoch
@@ -57,6 +58,7 @@ class Types:
         self.number = number
         self.schema = schema
         self.private = frozenset(private)
+        self.not_negative = _not_negative(number.where)
         self.amounts: dict[str, Amount] = {}
 
     def fail(self, node: Any, why: str) -> UsageError:
@@ -86,6 +88,12 @@ class Types:
 
     def of(self, node: Node) -> Type:
         """The type of a node; UsageError where its parts do not fit."""
+        found = self._of(node)
+        if found.signed and self.not_negative and unplaced(node) in self.not_negative:
+            return replace(found, signed=False)
+        return found
+
+    def _of(self, node: Node) -> Type:
         match node:
             case Column():
                 return self.column(node)
@@ -251,6 +259,28 @@ class Types:
                 )
             return Type("category", "constant", column=other.column)
         raise self.fail(constant, f"cannot compare {said(other)} with the text {text!r}")
+
+
+def _not_negative(where: Node | None) -> list[Node]:
+    """Values that are not below zero wherever a condition holds: x where x > 0, -x where x < 0."""
+    together = where.items if isinstance(where, Logical) and where.op == "and" else (where,)
+    found = []
+    for one in together:
+        match one:
+            case Comparison(op, value, Constant(Decimal() as end)):
+                pass
+            case Comparison(op, Constant(Decimal() as end), value):
+                op = op.translate(MIRRORED)
+            case _:
+                continue
+        if end >= 0 and op in (">", ">=", "="):
+            found.append(unplaced(value))
+        if end <= 0 and op in ("<", "<=", "="):
+            found.append(unplaced(Arithmetic("*", Constant(Decimal(-1)), value)))
+    return found
+
+
+MIRRORED = str.maketrans("<>", "><")
 
 
 def has_aggregates(node: Node) -> bool:

@@ -89,6 +89,7 @@ def table_rows(rows: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 NOTE = (
     "Intervals hold the true number with a probability of 95 %. Those of totals and means hold if no "
-    "user has more than they say: noise may hide a few users who have, and then the truth may lie "
-    "above. Intervals of capped sums, counts and shares of users rest on nothing else."
+    "user has more than they say, which nothing here can show: noise may hide a few users who have, "
+    "and then the truth may lie outside. Intervals of capped sums, counts and shares of users rest on "
+    "nothing else."
 )

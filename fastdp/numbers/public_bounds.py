@@ -12,6 +12,7 @@ from decimal import Decimal
 
 from ..schema.columns import Part
 from ..schema.epoch import DAY_SECONDS
+from ..schema.kinds.numeric import Numeric
 from .number_nodes import Aggregate, Arithmetic, Column, Constant, Node
 from .number_types import POINTS, Types, seconds_of
 from .typed import TypedNumber
@@ -30,19 +31,20 @@ def most_rows(number: TypedNumber) -> int | None:
     return 1 if number.schema.user is None else number.schema.max_rows_per_user
 
 
-def most_of_user(number: TypedNumber) -> int | None:
+def most_of_user(number: TypedNumber, edges: bool = False) -> int | None:
     """What a user has at most in a number, of either sign, in whole units; by group: the length of
-    the vector of what it has. None: the schema has no bound."""
+    the vector of what it has. None: the schema has no bound. edges: take those of bins as bounds,
+    which they are not, but where the owner thinks that values lie."""
     rows = most_rows(number)
     if number.of == "users":
-        most = _of_users(number, rows)
+        most = _of_users(number, rows, edges)
     elif rows is None:
         return None
     elif number.aggregate in ("count", "share"):
         most = Decimal(rows)
     else:
         assert number.number.value is not None
-        row = _Bounds(number, rows).of(number.number.value)
+        row = _Bounds(number, rows, edges).of(number.number.value)
         most = None if row is None else rows * max(abs(end) for end in row)
     if most is None:
         return None
@@ -50,11 +52,11 @@ def most_of_user(number: TypedNumber) -> int | None:
     return units if 1 <= units <= LARGEST else None
 
 
-def _of_users(number: TypedNumber, rows: int | None) -> Decimal | None:
+def _of_users(number: TypedNumber, rows: int | None, edges: bool) -> Decimal | None:
     """The same for a number of users. In many groups a user has as much in each of them at most."""
     if number.number.value is None:
         return None
-    found = None if number.private else _Bounds(number, rows).of(number.number.value)
+    found = None if number.private else _Bounds(number, rows, edges).of(number.number.value)
     if found is None:
         return None
     most = max(abs(end) for end in found)
@@ -67,10 +69,11 @@ def _of_users(number: TypedNumber, rows: int | None) -> Decimal | None:
 class _Bounds:
     """Ranges of the parts of one number."""
 
-    def __init__(self, number: TypedNumber, rows: int | None):
+    def __init__(self, number: TypedNumber, rows: int | None, edges: bool):
         self.types = Types(number.number, number.schema)
         self.schema = number.schema
         self.rows = rows
+        self.edges = edges
 
     def of(self, node: Node) -> Range | None:
         """The range of a value; None if it has no public bounds."""
@@ -90,6 +93,8 @@ class _Bounds:
         field = self.schema.fields.get(name)
         if field is not None:
             bounds = field.public_range()
+            if bounds is None and self.edges and isinstance(field, Numeric):
+                bounds = field.edges[0], field.edges[-1]
             if bounds is None or not all(map(math.isfinite, bounds)):
                 return None
             return Decimal(str(bounds[0])), Decimal(str(bounds[1]))

@@ -131,9 +131,11 @@ def _next_cluster(c: np.ndarray, s: float, last: int, near: float, far: float) -
 
 
 def stands_out(c: np.ndarray, s: float, at: Visible) -> bool:
-    """Whether enough users stand out of the noise for a model of those that do not."""
-    here = slice(max(at.start - 1, 0), at.last + 1)
-    return bool(c[here].max() >= MODE * s and c[: at.last + 1].sum() >= NEED * s)
+    """Whether enough users stand out of the noise for a model of those that do not. They are those
+    near the largest mass: noise far above all others is not made users by them."""
+    mode = slice(max(at.start - 1, 0), at.last + 1)
+    near = slice(max(at.start - NEAR, 0), at.last + 1)
+    return bool(c[mode].max() >= MODE * s and c[near].sum() >= NEED * s)
 
 
 def law(

@@ -75,6 +75,7 @@ class NumberOptions(Struct, frozen=True, forbid_unknown_fields=True, rename={"qu
                 bool(self._of(self.signed, number, number.signed)),
                 self._maximum(number),
                 None if counts_people(number) else most_of_user(number),
+                None if counts_people(number) else most_of_user(number, edges=True),
             )
             for number in numbers
         ]

@@ -9,9 +9,12 @@ import pytest
 from fastdp.errors import UsageError
 from fastdp.numbers import (
     allocation,
+    asked_people,
+    asked_sums,
     asking,
     hidden_users,
     number_words,
+    public_bounds,
     quantile_zoom,
     sum_estimates as sums,
     tail_posterior,
@@ -526,6 +529,80 @@ def test_notes_say_which_claim_an_interval_rests_on():
     assert line.note.startswith(asking.ASSUMES) and line.note.endswith(asking.LOWER)
 
 
+def claim_of(line):
+    words = line.note.removeprefix(asking.ASSUMES).partition(";")[0]
+    return float(words.removesuffix(asking.IN_ALL).replace(",", ""))
+
+
+def test_months_do_not_exclude_users_of_whom_their_total_shows_signs():
+    """Of 24,000 users 120 have 250 times as much. The total shows signs of them, its months do not:
+    planted, each number for itself, months take nobody to have half of it."""
+    rng = np.random.default_rng(3)
+    cents = np.floor(rng.gamma(4.0, 1000, 24_000))
+    cents[:120] = 1_000_000
+    months = rng.multinomial(1, np.full(MONTHS, 1 / MONTHS), len(cents)) * cents[:, None]
+    by_month = {"sum(amount) by month": by_group(months)}
+    alone, _ = measured(by_month, mu=0.12)
+    both, session = measured(by_month | {"sum(amount)": one_entry(cents)}, mu=0.12)
+    *given, total = (line for line in both if line.estimate is not None)
+    assert [line.group for line in given] == list(range(MONTHS)), "in the order of the questions"
+    assert max(claim_of(line) for line in alone[:MONTHS]) < 5_000
+    assert min(claim_of(line) for line in given) >= 10_000
+    assert session.asked[0][0].startswith("number 2"), "but totals are measured first"
+    true = months.sum(0) / 100
+    assert all(line.low <= x <= line.high for line, x in zip(given, true))
+    assert total.low <= cents.sum() / 100 <= total.high
+
+
+def test_claims_by_group_are_of_all_groups_together():
+    """What is bounded is the length of a user's vector: in one group alone it may have as much in
+    each of them."""
+    _, _, months = population(users=20_000)
+    found, _ = measured({"sum(amount) by month": by_group(months)}, mu=0.5)
+    notes = [line.note for line in found if line.estimate is not None]
+    assert len(notes) == MONTHS
+    assert all(f"{asking.IN_ALL}; {asking.DECLARE}" in note for note in notes)
+
+
+@pytest.mark.parametrize("users", [1500, 3000])
+def test_a_total_is_at_least_its_capped_sum(users):
+    """Where nobody is below zero, a lower end of the capped sum is one of the total. Amounts of which
+    half are zero: the total's own lower end would often lie below it."""
+    for noise in range(6):
+        cents, rows, _ = population(noise, users)
+        cents *= np.arange(users) % 2
+        found, _ = measured({"sum(amount)": one_entry(cents, rows)}, mu=0.15, noise=noise)
+        (line,) = found
+        assert line.estimate >= line.capped and line.low >= line.capped_low
+        assert line.low <= cents.sum() / 100 <= line.high
+
+
+def test_an_exact_interval_stays_exact_beside_its_capped_sum():
+    """Its upper end has nothing to spare for a lower end that misses more often. So each of two lower
+    ends misses in 1.25 % of runs. Planted: the higher of two ends of 2.5 %, with nobody above the
+    cap. 1,000 draws; the bar is five standard deviations above 2.5 %."""
+    rng = np.random.default_rng(4)
+    missed = planted = 0
+    for a, b in rng.standard_normal((1000, 2)).tolist():
+        capped, exact = sums.normal(100 + a, 1.0), sums.normal(100 + 4 * b, 4.0)
+        found = asked_sums.higher_end(exact, capped)
+        assert found.low <= found.estimate <= found.high >= exact.high
+        missed += found.low > 100
+        planted += max(exact.low, capped.low) > 100
+    assert missed <= 50 and missed < planted
+    near = sums.normal(100.0, 2.9)
+    assert asked_sums.higher_end(near, sums.normal(100.0, 1.0)) is near
+
+
+def test_a_quantile_ends_at_what_the_schema_allows():
+    """Ten users and much noise: nobody has more than 60 rows. Planted: the interval reached 2^40."""
+    number = typed.check("quantile(rows, 0.9) per user", SCHEMA)
+    session = Simulated({number.text: one_entry(np.full(10, 3))}, np.random.default_rng(1))
+    facts = [Declared(False, None, 60)]
+    (line,) = measure_numbers(session, [number], facts, mu=0.05, seed=1)
+    assert 0 <= line.low <= line.estimate <= line.high <= 60
+
+
 def test_what_the_schema_allows_ends_claims_and_cuts_nothing():
     """Users with at most 60 rows of 1: a claim of 60, where it was 200. Users above what the schema
     allows, who should not be there, are counted all the same."""
@@ -547,3 +624,84 @@ def test_what_the_schema_allows_ends_claims_and_cuts_nothing():
     few = found(small, 8)
     assert few.low <= small.sum() <= few.high and few.note.endswith(asking.ALLOWED)
     assert found(rows[:200], 1 << 30).estimate is None
+
+
+def test_noise_far_above_all_users_is_not_where_users_stand_out():
+    """Users stand out less than one corner of noise twenty octaves above them: planted, counting all
+    users below that corner made a total a million times too large."""
+    c = np.zeros(41)
+    c[9:17] = [2, 3, 3, 3.5, 3.4, 2, 1, 0.5]
+    c[33] = 4.1
+    at = tail_posterior.visible(c, 1.0)
+    assert at.start == 33 and c[: at.last + 1].sum() > tail_posterior.NEED
+    assert not tail_posterior.stands_out(c, 1.0, at)
+    c[13] = 5.0
+    assert tail_posterior.stands_out(c, 1.0, tail_posterior.visible(c, 1.0))
+
+
+@pytest.mark.parametrize("text", ["sum(amount)", "sum(amount) by month"])
+def test_refunds_that_noise_hides_reach_no_further_than_the_claim(text):
+    """Users below zero are few. Planted: the last corner of their side that counted as measured was
+    one of noise, and the lower end some thousand times the total."""
+    for noise in range(8):
+        cents, rows, months = population(noise, 6000)
+        sign = np.where(np.arange(len(cents)) % 100, 1, -1)
+        values = one_entry(cents * sign, rows)
+        if text.endswith("month"):
+            values = by_group(months * sign[:, None])
+        found, _ = measured({text: values}, mu=0.3, noise=noise, signed=True)
+        given = [line for line in found if line.estimate is not None]
+        whole = (cents * sign).sum() / 100
+        assert given and all(line.high - line.low < 8 * whole for line in given)
+        assert all(abs(line.estimate) < 2 * whole for line in given)
+
+
+def test_what_cannot_be_below_zero_keeps_its_reach_above():
+    """Noise puts an empty group below zero: its interval still says how uncertain it is. Planted:
+    "0 to 0"."""
+    cut = asking.at_least(sums.Interval(-30.0, -50.0, -10.0), 0.0)
+    assert (cut.estimate, cut.low, cut.high) == (0.0, 0.0, 20.0)
+    inside = sums.Interval(3.0, -2.0, 8.0)
+    assert asking.at_least(inside, 0.0) == sums.Interval(3.0, 0.0, 8.0)
+    for y in (-600.0, 600.0):
+        found = asked_people.share_of(y, 20.0, 1000.0, 40.0)
+        assert 0.03 < found.high - found.low < 0.06 and 0 <= found.low < found.high <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "below_zero"),
+    [
+        ("sum(x)", True),
+        ("sum(x) where x > 0", False),
+        ("sum(x) where 0 <= x and y < 3", False),
+        ("sum(x * y) where x >= 0 and y > 1.5", False),
+        ("sum(x - y) where x - y > 0", False),
+        ("sum(-x) where x < 0", False),
+        ("sum(-x) where 0 >= x", False),
+        ("sum(x) where x < 0", True),
+        ("sum(-x) where x > 0", True),
+        ("sum(x) where x > -3", True),
+        ("sum(x) where x > 0 or y > 0", True),
+        ("sum(x) where not x > 0", True),
+        ("sum(y) where x > 0", True),
+        ("sum(x + y) where x > 0", True),
+    ],
+)
+def test_a_condition_tells_the_sign_of_a_sum(text, below_zero):
+    """What is added is not below zero where x > 0, so that no side below zero is measured."""
+    columns = {n: {"kind": "numeric", "edges": [-10, 0, 10], "digits": 2} for n in "xy"}
+    assert typed.check(text, Schema.from_dict({"columns": columns})).signed == below_zero
+
+
+def test_a_cap_is_not_looked_for_where_nobody_thinks_that_amounts_lie():
+    """Nothing stands out, and the largest noise lies at 10 billion. Edges of bins are a guess of where
+    values lie: a cap is below the first corner above them."""
+    corners = np.array(octaves(1 << 40), float)
+    noisy = np.zeros(41)
+    noisy[40] = 3.0
+    look = sums.look(noisy, 1.0, corners, False, 1.0)
+    assert look.cap == 1 << 40
+    assert sums.look(noisy, 1.0, corners, False, 1.0, likely=5000.0).cap <= 8192
+    number = typed.check("sum(amount)", SCHEMA)
+    assert public_bounds.most_of_user(number, edges=True) == 100 * 100_000
+    assert public_bounds.most_of_user(number) is None
