@@ -49,14 +49,15 @@ class Recipe(Struct, frozen=True):
         """The mechanism's config at this epsilon; UsageError names recipe and field."""
         kind = get(self.mechanism)
         resolved = {
-            key: _at(value, epsilon, self._where(key)) for key, value in self.fields.items()
+            key: _at_epsilon(value, epsilon, self._error_start(key))
+            for key, value in self.fields.items()
         }
         try:
             return msgspec.convert(resolved, kind)
         except msgspec.ValidationError as error:
-            raise UsageError(f"{self._where('')}{error}") from error
+            raise UsageError(f"{self._error_start('')}{error}") from error
 
-    def limited(self, **limits: Any) -> Recipe:
+    def with_limits(self, **limits: Any) -> Recipe:
         """The recipe with these fields (None: not given) set; UsageError if the mechanism has no
         such field."""
         limited = {key: value for key, value in limits.items() if value is not None}
@@ -67,7 +68,8 @@ class Recipe(Struct, frozen=True):
             )
         return replace(self, fields={**self.fields, **limited}) if limited else self
 
-    def _where(self, key: str) -> str:
+    def _error_start(self, key: str) -> str:
+        """Recipe and field, as an error text begins with them."""
         start = (
             f"recipe {self.name!r}" if self.name and self.name != self.mechanism else self.mechanism
         )
@@ -147,20 +149,21 @@ def _parse(fields: dict, name: str, folder: Path | None) -> Recipe:
             f"recipe {name}, field 'schema': expected a name or a path, got {type(schema).__name__}"
         )
     if schema and folder:
-        schema = _near(folder, schema)
+        schema = _beside_recipe(folder, schema)
     if isinstance(values, Mapping) and folder:
-        values = {column: _near(folder, given) for column, given in values.items()}
+        values = {column: _beside_recipe(folder, given) for column, given in values.items()}
     get(mechanism)
     return Recipe(mechanism, fields, schema, name, numbers, values)
 
 
-def _near(folder: Path, given: Any) -> Any:
+def _beside_recipe(folder: Path, given: Any) -> Any:
     """The path of a file next to the recipe, where there is one; anything else as it is."""
     near = isinstance(given, str) and (folder / given).exists()
     return str(folder / given) if near else given
 
 
 def _is_steps(value: Any) -> bool:
+    """Whether a field has values by epsilon: `{ up_to = ..., value = ... }`."""
     if not isinstance(value, list | tuple) or not value:
         return False
     return all(
@@ -168,7 +171,7 @@ def _is_steps(value: Any) -> bool:
     )
 
 
-def _at(value: Any, epsilon: float, where: str) -> Any:
+def _at_epsilon(value: Any, epsilon: float, where: str) -> Any:
     """The value at this epsilon; steps by epsilon are resolved at any depth of the field."""
     if _is_steps(value):
         last = -math.inf
@@ -184,7 +187,11 @@ def _at(value: Any, epsilon: float, where: str) -> Any:
                 f"{where}the last step must not have `up_to`: it covers every larger epsilon"
             )
         chosen = next(s for s in value if epsilon <= s.get("up_to", math.inf))
-        return _at(chosen["value"], epsilon, where)
+        return _at_epsilon(chosen["value"], epsilon, where)
     if isinstance(value, Mapping):
-        return {k: _at(v, epsilon, where) for k, v in value.items()}
-    return [_at(v, epsilon, where) for v in value] if isinstance(value, list | tuple) else value
+        return {k: _at_epsilon(v, epsilon, where) for k, v in value.items()}
+    return (
+        [_at_epsilon(v, epsilon, where) for v in value]
+        if isinstance(value, list | tuple)
+        else value
+    )

@@ -62,7 +62,7 @@ def draw_people(
     first = np.empty(rows, np.int64)
     first[order] = order[starts[user[order]]]
     for a in habits.constant:
-        _share(codes[a], user)
+        _fill_from_own_rows(codes[a], user)
     out = {a: np.zeros(rows, np.int32) for a in law.columns}
     logs = np.zeros(rows)
     group: np.ndarray | None = None
@@ -73,7 +73,7 @@ def draw_people(
         here = np.flatnonzero((rank >= low) & (rank < high))
         own = Known(rows, codes, known.likelihood, known.numbers, group).of_rows(here)
         if low:
-            drawn, logs[here] = _repeat(
+            drawn, logs[here] = _draw_later_rows(
                 law=law,
                 own=own,
                 here=here,
@@ -109,7 +109,7 @@ class _Places(Struct, frozen=True, eq=False):
     user: np.ndarray
 
 
-def _share(codes: np.ndarray, user: np.ndarray) -> None:
+def _fill_from_own_rows(codes: np.ndarray, user: np.ndarray) -> None:
     """Give the rows of a user that have no code the code of another of its rows, where one has
     it."""
     there = np.flatnonzero(codes >= 0)
@@ -118,7 +118,7 @@ def _share(codes: np.ndarray, user: np.ndarray) -> None:
     codes[:] = np.where(codes < 0, of_user[user], codes)
 
 
-def _repeat(
+def _draw_later_rows(
     law: Law,
     own: Known,
     here: np.ndarray,
@@ -129,8 +129,8 @@ def _repeat(
     seed: int,
     threads: int | None,
 ) -> tuple[Codes, np.ndarray]:
-    """Rows of users who have `low` rows already: repeated columns from one of these, where the urn
-    says so."""
+    """Draw further rows of users who have `low` rows already. A repeated column has the value of one of
+    these where the urn says so."""
     with_copies = Known(own.rows, dict(own.codes), own.likelihood, own.numbers, own.group)
     rank = places.rank[here]
     start = places.starts[places.user[here]]

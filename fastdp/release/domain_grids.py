@@ -40,6 +40,7 @@ class Grid:
         self.digits: int | None = None
 
     def take(self, counts: np.ndarray, sigma: float, nulls: float) -> None:
+        """Store the noisy counts of the cells, reconciled with those of the partition before."""
         self.counts = np.array(counts, np.float64)
         self.sigma = sigma
         self.nulls = nulls

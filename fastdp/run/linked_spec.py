@@ -199,7 +199,7 @@ def divided(
         "memory": options.memory,
         "deadline": options.deadline,
     }
-    recipe = recipes.load(mechanism).limited(**limits)
+    recipe = recipes.load(mechanism).with_limits(**limits)
     if recipe.numbers is not None:
         raise UsageError(f"numbers: not supported for linked tables; {REFUSED['numbers']}")
     if recipe.values is not None:
@@ -223,7 +223,7 @@ def divided(
     configs = []
     for name, schema, part in zip(links.names, links.schemas, epsilons):
         clip = 1 if name == links.linked.parent else _clip(options.clip, name, links)
-        config = recipe.limited(clip=clip).config(part)
+        config = recipe.with_limits(clip=clip).config(part)
         if config.calibration != "gdp":
             raise UsageError(
                 f"calibration {config.calibration!r} is not supported for linked tables"

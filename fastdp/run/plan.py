@@ -124,7 +124,7 @@ def plan(
             limits=limits,
             threads=threads,
         )
-    recipe = recipes.load(mechanism).limited(
+    recipe = recipes.load(mechanism).with_limits(
         clip=clip, max_cells=max_cells, memory=memory, important=important
     )
     asked = resolve_schema(schema, recipe, values)

@@ -43,7 +43,7 @@ def validate(
     options = checked_values(options)
     check_sources(table, options)
     options = replace(options, engine=engine_for(table, options))
-    recipe = recipes.load(mechanism).limited(
+    recipe = recipes.load(mechanism).with_limits(
         clip=options.clip,
         max_cells=options.max_cells,
         memory=options.memory,

@@ -84,7 +84,7 @@ class LinkedSchema:
         likely = [
             name
             for name in schema.modelled
-            if _has_levels(schema, name)
+            if _is_summable(schema, name)
             and schema.columns[name].base >= LEAST_CODES
             and name not in timed
         ]
@@ -146,7 +146,7 @@ class LinkedSchema:
         for name, table in tables.items():
             if name == parent:
                 continue
-            table, over = _divided(name, table, parent)
+            table, over = _without_parent_constraints(name, table, parent)
             if over:
                 across[name] = over
             if table["parent"] != parent:
@@ -248,7 +248,8 @@ class LinkedSchema:
         return "\n".join([repr(self), *(schema.describe() for schema in self.tables.values())])
 
 
-def _has_levels(schema: Schema, name: str) -> bool:
+def _is_summable(schema: Schema, name: str) -> bool:
+    """Whether the column has numbers, of which a parent's rows can have a mean."""
     return schema.columns[name].summable
 
 
@@ -257,8 +258,8 @@ def _declared_levels(name: str, declared: Any, schema: Schema) -> tuple[str, ...
     if not isinstance(declared, list | tuple) or len(set(map(str, declared))) < len(declared):
         raise SchemaError(f"table {name!r}, field 'levels': expected a list of different columns")
     for column in declared:
-        if column not in schema.modelled or not _has_levels(schema, column):
-            usable = [n for n in schema.modelled if _has_levels(schema, n)]
+        if column not in schema.modelled or not _is_summable(schema, column):
+            usable = [n for n in schema.modelled if _is_summable(schema, n)]
             raise SchemaError(
                 f"table {name!r}, field 'levels': {column!r} is not an integer or numeric column; "
                 f"use {', '.join(usable) or 'none: the table has no such column'}"
@@ -266,7 +267,7 @@ def _declared_levels(name: str, declared: Any, schema: Schema) -> tuple[str, ...
     return tuple(declared)
 
 
-def _divided(
+def _without_parent_constraints(
     name: str, table: Mapping[str, Any], parent: str
 ) -> tuple[dict[str, Any], tuple[Mapping[str, Any], ...]]:
     """(the table's document without its constraints across tables, those constraints)."""
