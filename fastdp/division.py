@@ -46,8 +46,8 @@ def best_shares(harms: Mapping[Key, float], power: float = ERROR) -> dict[Key, f
 
 
 def raised(share: float, weight: float, power: float = ERROR) -> float:
-    """A share of mu^2, where errors of what it pays for matter `weight` times as much as those of
-    all else: its ratio to the rest is multiplied by the portion of the weight."""
+    """A share of mu^2 where errors of what it pays for matter `weight` times as much as all others.
+    Its ratio to the rest is multiplied by the portion of the weight."""
     if weight == 1 or not 0 < share < 1:
         return share
     ratio = share / (1 - share) * portion(weight, power)
@@ -168,8 +168,8 @@ FINAL = 0.01
 measured. Errors of the model grow by about half of it; without them nothing could be said about
 these pairs (docs/guide/answers.md)."""
 SCREENED_PAIRS = 0.5
-"""Part of a choice's share of mu^2 that pays for distances from independence, where pairs are chosen
-with public data; distances from priors cost at most the same again."""
+"""Part of a choice's share of mu^2 that pays for distances from independence, where pairs are
+chosen with public data. Distances from priors cost at most the same again."""
 
 # Linked tables
 

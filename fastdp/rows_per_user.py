@@ -7,8 +7,8 @@ ask.
 
 *Inside a bin*, the share of users with up to r rows is linear in log(r). Numbers of rows usually
 spread over octaves, so this is even where nothing is known. It needs no logarithm: the users of a
-run of numbers a..b-1 weigh (b - a) / (a + b), which is log(b / a) / 2 up to a part ((b - a) / (a +
-b))^2 / 3 of it, and have (a + b - 1) / 2 rows.
+run of numbers a..b-1 weigh (b - a) / (a + b) and have (a + b - 1) / 2 rows. The weight is log(b /
+a) / 2 up to a part ((b - a) / (a + b))^2 / 3 of it.
 
 *From bin to bin*, users differ by about as many as there are, or by a quarter of a standard error.
 Neighbours are drawn to each other where noise explains their difference, and panels (one number of

@@ -59,8 +59,9 @@ def stands_out(z: np.ndarray | float, looks: int, false_alarms: float = FALSE_AL
 
 
 def spread_beyond_noise(away: np.ndarray, variances: np.ndarray) -> float:
-    """The variance of true values around their centre, from noisy ones at these distances from it:
-    the likeliest, if true values are normal (Fisher's scoring); 0 where noise explains all."""
+    """The variance of true values around their centre, from noisy ones at these distances from it.
+    It is the likeliest if true values are normal (Fisher's scoring), and 0 where noise explains
+    all."""
     spread = max(0.0, float(np.mean(np.square(away) - variances))) if len(away) else 0.0
     for _ in range(SCORING):
         if not len(away) or not (variances + spread > 0).all():

@@ -313,10 +313,10 @@ class Agreement(UserKey):
 class Disagreement(UserKey):
     """Users whose rows do not all have the same code, column by column, less those whose rows do.
 
-    A user with two rows or more adds 1 for each of `columns` in which two of its rows differ, and
-    -1 for each in which all are equal. It adds 1 for itself (the last key). A user with one row
-    adds nothing. So one user adds at most `numbers` whole numbers of -1 or 1, however many rows it
-    has.
+    A user with two rows or more adds 1 for each of `columns` in which two of its rows differ. It
+    adds -1 for each in which all are equal. It adds 1 for itself (the last key). A user with one
+    row adds nothing. So one user adds at most `numbers` whole numbers of -1 or 1, however many rows
+    it has.
     """
 
     columns: tuple[str, ...]
@@ -361,8 +361,8 @@ class Succession(UserKey):
     in `ends` equal parts.
 
     Sensitivity: adding a user adds this vector and changes nobody else's. It is in one group, so
-    near, any and users are at most pairs + any + 1 numbers between -1 and 1 that are not 0; the
-    gaps' shares are not negative and their sum is at most 1, so their L2 norm is at most 1; first
+    near, any and users are at most pairs + any + 1 numbers between -1 and 1 that are not 0. The
+    gaps' shares are not negative and their sum is at most 1, so their L2 norm is at most 1. First
     and last have the norm 1 each. So the L2 norm is at most the root of `numbers`, whatever the
     rows. A user with two equal rows has just this norm.
     """

@@ -18,7 +18,7 @@ MOST_WIDTH = 8
 
 def told_apart(columns: int, width: int) -> bool:
     """Whether each set of so many of the columns has an int64 of its own, by which `BitRows` knows
-    it: all up to 234 columns, for sets of five up to 6,208."""
+    it. All sets have one up to 234 columns, and sets of five up to 6,208."""
     return columns**width < 1 << 63
 
 
@@ -63,7 +63,7 @@ class BitRows:
         return len(self._words)
 
     def _ones(self, sets: np.ndarray, threads: int) -> np.ndarray:
-        """The weighted rows in which all columns of a set are 1; each different set is counted
+        """The weighted rows in which all columns of a set are 1. Each different set is counted
         once, in an order in which sets share what they begin with."""
         if not sets.shape[1]:
             return np.full(len(sets), self._total)

@@ -225,8 +225,8 @@ def _aligned(
 
     Which codes were merged follows from the noise of 1-ways. Of codes near the limit, those with
     noise above 0 stay alone and those with noise below 0 are merged. So 1-ways over all codes and
-    marginals over merged ones are compared in two ways only: in codes that any noise would leave
-    alone, and in all others together."""
+    marginals over merged ones are compared in two ways only. One is by codes that any noise would
+    leave alone, the other by all others together."""
     coarser: list[np.ndarray | None] = []
     for axis, wanted in enumerate(target):
         mine = m.maps[axis]

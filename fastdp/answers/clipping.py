@@ -205,7 +205,7 @@ def clipping_of(
 
 def _parts(of_users: Stated) -> dict[str, float]:
     """`Clipping.parts` from the agreement of users' rows: their lift over chance. Rows that agree
-    clearly less often than by chance are of a counter, such as the number of a visit: its large
+    clearly less often than by chance are of a counter, such as the number of a visit. Its large
     values are those of busy users alone."""
     doubt = 2 * of_users.get("standard_error", 0.0)
     chance = of_users.get("by_chance", {})

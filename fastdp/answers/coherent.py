@@ -1,9 +1,9 @@
 """Errors of sums over the model's cells that may all have the same sign.
 
-Errors of single cells follow from the model's distance from the data (`misfit`). Where users of a group
-are as many as was measured, their errors cancel: what one cell has too much, others lack. Which cells
-these are is not known. Users who began late may come back less often by all numbers of rows, and then a
-sum over these numbers is off by as much as their errors add up to.
+Errors of single cells follow from the model's distance from the data (`misfit`). Where users of a
+group are as many as was measured, their errors cancel: what one cell has too much, others lack.
+Which cells these are is not known. Users who began late may come back less often by all numbers of
+rows. Then a sum over these numbers is off by as much as their errors add up to.
 
 With S the sum of the standard errors of a group's cells, its L1 distance is in proportion to S. A sum of
 some of its cells is off by at most half the distance, since the rest of the group is off by the opposite.
@@ -27,11 +27,12 @@ from .best_linear import Table
 from .misfit import cell_variances
 
 DIVIDED = 2.0
-"""How many times its own part of the distance of its group a cell may be off by. Of 228 pairs of facts that
-were not measured, intervals of single cells hold the truth in 98.8 %, of a half of a group in 98.4 %, of a
-quarter of a table in 97.8 %. As if errors had signs of their own: in 96.0, 94.0 and 89.5 % (`python -m
-bench.coverage_facts --tables few patients events --epsilon 1 3 --seeds 910 912`). With 1.5, the worst
-question, cohorts who come back, was held in 78 % of three pairs of purchases, with 2 in 94."""
+"""How many times its own part of the distance of its group a cell may be off by. 228 pairs of facts
+were not measured. Intervals of single cells hold the truth in 98.8 %, of a half of a group in 98.4
+%, of a quarter of a table in 97.8 %. As if errors had signs of their own: in 96.0, 94.0 and 89.5 %
+(`python -m bench.coverage_facts --tables few patients events --epsilon 1 3 --seeds 910 912`). With
+1.5, the worst question, cohorts who come back, was held in 78 % of three pairs of purchases, with 2
+in 94."""
 
 
 class CoherentTable(Table):

@@ -253,9 +253,9 @@ def _mixed(a: Layout, middle: np.ndarray, reach: np.ndarray, part: np.ndarray) -
     """How far the mean of a group may move by positions where rows without a number were counted
     together with numbers. It is infinite where more than half of the rows lie in such.
 
-    Let m rows lie in them and n in others, of mean b. Any number of the m may have a number, of a
-    mean within `reach` of `middle`: it gets a weight from 0 to m / (n + m) in the mean of all, and
-    so has the estimate. The two differ by at most m / (n + m) (|b - middle| + reach)."""
+    Let m rows lie in them and n in others, of mean b. Any of the m may have a number, with a mean
+    within `reach` of `middle`. So their weight in the mean of all is from 0 to m / (n + m), and so
+    is that in the estimate. The two differ by at most m / (n + m) (|b - middle| + reach)."""
     positions = np.flatnonzero((part > 0) & (part < 1))
     if not len(positions):
         return np.zeros(a.count)

@@ -3,13 +3,13 @@
 Counts say how many rows of a group a bin holds, not where in the bin they are. Rows count at the
 bin's mean: that of all rows where the run released it, else the one that neighbouring bins show
 (`bin_means`). What is assumed beyond that makes the interval approximate. Let w be the width of the
-bin, or twice the distance of its mean from the nearer edge if that is less: rows of a steep tail lie
-at the edge of a wide bin.
+bin, or twice the distance of its mean from the nearer edge if that is less. (Rows of a steep tail
+lie at the edge of a wide bin.)
 
-- Released means. Inside a bin, the rows of the group and the other rows lie along straight densities
-  of any slope. The mean of such a density has the standard deviation w / (6 sqrt(3)) over slopes.
-  The two differ by sqrt(2) of that, and the group is off from the mean of all rows by 1 - q of the
-  difference, q being its part of the bin.
+- Released means. Inside a bin, the rows of the group and the other rows lie along straight
+  densities of any slope. The mean of such a density has the standard deviation w / (6 sqrt(3)) over
+  slopes. The two differ by sqrt(2) of that. The group is off from the mean of all rows by 1 - q of
+  the difference, where q is its part of the bin.
 - No released mean, and the outer bins: the mean lies anywhere, w / sqrt(12).
 - Neighbouring bins show a slope that goes on through bins: a group of larger numbers than all rows
   lies higher in all of its bins. A density exp(s x) shifts the mean of a bin by (w / 2) L(s w / 2),

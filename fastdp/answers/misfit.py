@@ -2,13 +2,13 @@
 data.
 
 The L1 distance d of the finished model from the data bounds nothing cell by cell, but says how
-large errors are. Errors of cells with m expected rows are taken as normal with variance s^2 (m +
-1)^POWER, given that measured margins are right up to their noise, with s such that the expected L1
-distance is d. A sample differs from its distribution by a variance in proportion to m. A wrong
-model differs by one in proportion to m^2. The power is between (Taylor's law). From set to set, and
-so from cell to cell, s differs: see `VARIED`. Constants were chosen on adult, Chicago trips,
-simulated trips, an ACS extract, coded taxi trips and flights, one or two runs each at epsilon 1 and
-10. No table was held aside for all of them. Approximate.
+large errors are. Given that measured margins are right up to their noise, errors of cells with m
+expected rows are taken as normal. Their variance is s^2 (m + 1)^POWER, with s such that the
+expected L1 distance is d. A sample differs from its distribution by a variance in proportion to m.
+A wrong model differs by one in proportion to m^2. The power is between (Taylor's law). From set to
+set, and so from cell to cell, s differs: see `VARIED`. Constants were chosen on adult, Chicago
+trips, simulated trips, an ACS extract, coded taxi trips and flights, one or two runs each at
+epsilons 1 and 10. No table was held aside for all of them. Approximate.
 """
 
 import math
@@ -30,14 +30,14 @@ not independent. Given the true distance 95 % of means need 2.4 to 3.3 on the fi
 and 2.2 to 2.5 on the others."""
 POWER = 1.2
 """At 1, cells of more than 100 rows are covered less than smaller ones (89 and 98 % on adult at
-epsilon 10); at 1.4, those of 11 to 100 rows are missed (89 % on adult)."""
+epsilon 10). At 1.4, those of 11 to 100 rows are missed (89 % on adult)."""
 VARIED = 0.4
 """Least standard deviation, from set to set, of the ratio of distance to size (see
 `empirical_bayes`), relative to its mean. Where noise is small (epsilon 10) it is .12 to .44 on the
 first three tables, and .37 to .47 on the others. Cells of one set are taken to differ as much."""
 DOUBT = 1.38
-"""If s has relative error r, errors of cells are a mixture of normals, whose 95 % point is that of
-a normal times sqrt(1 + (DOUBT r)^2) for r up to .5."""
+"""If s has relative error r, errors of cells are a mixture of normals. Its 95 % point is that of a
+normal times sqrt(1 + (DOUBT r)^2) for r up to .5."""
 NORMAL = float(np.sqrt(2 / np.pi))
 DENSE = 1 << 33
 """Multiplications up to which standard errors of all cells are worked out exactly."""

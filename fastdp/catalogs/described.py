@@ -142,7 +142,7 @@ def _table(
 def _column(field: pa.Field, document: Mapping[str, Any]) -> WrittenColumn:
     """A column with what the schema's document says of its values.
 
-    Listed values are complete only where nothing else can be written: values outside the list are
+    Listed values are complete only where nothing else can be written. Values outside the list are
     written as `other`, and nulls as null or as a value of their own.
     """
     note = document.get("note", "")

@@ -27,7 +27,7 @@ block of one user may have more rows. A matter of memory and time."""
 
 
 KEPT_ENTRIES = 1 << 25
-"""Values of the last number are kept if they have at most so many entries (20 bytes each): a number
+"""Values of the last number are kept if they have at most so many entries (20 bytes each). A number
 is asked several times, each time by another encoding."""
 
 

@@ -39,9 +39,9 @@ CHUNK_ROWS = 1 << 18
 threads busy."""
 
 COPIES_BYTES = 1 << 29
-"""With fewer cliques than threads, several threads count one clique, each into its own copy of the
-table, up to this many bytes of copies in all; beyond it they divide the cells of the table among
-them instead."""
+"""With fewer cliques than threads, several threads count one clique. Each has its own copy of the
+table, up to this many bytes of copies in all. Beyond it they divide the cells of the table among
+them."""
 
 
 class SparseMarginal(Struct, frozen=True, eq=False):

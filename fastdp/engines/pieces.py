@@ -187,8 +187,8 @@ class Joined:
 
 
 def fingerprint(table: Table) -> str:
-    """A fingerprint of a table's rows that does not depend on their order: the sum modulo 2^64 of a
-    hash of each row's codes, exact numbers and its user."""
+    """A fingerprint of a table's rows that does not depend on their order. It is the sum modulo
+    2^64 of a hash of each row's codes, exact numbers and user."""
     columns = list(table.codes.values())
     users = None
     total = 0

@@ -45,7 +45,7 @@ Group = tuple[str, int, str]
 
 def scanned(frame: Any, kinds: Mapping[str, str], tasks: int) -> list[list[Group]] | None:
     """The row groups that hold the rows of a frame, divided into at least `tasks` lists where there
-    are as many; None if the frame is not the plain content of mounted Parquet files.
+    are as many. None if the frame is not the plain content of mounted Parquet files.
 
     kinds: Spark's Arrow type of each needed column.
     """

@@ -1,9 +1,10 @@
 """Histograms of users and tables of users, by SQL.
 
-What one user adds is decided in the database by comparisons and counts. Where `userkeys` divides, the
-database returns how many users have each pair of dividend and number of rows, and the division is
-made here, in whole numbers of any size; `_bounded` cuts them off. Ties are broken by the tie numbers
-of docs/explain/ties.md, which the database computes from the two words a and b of each user's id."""
+What one user adds is decided in the database by comparisons and counts. Where `userkeys` divides,
+the database returns how many users have each pair of dividend and number of rows. The division is
+made here, in whole numbers of any size; `_bounded` cuts them off. Ties are broken by the tie
+numbers of docs/explain/ties.md, which the database computes from the two words a and b of each
+user's id."""
 
 from __future__ import annotations
 

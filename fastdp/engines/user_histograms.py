@@ -143,9 +143,9 @@ def gap_bins(gaps: np.ndarray, bins: int) -> np.ndarray:
 def in_order(
     table: Table, order: tuple[str, ...], content: tuple[str, ...], threads: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(start, rows, time): the numbers of each user's rows in order of the columns `order`, ties by
-    the tie numbers of the codes of the columns `content`; those of user u start at start[u]. time:
-    the rows' numbers in C order over `order`."""
+    """(start, rows, time): the numbers of each user's rows in order of the columns `order`. Ties go
+    by the tie numbers of the codes of `content`. Those of user u start at start[u]. time: the rows'
+    numbers in C order over `order`."""
     time = _cells(table, order, threads)
     start, rows, hashes = _grouped(table, np.arange(table.rows, dtype=np.uint64))
     blocks = [_cells(table, block, threads) for block in userkeys.tie_blocks(table.domain, content)]

@@ -225,8 +225,8 @@ def check(
 
 
 class Bad(NamedTuple):
-    """Values of one column that have no code: how many are of the right kind, how many of each wrong
-    kind, how often the commonest texts occur (only for lists of texts), and numbers below 0."""
+    """Values of one column that have no code: how many are of the right kind, how many of each
+    wrong kind, and numbers below 0. For lists of texts also how often the commonest texts occur."""
 
     outside: int
     kinds: dict[str, int]

@@ -227,8 +227,8 @@ def coded(source: Any, schema: Schema, what: str, *, users: bool = False) -> Tab
 
 
 def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None = None) -> Pair:
-    """Both sources as codes with a common meaning: those of the schema if there is one (given, or
-    that of a `fastdp.Table`), else made from the values of both."""
+    """Both sources as codes with a common meaning. They are those of the schema if there is one
+    (given, or that of a `fastdp.Table`), else made from the values of both."""
     tables = [source for source in (truth, synthetic) if isinstance(source, Table)]
     if schema is None and tables:
         schema = tables[0].schema

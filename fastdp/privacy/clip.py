@@ -51,8 +51,8 @@ TV_PER_LOST_ROW would leave out more. From 0.5 to 2/3, rows of generated tables 
 synthetic users become more accurate, and rows of few users less."""
 
 TV_WITHOUT_MARGINAL = 0.2
-"""Total variation distance of a marginal from what a model says without it: pairs of columns are
-0.08 (adult) and 0.2 (Chicago trips) from independent ones in the mean. Tried on eight tables with
+"""Total variation distance of a marginal from what a model says without it. In the mean, pairs of
+columns are 0.08 (adult) and 0.2 (Chicago trips) from independent ones. Tried on eight tables with
 two mechanisms and epsilons 1 and 5 (docs/research/measured.md): from 0.1 to 0.3 the errors of runs
 hardly change."""
 

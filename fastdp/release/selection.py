@@ -40,8 +40,9 @@ class SelectionPlan(Struct, frozen=True, eq=False):
         return digest(scored | {"cliques": [list(c) for c in self.cliques]} | recoding)
 
     def scores(self, gaps: np.ndarray) -> np.ndarray:
-        """int64 scores in units of 1 / (SCALE * WEIGHT_UNITS) rows of L1 distances in units of
-        1/SCALE rows, cut off at +-SCORE_LIMIT, which cannot raise how much one user changes them.
+        """int64 scores of L1 distances. Distances are in units of 1/SCALE rows, scores in units of
+        1 / (SCALE * WEIGHT_UNITS) rows. They are cut off at +-SCORE_LIMIT, which cannot raise how
+        much one user changes them.
         """
         parts = zip(self.weights, gaps.tolist(), self.penalties, strict=True)
         exact = [w * (gap - off) for w, gap, off in parts]

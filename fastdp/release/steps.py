@@ -79,10 +79,11 @@ class Steps:
             self.choice = facts
 
     def one_unit(self, groups: frozenset[str]) -> None:
-        """For runs with unit "event" over a table with users; PrivacyError if the run would promise
-        two units at once: a row (no `groups`), or one user's rows of one group over the columns
-        `groups`. The noise of counts of groups does not cover one row, which moves its user from
-        one group to another. The noise of other counts does not cover all rows of one group."""
+        """For runs with unit "event" over a table with users: PrivacyError if the run would promise
+        two units at once. A unit is a row (no `groups`), or one user's rows of one group over the
+        columns `groups`. The noise of counts of groups does not cover one row, which moves its user
+        from one group to another. The noise of other counts does not cover all rows of one group.
+        """
         if self.event is None:
             self.event = groups
         elif self.event != groups:

@@ -85,8 +85,8 @@ MIN_CLASS_SHARE = 0.025
 
 
 class Cells(Struct, frozen=True, eq=False):
-    """The finer partition of a column: `column` is what is counted; by its code, `corner` is the
-    number of the lower corner (-1 if nothing is asked) and `offset` the place between it and the
+    """The finer partition of a column: `column` is what is counted. By its code, `corner` is the
+    number of the lower corner (-1 if nothing is asked), and `offset` the place between it and the
     next one. By corner, `bin` and the number `at`. `size`: number of bins."""
 
     column: Numeric
@@ -247,9 +247,9 @@ def cells_of(column: Numeric) -> Cells:
 
 
 def _stretches(low: np.ndarray, high: np.ndarray, code: int) -> np.ndarray:
-    """The ends of a bin's stretches. A bin at an end of the line that is wider than its neighbour
-    is cut where the distance from the neighbour is its width times a power of two (at most ten
-    times)."""
+    """The ends of a bin's stretches. A bin at an end of the line may be wider than its neighbour.
+    Then it is cut where the distance from the neighbour is its width times a power of two (at most
+    ten times)."""
     start, end = low[code], high[code]
     if len(low) == 1 or 0 < code < len(low) - 1:
         return np.array([start, end])

@@ -217,7 +217,7 @@ def _asks(text: str) -> str | None:
 
 def hint_of(questions: Sequence[str | None], numbers: pa.Table | None, schema: Schema) -> str:
     """What to add to the error of an answer that the run has no facts for: where it is, or which
-    number to ask for, the first of these that can be asked. Empty if none can."""
+    number to ask for. Of several numbers, the first that can be asked. Empty if none can."""
     there = (text for text in questions if text is not None and _can_be_asked(text, schema))
     question = next(there, None)
     if question is None:

@@ -58,8 +58,8 @@ def answer_of(
     level: float,
     **options: Any,
 ) -> Answer:
-    """The answer from released facts. Where it is a plain question at the level of the numbers, numbers
-    that were asked for before the run take the place of its lines, and advice is added to wide ones.
+    """The answer from released facts. In a plain question at the level of the numbers, numbers that
+    were asked for before the run take the place of its lines. Advice is added to wide ones.
     `options`: `simultaneous`, `minus`, `over`, `population` and `basis` of `Run.answer`."""
     about_users = asks_about_users(of)
     users = about_users is not None

@@ -357,8 +357,8 @@ def _stopped(
     spec: RunSpec, stop: StoppedEarly, reserved: Reserved, source: Any, folder: RunFolder | None
 ) -> StoppedEarly:
     """End a run that its own noisy answers stopped: steps entered stay charged, the rest is
-    returned. The folder stores the text before the ledger ends the run, so that after a kill
-    between these two writes a resumed run still learns that it was stopped."""
+    returned. The folder stores the text before the ledger ends the run. So after a kill between
+    these two writes, a resumed run still learns that it was stopped."""
     charged = charge_text(reserved, spec.promised, spec.delta, spec.options.dataset)
     text = f"{stop}. {charged} {ADVICE}"
     spec.status.entered = True

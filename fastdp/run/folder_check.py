@@ -1,8 +1,8 @@
 """What `verify` reads of a released folder besides its statement: measurements, schema and model.
 
 The folder may hold anything, also files made to harm. JSON is read strictly (finite numbers, each
-name once, a limit of bytes); Parquet is read batch by batch within `parquet_limits`; models are
-read by `model.array_file`, which allocates no more than the file's length; links are not followed.
+name once, a limit of bytes). Parquet is read batch by batch within `parquet_limits`. Models are
+read by `model.array_file`, which allocates no more than the file's length. Links are not followed.
 Every problem is returned as a text, never raised.
 """
 

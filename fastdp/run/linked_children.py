@@ -68,7 +68,7 @@ def without_noise(
     codes: np.ndarray, measurements: Sequence[Measurement], column: str, bins: int, seed: int
 ) -> np.ndarray:
     """The bins of numbers of rows. Parents in bins beyond the last that stands out of noise get the
-    bin of another parent: a few of them would have more rows than all others together."""
+    bin of another parent. A few of them would have more rows than all others together."""
     last = last_clear_bin(measurements, column, bins)
     if last is None or not len(codes):
         return codes

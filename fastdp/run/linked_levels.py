@@ -45,7 +45,7 @@ def standing(
     levels: np.ndarray, measurements: Sequence[Measurement], column: str, seed: int
 ) -> np.ndarray:
     """The parents' levels. Parents in parts that do not stand out of the noise get the level of
-    another: a few at the ends would make parents differ more than they do."""
+    another. A few at the ends would make parents differ more than they do."""
     clear = clear_levels(measurements, column)
     if clear is None:
         return levels

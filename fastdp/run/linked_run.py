@@ -1,4 +1,4 @@
-"""A run on linked tables: each table is measured as a part of one run; synthetic parents are drawn
+"""A run on linked tables. Each table is measured as a part of one run. Synthetic parents are drawn
 first, then the child rows of each parent given its columns.
 
 The joint distribution is p(parent, numbers of child rows) of the parents' model times p(child row |

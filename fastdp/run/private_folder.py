@@ -2,7 +2,7 @@
 
 It is `DIR.private` next to the run folder, or the folder that `private_dir=` names, for run folders
 that are synchronised elsewhere. A folder that is named must be new, empty, or this run's own from
-before: its files become readable by their owner alone, and no two runs share one.
+before. Its files become readable by their owner alone, and no two runs share one.
 """
 
 import os

@@ -175,16 +175,16 @@ class Run:
         Returns
         -------
         Answer
-            A `pyarrow.Table` (`table`; its methods work on the answer too) with `notes`; `print` shows it,
-            and a notebook draws it. Its columns:
-            The columns of `by` (values, not codes), `estimate`, `error` (standard error), `low`, `high`,
-            `basis` and the parts of the error: `noise`, `clipping` and `model` are standard errors. The
-            interval is the estimate plus and minus z times `error`; of clipping the larger side is given,
-            and the other end is closer. `basis` is "measured" (exact), "bound" (exact, widened by `bins`),
-            "approximate" (`bins` is a standard error of where rows lie inside bins, and part of `error`),
-            "model" (approximate) or "unknown": then there is no interval, and `note` says why. A number that
-            was asked for before the run (`numbers`) is given as it was measured; where an answer is too wide
-            to print, `note` says which number to ask for.
+            A `pyarrow.Table` (`table`; its methods work on the answer too) with `notes`; `print`
+            shows it, and a notebook draws it. Its columns: The columns of `by` (values, not codes),
+            `estimate`, `error` (standard error), `low`, `high`, `basis` and the parts of the error:
+            `noise`, `clipping` and `model` are standard errors. The interval is the estimate plus
+            and minus z times `error`; of clipping the larger side is given, and the other end is
+            closer. `basis` is "measured" (exact), "bound" (exact, widened by `bins`), "approximate"
+            (`bins` is a standard error of where rows lie inside bins, and part of `error`), "model"
+            (approximate) or "unknown": then there is no interval, and `note` says why. A number
+            that was asked for before the run (`numbers`) is given as it was measured. Where an
+            answer is too wide to print, `note` says which number to ask for.
         """
         from .answering import answer_of
 

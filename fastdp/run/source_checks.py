@@ -24,7 +24,7 @@ def _check_columns(together: list[Source], schema: Schema) -> None:
 
 
 def check_rereading(source: Source, domains: bool = True) -> None:
-    """Raise UsageError if private domains (or, without `domains`, only means within bins) cannot be
-    found in a source: its rows are encoded already or can be read only once."""
+    """Raise UsageError if private domains cannot be found in a source, since its rows are encoded
+    already or can be read only once. Without `domains`: if means within bins cannot be found."""
     if why := source.why_not_learnt(domains):
         raise UsageError(why)

@@ -23,9 +23,9 @@ def local_day(passed: int, dtype: str) -> int:
 
 
 def since_1970(text: str, unit: str, tz: str | None) -> int:
-    """An ISO time as a number of units since 1970. For a column with a zone: since 1970 in UTC,
-    where a text without a zone is a local time of that zone (of two equal local times, the
-    earlier). For a column without a zone: on the local clock."""
+    """An ISO time as a number of units since 1970. For a column with a zone it counts since 1970 in
+    UTC. A text without a zone is a local time of that zone (of two equal local times, the earlier).
+    For a column without a zone: on the local clock."""
     moment = datetime.fromisoformat(text)
     if tz is not None and moment.tzinfo is None:
         moment = moment.replace(tzinfo=dtypes.zone(tz))

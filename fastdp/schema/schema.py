@@ -230,8 +230,8 @@ class Schema:
         return f"Schema({self.name!r}, {plural(len(self.columns), 'column')}, {whose})"
 
     def select(self, names: Iterable[str]) -> Schema:
-        """The schema with only the fields of these code columns, in the schema's order, and with
-        the constraints that name no other columns; with its features only if no field is left out."""
+        """The schema with only the fields of these code columns, in the schema's order. Constraints
+        that name other columns are left out, and so are features where a field is."""
         owners = {
             getattr(self.columns[n], "of", None) or n for n in self.domain.check(tuple(names))
         }

@@ -1,8 +1,8 @@
 """Simulated purchases of people who differ, with facts about people that are known beforehand.
 
-Planted: nobody begins after month `LAST_START`; the share of people who buy again falls from cohort
-to cohort (`AGAIN`); few people have most of the purchases, and of the money; a person's purchases
-cost alike (two thirds of the variance of the logarithm lie between people).
+Planted: nobody begins after month `LAST_START`. The share of people who buy again falls from cohort
+to cohort (`AGAIN`). Few people have most of the purchases, and of the money. A person's purchases
+cost alike: two thirds of the variance of the logarithm lie between people.
 """
 
 from __future__ import annotations

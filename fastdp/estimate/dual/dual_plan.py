@@ -19,8 +19,8 @@ LANE_CELLS = 4096
 
 LANE_SIZES = 2
 """A region's cells, counted once for every link, are at least so many times the entries of all
-lanes' spans: clearing and adding up spans costs less than the cells do. With one lane in place of
-twelve for the largest table, products with the Hessian of the taxi model scaled to two threads
+lanes' spans. So clearing and adding up spans costs less than the cells do. With one lane in place
+of twelve for the largest table, products with the Hessian of the taxi model scaled to two threads
 only. Where lanes reach few entries in common (OVERLAP), there may be as many lanes as there are
 rows for."""
 

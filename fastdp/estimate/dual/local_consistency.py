@@ -50,8 +50,8 @@ Possible = Mapping[int, np.ndarray]
 
 
 class Estimate(Struct):
-    """Clique tables of a model (`closed`: the fit itself; else where mirror descent may go on),
-    passes over the measured cells, and whether the noise level could be reached."""
+    """Clique tables of a model, passes over the measured cells, and whether the noise level could
+    be reached. `closed`: the tables are the fit itself; else mirror descent may go on from them."""
 
     cliques: CliqueTables
     passes: int

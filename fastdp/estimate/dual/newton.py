@@ -69,7 +69,7 @@ SHORTEST = 1e-3
 """A step is not shortened below this share of the full one."""
 
 BELOW = 0.99
-"""How much of the squares that the noise explains a fit to the noise level leaves: the last solve,
+"""A fit to the noise level leaves this part of the squares that the noise explains. The last solve,
 which makes tables agree, moves them by less than the rest."""
 
 Tick = Callable[[int, float], None]

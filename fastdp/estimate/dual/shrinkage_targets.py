@@ -25,8 +25,9 @@ LEAST_CELL = 1e-9
 
 
 def first_centre(problem: Regions, r: Region) -> np.ndarray:
-    """The centre of a single attribute: its answers, raised to at least half a sigma; for codes
-    that pairs have merged, the mean of their answers, raised to at least a tenth of a sigma."""
+    """The centre of a single attribute: its answers, raised to at least half a sigma. For codes
+    that pairs have merged it is the mean of their answers, raised to at least a tenth of a sigma.
+    """
     sigma = np.broadcast_to(r.sigma, r.y.shape)
     centre = np.maximum(r.y, 0.5 * sigma)
     ((a, fine),) = r.names
@@ -112,8 +113,8 @@ def strongest_tree(regions: Sequence[Region], strength: Mapping[int, float]) -> 
 def partition_groups(
     regions: Sequence[Region], strength: Mapping[int, float], numbers: Sequence[int]
 ) -> list[list[int]]:
-    """Regions in groups: the pairs of the strongest tree, then the others in turn by strength, so
-    that without any of the groups the others still say much about it."""
+    """Regions in groups: the pairs of the strongest tree, then the others in turn by strength. So
+    the other groups still say much about any group that is left out."""
     tree = [i for i in strongest_tree(regions, strength) if i in set(numbers)]
     rest = sorted(set(numbers) - set(tree), key=lambda i: (-strength[i], i))
     parts = GROUPS - 1 if tree else GROUPS

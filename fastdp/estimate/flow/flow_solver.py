@@ -347,8 +347,9 @@ class Flow:
 
 
 def crossing(before: float, after: float, wanted: float) -> Generator[float, float, None]:
-    """Shares of a stride to try, by the rule of false position, until the loss is just below `wanted`;
-    the loss is `before` at its start and `after` at its end. It is sent the loss at each share."""
+    """Shares of a stride to try, by the rule of false position, until the loss is just below
+    `wanted`. The loss is `before` at the stride's start and `after` at its end. It is sent the loss
+    at each share."""
     slow = (0.0, before)
     fast = (1.0, after)
     aim = wanted - BELOW * (wanted - after)

@@ -3,9 +3,9 @@
 A row here is one (neighborhood, year, month) with the counts of its incident types. In both tables,
 counts of types under 5 % of the row's total are set to zero. The score of a row starts at 1. The
 Jensen-Shannon distance of the counts is subtracted (base 2, 1e-9 added to every count). So is 0.2
-for each type that is then zero in the truth and positive in the synthetic table, and 0.25 if the L1
-distance of the original counts is more than 500. The result is limited to [0, 1]. Equal rows score
-1.
+for each type that is then zero in the truth and positive in the synthetic table. So is 0.25 if the
+L1 distance of the original counts is more than 500. The result is limited to [0, 1]. Equal rows
+score 1.
 """
 
 from typing import Any

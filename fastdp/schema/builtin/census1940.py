@@ -70,7 +70,7 @@ class Wage:
 
 class HouseValue:
     """A house value as one code: value // 5 under 25000, code 5000 for larger values (decoded as
-    `top`), and codes 5001 and 5002 for the two values that mean missing."""
+    `top`). Codes 5001 and 5002 are the two values that mean missing."""
 
     least_top = _VALUE_TOP
     rough_parts: int | None = None
