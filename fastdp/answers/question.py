@@ -16,15 +16,14 @@ from ..schema.columns import Column
 from ..schema.constraints import ordered_columns, sources_of
 from ..schema.derived import Derived
 from .part_dates import part_selections
-from .values import Selection, select
+from .values import After, Selection, select
 
 _OF = re.compile(r"^\s*(count|share|mean|sum)\s*(?:\(\s*(.*?)\s*\))?\s*$")
-ENDS = (">=", "<")
-"""Signs of the two ends of a range."""
 FORMS = (
-    "COLUMN = VALUE, COLUMN in A, B, COLUMN in LOW..HIGH (either end may be left out), COLUMN >= LOW or"
-    " COLUMN < HIGH"
+    "COLUMN = VALUE, COLUMN in A, B, COLUMN in LOW..HIGH (either end may be left out), or COLUMN with"
+    " >=, >, < or <= and a number"
 )
+_CONDITION = re.compile(r"^\s*(.+?)\s*(>=|<=|>|<|(?<!!)==?|\bin\b)\s*(.+?)\s*$")
 _TEXT = re.compile(r"^(?P<of>.+?)(?:\s+by\s+(?P<by>.+?))?(?:\s+where\s+(?P<where>.+))?$", re.S)
 
 
@@ -141,22 +140,32 @@ def conditions(text: str | None) -> dict[str, Any]:
     """`where` of a line, for the command line: "payment = Card and hour in 6..9". A column may have
     two ends: "age >= 18 and age < 65"."""
     where: dict[str, Any] = {}
-    ends: dict[str, dict[str, Any]] = {}
+    ends: dict[str, list[Any]] = {}
     for part in re.split(r"\s+and\s+", text) if text else ():
-        found = re.match(r"^\s*(.+?)\s*(>=|<(?!=)|(?<![<>!])==?|\bin\b)\s*(.+?)\s*$", part)
+        found = _CONDITION.match(part)
         if found is None:
             raise UsageError(f"where: expected {FORMS}, got {part!r}")
-        name, sign, value = found.groups()
-        own = ends.get(name, {})
-        other_end = sign in ENDS and len(own) == 1 and sign not in own
-        if name in where and not other_end:
+        name, sign, text_of = found.groups()
+        side = {"<": 1, ">": 0}.get(sign[0])
+        free = name in ends and side is not None and ends[name][side] is None
+        if name in where and not free:
             raise UsageError(f"where: {name!r} has two conditions; write one: {FORMS}")
-        if sign in ENDS:
-            ends[name] = {**own, sign: _value(value)}
-            where[name] = tuple(ends[name].get(end) for end in ENDS)
-        else:
-            where[name] = _span(value) if sign == "in" else _value(value)
+        if side is None:
+            where[name] = _span(text_of) if sign == "in" else _value(text_of)
+            continue
+        both = ends.setdefault(name, [None, None])
+        both[side] = _end(sign, _value(text_of))
+        where[name] = tuple(both)
     return where
+
+
+def _end(sign: str, value: Any) -> Any:
+    """The end of a range: it holds its start and not its end, so `>` and `<=` are right after."""
+    if sign in (">=", "<"):
+        return value
+    if not isinstance(value, int | float):
+        raise UsageError(f"where: {sign} takes a number, got {value!r}; of dates write >= or <")
+    return After(value)
 
 
 def _span(text: str) -> Any:

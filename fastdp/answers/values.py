@@ -16,9 +16,16 @@ from .._util.lazy import pa
 from ..errors import UsageError
 from ..schema import dtypes, epoch
 from ..schema.columns import Column
+from ..schema.within_bin import after, unit_of
 
 OTHER = "values outside the schema"
 MISSING = "missing values"
+
+
+class After(Struct, frozen=True):
+    """The end of a range right after a number: `> 20` starts there, and `<= 20` ends there."""
+
+    number: float
 
 
 class Selection(Struct, frozen=True, eq=False):
@@ -137,6 +144,10 @@ def number_limits(column: Column, condition: tuple[Any, Any]) -> tuple[float, fl
     for value, missing in zip(condition, (-math.inf, math.inf), strict=True):
         if value is None:
             out.append(missing)
+        elif isinstance(value, After) and not column.timely:
+            whole, decimals = (getattr(column, name, None) for name in ("whole", "digits"))
+            unit = unit_of(column.dtype, bool(whole), decimals)
+            out.append(after(float(value.number), column.dtype, unit))
         elif column.binned and column.timely and isinstance(value, str | date):
             try:
                 out.append(float(epoch.coarse(str(value), column.dtype)))

@@ -68,7 +68,7 @@ def answer(
     """Answer a question about the true rows from what a run released, with intervals.
 
     Conditions are COLUMN = VALUE, COLUMN in A, B, C or COLUMN in LOW..HIGH (LOW <= value < HIGH),
-    also COLUMN >= LOW and COLUMN < HIGH, joined by and. It reads the run folder alone and
+    also COLUMN with >=, >, < or <=, joined by and. It reads the run folder alone and
     costs no budget. A row whose basis is unknown has no interval; its note says why.
     """
     from .._util.texttable import table as lines
@@ -149,7 +149,7 @@ def sample(
     completed.
 
     Conditions are COLUMN = VALUE, COLUMN in A, B, C or COLUMN in LOW..HIGH (LOW <= value < HIGH),
-    also COLUMN >= LOW and COLUMN < HIGH, joined by and. Rows are drawn from the run's model
+    also COLUMN with >=, >, < or <=, joined by and. Rows are drawn from the run's model
     given the conditions, however rare they are; no budget is spent. With --given, every row of a
     file comes back with all columns. Of linked tables, give the parents as TABLE=FILE; --out is
     then a folder with a file for each table. The result is about the given rows: if they are

@@ -83,7 +83,8 @@ def _tokens(text: str) -> list[_Token]:
         found = _TOKENS.match(text, at)
         if found is None:
             quote = text[at] in "'\"`"
-            why = "the quote is not closed" if quote else f"{text[at]!r} has no meaning here"
+            why = f"{text[at]!r} has no meaning here; a column with such a name stands in backticks"
+            why = "the quote is not closed" if quote else why
             raise error(text, at, f"{why}; the grammar is in docs/reference/numbers.md")
         kind = str(found.lastgroup)
         if kind != "space":
@@ -106,6 +107,10 @@ class _Parser:
     def fail(self, expected: str, token: _Token | None = None) -> UsageError:
         token = token or self.next
         got = f"got {token.text!r}" if token.text else "the text ends"
+        before = self.tokens[max(self.tokens.index(token) - 1, 0)]
+        if before.kind == token.kind == "name" and token.text.lower() not in RESERVED:
+            name = f"{before.text} {token.text}"
+            got += f"; if a column is called {name!r}, put it in backticks: `{name}`"
         return error(self.text, token.at, f"expected {expected}, {got}")
 
     def is_word(self, *words: str, ahead: int = 0) -> bool:

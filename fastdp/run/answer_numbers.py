@@ -11,6 +11,7 @@ from statistics import NormalDist
 from typing import Any
 
 from .._util.lazy import pa
+from ..answers.values import After
 from ..errors import FastdpError
 from ..numbers import language, number_text
 from ..numbers.allocation import default_share
@@ -96,9 +97,13 @@ def _condition(name: str, value: Any) -> str | None:
         return repr(one) if plain else "'" + str(one).replace("'", "''") + "'"
 
     if isinstance(value, tuple) and len(value) == 2:
-        low, high = value
-        ends = [] if low is None else [f"{name} >= {constant(low)}"]
-        ends += [] if high is None else [f"{name} < {constant(high)}"]
+        ends = [
+            f"{name} {right_after} {constant(end.number)}"
+            if isinstance(end, After)
+            else f"{name} {at} {constant(end)}"
+            for end, at, right_after in zip(value, (">=", "<"), (">", "<="), strict=True)
+            if end is not None
+        ]
         return " and ".join(ends) or None
     if isinstance(value, Sequence) and not isinstance(value, str):
         listed = ", ".join(constant(one) for one in value)

@@ -528,16 +528,25 @@ def test_the_command_line_asks_the_same(run):
 
 
 def test_conditions_may_be_written_with_signs_or_as_an_option_of_their_own(run):
-    """`LOW..HIGH` holds LOW and not HIGH, and so do the signs; others are refused, and so is a second
-    condition on a column, of which the first would be forgotten."""
+    """`LOW..HIGH` holds LOW and not HIGH. A second condition on a column is refused, of which the first
+    would be forgotten."""
     assert conditions("size >= 2 and size < 4") == {"size": (2, 4)} == conditions("size in 2..4")
     assert conditions("price < 5 and size == 3") == {"price": (None, 5), "size": 3}
-    for text in ("size <= 3", "size > 2", "size != 2"):
-        with pytest.raises(UsageError, match="expected COLUMN = VALUE"):
-            conditions(text)
+    with pytest.raises(UsageError, match="expected COLUMN = VALUE"):
+        conditions("size != 2")
+    with pytest.raises(UsageError, match="> takes a number, got '2026-01-01'; of dates write >="):
+        conditions("day > 2026-01-01")
     for text in ("size = 2 and size = 3", "size >= 2 and size >= 3", "size >= 2 and size in 3, 4"):
         with pytest.raises(UsageError, match="'size' has two conditions"):
             conditions(text)
+    counts = run.answer("count", "size")["estimate"].to_pylist()
+    for text, sizes in (
+        ("size > 2", {3, 4}),
+        ("size <= 2", {1, 2}),
+        ("size > 1 and size <= 3", {2, 3}),
+    ):
+        (found,) = run.answer("count", where=conditions(text)).to_pylist()
+        assert found["estimate"] == pytest.approx(sum(counts[i - 1] for i in sizes))
     asked = ("answer", run.out, "count by size where city = city 01")
     one = fastdp_cli(*asked[:2], f"{asked[2]} and price >= 5", cwd=".").stdout
     assert fastdp_cli(*asked, "--where", "price >= 5", cwd=".").stdout == one

@@ -131,6 +131,8 @@ def test_any_text_parses_or_is_refused_with_a_place(text):
     [
         ("total(amount)", 1, "expected 'count', 'share'"),
         ("sum(amount", 11, "expected ')', the text ends"),
+        ("sum(total amount)", 11, "put it in backticks: `total amount`"),
+        ("sum(total.amount)", 10, "a column with such a name stands in backticks"),
         ("sum(amount) for month", 13, "expected 'where', 'by' or the end, got 'for'"),
         ("share of users", 15, "a share needs one"),
         ("share users where rows > 1", 7, "expected 'of'"),

@@ -11,6 +11,7 @@ import pytest
 
 import fastdp
 from fastdp.answers.measurements_file import RELEASED
+from fastdp.answers.question import conditions
 from fastdp.errors import RunError, UsageError
 from fastdp.numbers.allocation import default_share
 from fastdp.numbers.measure_numbers import measure_numbers
@@ -177,6 +178,8 @@ def test_the_folder_verifies_loads_and_answers(made):
         ("share", "month", None, False, None),
         ("share", (), None, False, None),
         ("share", (), {"rows": (2, 9)}, True, "share of users where (rows >= 2) and (rows < 9)"),
+        ("share", (), conditions("rows > 1"), True, "share of users where rows > 1"),
+        ("count", (), conditions("rows <= 9"), True, "count of users where rows <= 9"),
         (
             "count",
             ("country", "first(month)"),
