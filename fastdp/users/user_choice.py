@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from ..schema import Schema
 from ..user_views import UserFacts
+from .once import once_per_period
 from .people import Codes
 from .pool import Pool
 from .siblings import LEAST_LACKING, Likeness, lacking, with_siblings
@@ -135,6 +136,8 @@ class Choice(Struct, frozen=True, eq=False):
         """(codes, owner) of the `wanted` rows of chosen users, of rows in the order that they had;
         one user may lose a few of its rows, so that their number is exact. No user is there
         twice."""
+        if self.alike.once:
+            codes = once_per_period(codes, owner, self.alike, seed)
         pool = Pool.of(codes, owner)
         odds = self._weighed(pool, wanted / pool.counted_rows)
         for turn in range(MOST_TURNS):

@@ -5,6 +5,7 @@ from msgspec.structs import replace
 
 from ..._util.threads import resolve
 from ...answers.people_facts import PAIRS
+from ...significance import LIKELY
 from ...user_views import UserFacts
 from ...users.balance import balanced
 from ...users.dealing import SAMPLE_ROWS, Dealer, dealer
@@ -31,6 +32,9 @@ worse, and nothing better by more than two standard errors but equal values in t
 (6.7 ± 3.4 %). At epsilon 3 they say 1.7 to 10: equal values are 8.5 ± 1.8 % better by the choice,
 pairs of columns 3.8 ± 1.0 % worse (`python -m bench.users_without "the choice" --tables tiny
 --epsilon 1 3 --seeds 700 706`)."""
+MOST_ONCE = 0.5
+"""Users have one row for each period if their rows share one less than so often as by chance, as far as
+can be seen never (panels: 0; a user with seasons or sessions shares more than by chance)."""
 LEAST_POOL = 3
 MOST_POOL = 5
 POOL_ROWS = 1 << 20
@@ -141,7 +145,8 @@ def _with_choice(
     """The dealer that chooses users of a pool by all that was released about users."""
     schema = asked.session.schema
     times = _times(rows.total)
-    marginals = table.release(made, rows, times) if asked.told else []
+    alike = _alike(asked, table.view)
+    marginals = table.release(made, rows, times, alike) if asked.told else []
     gaps = None
     if asked.order is not None:
         marginals += table.first_and_last()
@@ -153,7 +158,6 @@ def _with_choice(
     users = float(asked.people.sizes.users.sum())
     count = min(OTHER_ROWS, OTHER_CODES // max(1, len(schema.domain)))
     others = rows.plain().some(count, asked.job.seed + 1)
-    alike = _alike(asked, table.view)
     choice = Choice(table.view, marginals, schema, times, users, gaps, agreed, others, alike)
     if choice.known() < LEAST_KNOWN and not asked.job.quoted:
         return made
@@ -174,7 +178,20 @@ def _alike(asked: UserQuestions, view: UserFacts) -> Likeness:
     told = [column for _, kind, column, *_ in view.facts if kind in ("sum", "distinct")]
     size = domain[order[0]] if order else 1
     fixed = (*roles.constant, *roles.following)
-    return Likeness(fixed, (*told, *roles.repeated), order, min(PERIODS, size), size)
+    known = (*told, *roles.repeated)
+    return Likeness(fixed, known, order, min(PERIODS, size), size, _once(asked, order))
+
+
+def _once(asked: UserQuestions, order: tuple[str, ...]) -> bool:
+    """Whether no two rows of a user share a code of the first column of the order: how often they agree
+    is not surely above 0, and surely below a part MOST_ONCE of chance."""
+    rates = asked.rates
+    if not order or order[0] not in rates.columns:
+        return False
+    at = rates.columns.index(order[0])
+    doubt = LIKELY * float(rates.error[at])
+    rate = float(rates.overall[at])
+    return rate < doubt and rate + doubt < MOST_ONCE * float(asked.by_chance[at])
 
 
 def _agreed(asked: UserQuestions) -> Agreements:

@@ -13,7 +13,9 @@ from ...answers.values import numbers_of
 from ...privacy.clip import choice_bound
 from ...user_views import UserFacts
 from ...users.dealing import SAMPLE_ROWS, Dealer
+from ...users.once import once_per_period
 from ...users.order import to_ask
+from ...users.siblings import Likeness
 from ...users.user_table import Marginal, PoolTable, combined, pool_facts, user_facts
 from ..limits.structural_zeros import StructuralZeros
 from ..shared.model_rows import ModelRows
@@ -32,7 +34,7 @@ class TableAboutUsers:
         self.codes: Mapping[str, np.ndarray] = {}
         self.pairs: pa.Table | None = None
 
-    def release(self, made: Dealer, rows: ModelRows, pool: int) -> list[Marginal]:
+    def release(self, made: Dealer, rows: ModelRows, pool: int, alike: Likeness) -> list[Marginal]:
         """The table's marginals. Its prior is what the dealer makes by itself of `pool` times as many
         rows."""
         asked = self.asked
@@ -40,6 +42,8 @@ class TableAboutUsers:
         some = rows.plain().some(min(rows.total * pool, SAMPLE_ROWS), job.seed)
         alone = replace(made, order=None)
         codes, owner = alone.deal(some, job.seed, resolve(job.threads))
+        if alike.once:
+            codes = once_per_period(codes, owner, alike, job.seed)
         order = np.argsort(owner, kind="stable")
         start = np.append(0, np.cumsum(np.bincount(owner)))
         in_order = {n: c[order] for n, c in codes.items()}

@@ -1,0 +1,92 @@
+"""Users who have one row for each period: periods are moved apart, rows stay whole."""
+
+from itertools import pairwise
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fastdp.mechanisms.with_users.chosen_users import _once
+from fastdp.schema import Schema
+from fastdp.user_views import UserFacts
+from fastdp.users.once import moved_apart, once_per_period
+from fastdp.users.siblings import Likeness
+from fastdp.users.user_choice import Choice
+from fastdp.users.user_table import Marginal
+
+SCHEMA = Schema.from_domain({"land": 3, "year": 12, "paid": 5})
+ALIKE = Likeness(("land",), ("paid",), ("year",), 12, 12, True)
+
+
+def pool(users=1_500, seed=1):
+    """Up to 6 years of each user near each other, of which some come twice."""
+    rng = np.random.default_rng(seed)
+    owner = np.repeat(np.arange(users), rng.integers(1, 7, users))
+    near = rng.integers(0, 12, users)[owner] + rng.integers(-2, 3, len(owner))
+    codes = {"land": rng.integers(0, 3, users)[owner], "year": np.clip(near, 0, 11)}
+    codes["paid"] = rng.integers(0, 5, len(owner))
+    order = np.lexsort((codes["year"], owner))
+    return {n: c[order].astype(np.uint32) for n, c in codes.items()}, owner.astype(np.uint32)
+
+
+def test_codes_are_moved_apart_inside_the_domain_and_no_further_than_needed():
+    rng = np.random.default_rng(2)
+    rows = rng.integers(1, 8, 400)
+    start = np.append(0, np.cumsum(rows))
+    codes = np.concatenate([np.sort(rng.integers(0, 7, r)) for r in rows])
+    made = moved_apart(codes, start, 7)
+    assert made.min() >= 0 and made.max() < 7
+    for a, b in pairwise(start):
+        assert (np.diff(made[a:b]) > 0).all()
+        if (np.diff(codes[a:b]) > 0).all():
+            assert (made[a:b] == codes[a:b]).all()
+    assert moved_apart(np.array([3, 3, 3]), np.array([0, 3]), 9).tolist() == [2, 3, 4]
+    assert moved_apart(np.array([1, 1]), np.array([0, 2]), 1).tolist() == [1, 1]  # no room
+
+
+def test_users_of_a_panel_have_no_period_twice_and_rows_stay_whole():
+    """Every row is one of somebody in the same land; users with nothing twice keep theirs."""
+    codes, owner = pool()
+    made = once_per_period(codes, owner, ALIKE, 5)
+    cells = owner.astype(np.int64) * 12 + made["year"]
+    assert len(np.unique(cells)) == len(cells)
+    assert (np.diff(owner)[np.diff(made["year"].astype(int)) <= 0] > 0).all()  # in order
+    assert (made["land"] == codes["land"]).all()
+
+    def rows(table):
+        return set(zip(*(table[n].tolist() for n in table)))
+
+    assert rows(made) <= rows(codes)
+    twice = np.bincount(owner[1:], (np.diff(owner) == 0) & (np.diff(codes["year"]) == 0)) > 0
+    kept = ~twice[owner]
+    assert kept.mean() > 0.2 and all((made[n][kept] == codes[n][kept]).all() for n in codes)
+    again = once_per_period(codes, owner, ALIKE, 5)
+    assert all((again[n] == made[n]).all() for n in made)
+
+
+@pytest.mark.parametrize("once", [True, False])
+def test_chosen_users_of_a_panel_have_no_period_twice(once):
+    codes, owner = pool()
+    view = UserFacts((1, 2, 4), "rows", (("first", "first", "year", (12,), ()),))
+    first = Marginal(("first",), (np.arange(12),), np.full(12, 25.0), np.full(12, 5.0))
+    alike = Likeness(("land",), ("paid",), ("year",), 12, 12, once)
+    made, user = Choice(view, [first], SCHEMA, 5, 300.0, alike=alike).choose(
+        codes, owner, len(owner) // 5, 1
+    )
+    cells = user.astype(np.int64) * 12 + made["year"]
+    assert (len(np.unique(cells)) == len(cells)) is once
+
+
+@pytest.mark.parametrize(
+    "rate, error, chance, once",
+    [(0.001, 0.004, 0.2, True), (0.02, 0.004, 0.2, False), (0.03, 0.05, 0.2, False)],
+)
+def test_rows_are_once_per_period_if_rates_are_surely_small_and_not_surely_above_0(
+    rate, error, chance, once
+):
+    rates = SimpleNamespace(
+        columns=("paid", "year"), overall=np.array([0.5, rate]), error=np.array([0.1, error])
+    )
+    asked = SimpleNamespace(rates=rates, by_chance=np.array([0.5, chance]))
+    assert _once(asked, ("year",)) is once
+    assert not _once(asked, ()) and not _once(asked, ("month",))
