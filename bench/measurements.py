@@ -223,7 +223,13 @@ def load(path: str | Path) -> Problem:
     for m in measured:  # so that nobody has to copy them
         m.y.flags.writeable = m.sigma.flags.writeable = False
     return Problem(
-        Path(path).stem, Domain(about["domain"]), measured, outer, truth, weighted, about["rows"]
+        Path(path).stem,
+        Domain(about["domain"]),
+        measured=measured,
+        outer=outer,
+        truth=truth,
+        weighted=weighted,
+        rows=about["rows"],
     )
 
 
@@ -255,7 +261,15 @@ def make(
     weighted = exact[str(CLIP[epsilon])]
     noisy = measure(weighted, SIGMA[calibration][epsilon], kind, noise_seed)
     name = path_of(kind, epsilon, calibration, rows).stem
-    return Problem(name, DOMAIN, noisy, OUTER, exact["truth"], weighted, rows)
+    return Problem(
+        name,
+        DOMAIN,
+        measured=noisy,
+        outer=OUTER,
+        truth=exact["truth"],
+        weighted=weighted,
+        rows=rows,
+    )
 
 
 def prepare(rows: int, wanted: list[tuple[str, float, str]]) -> list[Path]:

@@ -441,7 +441,17 @@ def lines_of(options: argparse.Namespace) -> list[Line]:
             continue
         for users, epsilon in product(sizes, options.epsilon):
             share = options.share or KINDS[kind].share
-            out.append(Line(kind, shape, users, epsilon, share, options.runs, options.seed))
+            out.append(
+                Line(
+                    kind,
+                    shape,
+                    users=users,
+                    epsilon=epsilon,
+                    share=share,
+                    runs=options.runs,
+                    seed=options.seed,
+                )
+            )
     return out
 
 
@@ -498,7 +508,15 @@ def constant_line(changed: dict[str, float], line: Line) -> dict:
 def compare_constants(options: argparse.Namespace) -> None:
     """Each line: one change of constants; coverage and widths over the shapes they were chosen on."""
     lines = [
-        Line("sum", shape, users, epsilon, 0.2, options.runs, options.seed)
+        Line(
+            "sum",
+            shape,
+            users=users,
+            epsilon=epsilon,
+            share=0.2,
+            runs=options.runs,
+            seed=options.seed,
+        )
         for (shape, users), epsilon in product(CHOSEN_ON, options.epsilon)
     ]
     asked = list(product(ALTERNATIVES, lines))
@@ -544,7 +562,18 @@ def compare_zooms(options: argparse.Namespace) -> None:
     sizes = (200, 2400, 24_000)
     shapes = ("log-normal 1", "gamma .5", "Weibull .5")
     asked = [
-        (shares, Line("median", shape, users, 1.0, 0.2, options.runs, options.seed))
+        (
+            shares,
+            Line(
+                "median",
+                shape,
+                users=users,
+                epsilon=1.0,
+                share=0.2,
+                runs=options.runs,
+                seed=options.seed,
+            ),
+        )
         for users, shape, shares in product(sizes, shapes, ZOOMS)
     ]
     with ProcessPoolExecutor(options.jobs) as pool:
@@ -611,7 +640,15 @@ def bounds_line(kind: str, shape: str, options: argparse.Namespace) -> str:
     epsilon, below, above = TARGETS[kind]
     users = 24_000
     least = least_reach(kind, shape, users)
-    line = Line(kind, shape, users, epsilon, KINDS[kind].share, options.runs, options.seed)
+    line = Line(
+        kind,
+        shape,
+        users=users,
+        epsilon=epsilon,
+        share=KINDS[kind].share,
+        runs=options.runs,
+        seed=options.seed,
+    )
     row = run_line(line)[0]
     if row["cover"] is None:
         return f"{least:.3f} | withheld | "

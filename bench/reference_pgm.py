@@ -317,7 +317,15 @@ def one_ways(problem: Problem, total: float, iterations: int = 600) -> Tables:
     ones = [m for m in problem.measured if len(m.clique) == 1]
     if not ones:
         return {}
-    small = Problem("one", problem.domain, ones, [m.clique for m in ones], [], [], problem.rows)
+    small = Problem(
+        "one",
+        problem.domain,
+        measured=ones,
+        outer=[m.clique for m in ones],
+        truth=[],
+        weighted=[],
+        rows=problem.rows,
+    )
     point = Slow(Objective(small), total)
     descend(point, iterations)
     return {c: t.ravel() for c, t in point.potentials.items()}

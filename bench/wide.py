@@ -48,7 +48,9 @@ def build(rows: int, columns: int = 110, sigma: float = 200.0, seed: int = 0) ->
         counts = np.bincount(coded[name], minlength=domain[name])
         measured.append(_noisy((name,), counts, sigma, rng))
     measured += [_noisy(pair, x, sigma, rng) for pair, x in zip(pairs, truth, strict=True)]
-    return Problem("wide", domain, measured, pairs, truth, truth, rows)
+    return Problem(
+        "wide", domain, measured=measured, outer=pairs, truth=truth, weighted=truth, rows=rows
+    )
 
 
 def _noisy(clique: Clique, x: np.ndarray, sigma: float, rng: np.random.Generator) -> Measured:

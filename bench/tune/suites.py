@@ -67,7 +67,17 @@ def people(table: str, epsilon: float, seed: int, options: Mapping[str, Any]) ->
 def numbers(table: str, epsilon: float, seed: int, options: Mapping[str, Any]) -> dict[str, float]:
     """How often the interval of a sum misses, and how far it reaches."""
     shape, people_count = table.rsplit(", ", 1)
-    line = run_line(Line("sum", shape, int(people_count), epsilon, 0.2, NUMBER_RUNS, seed))[0]
+    line = run_line(
+        Line(
+            "sum",
+            shape,
+            users=int(people_count),
+            epsilon=epsilon,
+            share=0.2,
+            runs=NUMBER_RUNS,
+            seed=seed,
+        )
+    )[0]
     if line["cover"] is None:
         return {}
     return {"missed": 1 - line["cover"], "low": line["low"], "high": line["high"]}

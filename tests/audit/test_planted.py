@@ -217,7 +217,7 @@ PLANS = {
     "guesses": lambda: distances.plan_guesses(SCHEMA.domain, CLIP, [("a", "b")], {}, 0.3, "g"),
     "contrasts": lambda: distances.plan_contrasts(SCHEMA.domain, CLIP, [("a", "b")], 0.3, "c"),
     "filtered": lambda: filtered_marginals.plan_filtered(
-        SCHEMA.domain, CLIP, ("a", "b"), 0.3, 1.0, 100, "f"
+        SCHEMA.domain, CLIP, clique=("a", "b"), mu=0.3, lifted=1.0, most=100, label="f"
     ),
     "keys": lambda: keyselect.release_keys(
         None, None, SCHEMA.columns["a"], SCHEMA, 1, Threshold(0.3, 1e-6), "k", None

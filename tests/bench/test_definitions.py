@@ -26,7 +26,16 @@ def task_of(sizes: dict[str, int], ordered: tuple[str, ...], group: str | None =
     rng = np.random.default_rng(3)
     hidden = rng.integers(0, 6, ROWS)
     codes = {name: (hidden * n // 6 + (rng.random(ROWS) < 0.05)) % n for name, n in sizes.items()}
-    return Task("t", sizes, codes, codes, None, ordered, None, group)
+    return Task(
+        "t",
+        sizes=sizes,
+        codes=codes,
+        held_out=codes,
+        user=None,
+        ordered=ordered,
+        target=None,
+        group=group,
+    )
 
 
 def others(task: Task) -> dict[str, np.ndarray]:

@@ -54,7 +54,16 @@ def small_task(seed: int = 0, rows: int = 300, group: str | None = None) -> Task
         codes = {name: rng.integers(0, n, count) for name, n in sizes.items()}
         codes["b"] = np.where(rng.random(count) < 0.6, codes["a"], codes["b"])
         both.append(codes)
-    return Task("small", sizes, both[0], both[1], None, ("a", "b"), "c", group)
+    return Task(
+        "small",
+        sizes=sizes,
+        codes=both[0],
+        held_out=both[1],
+        user=None,
+        ordered=("a", "b"),
+        target="c",
+        group=group,
+    )
 
 
 def others(task: Task, seed: int, rows: int = 200) -> dict[str, np.ndarray]:
@@ -162,11 +171,29 @@ def test_models_are_tested_on_rows_that_nobody_saw():
         return out | {"copy": out["x"] % 2}
 
     seen = rows(600)
-    blind = Task("t", sizes, seen, rows(600), None, (), "coin", None)
+    blind = Task(
+        "t",
+        sizes=sizes,
+        codes=seen,
+        held_out=rows(600),
+        user=None,
+        ordered=(),
+        target="coin",
+        group=None,
+    )
     plain = measures.efficiency(blind, seen)
     assert set(plain) == set(measures.MODELS)
     assert all(abs(value - 0.5) < 0.12 for value in plain.values())  # 5 standard errors
-    clear = Task("t", sizes, seen, rows(600), None, (), "copy", None)
+    clear = Task(
+        "t",
+        sizes=sizes,
+        codes=seen,
+        held_out=rows(600),
+        user=None,
+        ordered=(),
+        target="copy",
+        group=None,
+    )
     assert measures.efficiency(clear, seen)["auc_forest"] > 0.95
     assert measures.efficiency(clear, seen | {"copy": seen["copy"] * 0}) == dict.fromkeys(
         measures.MODELS, 0.5
@@ -415,7 +442,16 @@ def test_reasons_are_taken_away():
     codes = {name: rng.integers(0, 6, 4_000) for name in sizes}
     codes["b"] = codes["a"]
     unseen = {name: rng.integers(0, 6, 1_000) for name in sizes}
-    task = Task("t", sizes, codes, unseen, None, tuple(sizes), None, None)
+    task = Task(
+        "t",
+        sizes=sizes,
+        codes=codes,
+        held_out=unseen,
+        user=None,
+        ordered=tuple(sizes),
+        target=None,
+        group=None,
+    )
     case = ablations.Case(task, 3.0, 1)
     own = case.made("cliquetree")
     assert case.made("cliquetree") is own  # runs once

@@ -37,7 +37,17 @@ def inference():
     z = engine.state(tables)
     out = engine.state()
     engine.adopt(z, 100.0)
-    moved = engine.move(z, tables.copy(), 0.3, theta, 1.0, 1.0, 100.0, out, np.zeros((0, 3)))
+    moved = engine.move(
+        z,
+        x=tables.copy(),
+        weight=0.3,
+        delta=theta,
+        size=1.0,
+        mix=1.0,
+        total=100.0,
+        out=out,
+        sums=np.zeros((0, 3)),
+    )
     engine.normalise(out, 100.0)
     return log_z, moved, m.tobytes(), out.cells.tobytes()
 
@@ -46,8 +56,11 @@ def vectors():
     n = 300_000
     x, y, w = (np.random.default_rng(i).random(n) for i in range(3))
     out = np.empty(n)
-    infer.step(0.3, x, 0.7, y, w, out, THREADS)
-    results = infer.arrive(x, y, w, x, y, out, THREADS), infer.blend(0.25, x, w, out, THREADS)
+    infer.step(a=0.3, dx=x, b=0.7, dz=y, w=w, out=out, threads=THREADS)
+    results = (
+        infer.arrive(m=x, t=y, dz=w, w=x, delta=y, out=out, threads=THREADS),
+        infer.blend(0.25, x, w, out, THREADS),
+    )
     infer.average(0.5, x, y, THREADS)
     return results, out.tobytes(), y.tobytes()
 
@@ -89,7 +102,17 @@ def users():
     content = bound.hash_rows([user.astype(np.uint8)], user.size)
     _, keys = bound.group(user, per_user, words % np.uint64(11))
     common = bound.most_common(start, keys.copy(), hashes, 11, THREADS)
-    groups = bound.groups(start, keys.copy(), hashes, None, None, 11 * 4, 4, 2, THREADS)
+    groups = bound.groups(
+        start,
+        keys.copy(),
+        user_hash=hashes,
+        cells=None,
+        position=None,
+        size=11 * 4,
+        t_max=4,
+        cap=2,
+        threads=THREADS,
+    )
     return content.tobytes(), common.tobytes(), groups.tobytes()
 
 
@@ -109,7 +132,7 @@ def sampling():
     then = (1, False, np.array([0], np.int32), np.array([1], np.int32), table, table.sum(0), None)
     tree = sample.Tree([first, then], sizes, widths)
     columns = [np.zeros(5000, np.uint8) for _ in range(2)]
-    tree.fill(columns, 5000, 1000, 0, 5, 0, 7, THREADS)
+    tree.fill(columns, 5000, shard_rows=1000, first=0, count=5, method=0, seed=7, threads=THREADS)
     return [c.tobytes() for c in columns]
 
 

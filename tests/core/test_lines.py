@@ -29,7 +29,13 @@ def fast(text, count, want=None, limit=LIMIT, keep=False, **options):
     column = np.full(count, -1, np.int32)
     column[want] = np.arange(len(want))
     columns, rows, wrong, consumed = lines.split(
-        text, dialect(**options), column, len(want), limit, keep, True
+        text,
+        dialect(**options),
+        column=column,
+        columns=len(want),
+        limit=limit,
+        keep_wrong=keep,
+        final=True,
     )
     assert consumed == len(text)
     return list(map(list, zip(*(values(c, rows) for c in columns), strict=True))), wrong
@@ -138,7 +144,9 @@ def records_of(text, count, options, block, limit):
             piece = piece[end + 1 :]
             skipping = False
         carry += piece
-        columns, n, bad, used = lines.split(carry, rule, column, count, limit, False, final)
+        columns, n, bad, used = lines.split(
+            carry, rule, column=column, columns=count, limit=limit, keep_wrong=False, final=final
+        )
         rows += list(map(list, zip(*(values(c, n) for c in columns), strict=True)))
         wrong = wrong + bad
         carry = carry[used:]
@@ -296,7 +304,13 @@ def test_what_lies_behind_the_text_is_not_read(text, count, options, newlines):
     for behind in (b"\0", b'"', b"\\", b",", b"\n", b"\x80", b"}"):
         whole = np.frombuffer(text + behind * 9, np.uint8)[: len(text)]
         columns, rows, wrong, consumed = lines.split(
-            whole, dialect(**options, newlines=newlines), column, count, LIMIT, False, True
+            whole,
+            dialect(**options, newlines=newlines),
+            column=column,
+            columns=count,
+            limit=LIMIT,
+            keep_wrong=False,
+            final=True,
         )
         keyed, objects, odd = lines.json(whole, lines.Texts([b"a", b"b"]), LIMIT)
         read.append(

@@ -39,7 +39,17 @@ def results(engine):
     z = engine.state(tables)
     out = engine.state()
     engine.adopt(z, 1000.0)
-    moved = engine.move(z, tables.copy(), 0.5, 0.1 * THETA, 1.0, 1.0, 1000.0, out, np.zeros((0, 3)))
+    moved = engine.move(
+        z,
+        x=tables.copy(),
+        weight=0.5,
+        delta=0.1 * THETA,
+        size=1.0,
+        mix=1.0,
+        total=1000.0,
+        out=out,
+        sums=np.zeros((0, 3)),
+    )
     engine.normalise(out, 1000.0)
     return log_z, moved, m.tobytes(), out.m.tobytes(), out.cells.tobytes()
 

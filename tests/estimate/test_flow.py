@@ -188,7 +188,17 @@ def test_approximate_inverse_is_the_twin_s(problem):
     # a model of the tree that is not uniform
     delta = np.random.default_rng(5).normal(size=max(plan.size, 1)) * 0.4
     there = engine.state()
-    engine.move(state, state.cells, 0.0, delta, 1.0, 1.0, total, there, np.zeros((0, 3)))
+    engine.move(
+        state,
+        x=state.cells,
+        weight=0.0,
+        delta=delta,
+        size=1.0,
+        mix=1.0,
+        total=total,
+        out=there,
+        sums=np.zeros((0, 3)),
+    )
     joint = np.ones(SMALL.shape(tuple(SMALL))).reshape(-1)
     shape = SMALL.shape(tuple(SMALL))
     codes = dict(zip(SMALL, np.unravel_index(np.arange(joint.size), shape), strict=True))

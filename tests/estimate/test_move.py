@@ -42,7 +42,9 @@ def moved(engine, z, delta, size=1.0, mix=1.0, x=None, weight=0.0, targets=0):
     out = engine.state()
     sums = np.zeros((targets, 3))
     x = z.cells.copy() if x is None else x
-    log_z, far = engine.move(z, x, weight, delta, size, mix, TOTAL, out, sums)
+    log_z, far = engine.move(
+        z, x=x, weight=weight, delta=delta, size=size, mix=mix, total=TOTAL, out=out, sums=sums
+    )
     return out, sums, log_z, far
 
 

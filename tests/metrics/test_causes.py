@@ -55,7 +55,16 @@ def through_codes(truth, keep=None):
 def causes(truth, synthetic, clip=None):
     released = Released(None, clip)
     asked = ["original", "causes"]
-    found = score(truth, synthetic, SCHEMA, asked, True, (), OPTIONS, released)
+    found = score(
+        truth,
+        synthetic,
+        schema=SCHEMA,
+        metrics=asked,
+        reporting=True,
+        fractions=(),
+        options=OPTIONS,
+        released=released,
+    )
     for name, parts in found["causes"]["columns"].items():
         assert parts["wrong"] == pytest.approx(found["original"]["columns"][name], abs=1e-9)
         adds_up(parts)
@@ -126,7 +135,16 @@ def test_noise_of_a_run_is_told_from_its_model():
     truth = rows().slice(0, 400)
     run = fastdp.synthesize(truth, "mst", epsilon=0.2, delta=1e-6, schema=SCHEMA, clip=2, seed=4)
     released = Released(facts_of(run, None), 2)
-    found = score(truth, run.data, SCHEMA, ["causes"], True, (), OPTIONS, released)["causes"]
+    found = score(
+        truth,
+        run.data,
+        schema=SCHEMA,
+        metrics=["causes"],
+        reporting=True,
+        fractions=(),
+        options=OPTIONS,
+        released=released,
+    )["causes"]
     parts = max((p for n, p in found["columns"].items() if n != "paid"), key=lambda p: p["wrong"])
     adds_up(parts)
     assert parts["noise"] > 0.1 and parts["noise"] > 5 * abs(parts["domain"])
@@ -136,5 +154,12 @@ def test_rows_that_cannot_be_followed_have_no_parts():
     truth = rows()
     codes = fastdp.read(truth, SCHEMA, public=True)
     assert "causes" not in score(
-        codes, through_codes(truth), SCHEMA, None, True, (), OPTIONS, Released()
+        codes,
+        through_codes(truth),
+        schema=SCHEMA,
+        metrics=None,
+        reporting=True,
+        fractions=(),
+        options=OPTIONS,
+        released=Released(),
     )

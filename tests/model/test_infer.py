@@ -147,9 +147,9 @@ def test_steps_distances_blends_and_averages_are_those_of_numpy(length, threads)
     team = Team(threads)
     near = {"rtol": 1e-13, "atol": 1e-14}
     size = 1e-12 * max(1, len(m))
-    infer.step(0.3, m, -1.7, dz, w, out, team)
+    infer.step(a=0.3, dx=m, b=-1.7, dz=dz, w=w, out=out, threads=team)
     assert np.allclose(out, -w * (0.3 * m - 1.7 * dz), **near)
-    distance, curvature = infer.arrive(m, t, dz, w, delta, out, team)
+    distance, curvature = infer.arrive(m=m, t=t, dz=dz, w=w, delta=delta, out=out, threads=team)
     gap = m - t - dz
     assert np.allclose(out, m - t, rtol=0, atol=0)
     assert abs(distance - 0.5 * float(delta @ gap)) < size

@@ -112,7 +112,17 @@ def line(number, group, estimate, half, capped=None):
     low = None if estimate is None else estimate - half
     high = None if estimate is None else estimate + half
     cut = None if capped is None else capped - half
-    return NumberResult(number, group, estimate, low, high, 5.0, capped, cut, None)
+    return NumberResult(
+        number,
+        group,
+        estimate=estimate,
+        low=low,
+        high=high,
+        cap=5.0,
+        capped=capped,
+        capped_low=cut,
+        capped_high=None,
+    )
 
 
 ASKED = ["sum(amount)", "sum(amount) by home", "sum(amount) by month"]

@@ -162,7 +162,15 @@ def test_columns_that_users_repeat_together_are_found_and_come_out():
     goal = np.tile([0.3, 0.3, 0.1], (len(GROUPS), 1))
     pairs = (("date", "hour"), ("date", "day"))
     together = np.array([0.28, 0.09])
-    rates = Rates(("date", "hour", "day"), goal[0], np.full(3, 0.001), goal, pairs, together, 0.001)
+    rates = Rates(
+        ("date", "hour", "day"),
+        goal[0],
+        error=np.full(3, 0.001),
+        by_group=goal,
+        pairs=pairs,
+        together=together,
+        pairs_error=0.001,
+    )
     made = dealer(people(), rates, Roles((), ("date", "hour")), codes, 4, 2)
     assert made.joint == (("date", "hour"),)
     wanted, equal = agreed(made, codes)
@@ -181,7 +189,15 @@ def test_values_that_users_avoid_are_rare_and_neighbouring_ones_come_out():
     goal = np.tile([0.0, 0.002], (len(GROUPS), 1))
     error = np.full(2, 1e-4)
     season = np.array([0.8])
-    rates = Rates(("year", "day"), goal[0], error, goal, (("day", 16),), season, 0.001)
+    rates = Rates(
+        ("year", "day"),
+        goal[0],
+        error=error,
+        by_group=goal,
+        pairs=(("day", 16),),
+        together=season,
+        pairs_error=0.001,
+    )
     found = roles(rates, chance(codes, rates.columns))
     assert found == Roles((), (), ("year", "day"))
     made = dealer(People(Sizes((5,), 5, np.ones(1), 0.0, 0.0)), rates, found, codes, 4, 2)

@@ -14,7 +14,15 @@ CODES = 64
 
 def rates(found, pairs, error=0.001):
     none = np.empty(0)
-    return Rates((), none, none, np.empty((len(GROUPS), 0)), pairs, np.array(found), error)
+    return Rates(
+        (),
+        none,
+        error=none,
+        by_group=np.empty((len(GROUPS), 0)),
+        pairs=pairs,
+        together=np.array(found),
+        pairs_error=error,
+    )
 
 
 def rows(count, seed=1):

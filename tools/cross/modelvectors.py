@@ -116,7 +116,15 @@ def infer_cases(out: File, rng: np.random.Generator) -> None:
             answers = [z.cells.copy(), z.m.copy(), np.array([log_z])]
             engine.adopt(z, 1000.0)
             engine.move(
-                z, np.zeros_like(z.cells), 1.0, change, 1.0, 1.0, 1000.0, after, np.zeros((0, 3))
+                z,
+                x=np.zeros_like(z.cells),
+                weight=1.0,
+                delta=change,
+                size=1.0,
+                mix=1.0,
+                total=1000.0,
+                out=after,
+                sums=np.zeros((0, 3)),
             )
             engine.normalise(after, 1000.0)
             inputs = [*flat_plan(plan), theta, np.array([1000.0]), change]
@@ -128,8 +136,8 @@ def infer_cases(out: File, rng: np.random.Generator) -> None:
         arrived = np.zeros(n)
         blended = dx.copy()
         mean = dx.copy()
-        infer.step(0.3, dx, 0.7, dz, w, stepped, 1)
-        facts = np.array(infer.arrive(m, t, dz, w, delta, arrived, 1))
+        infer.step(a=0.3, dx=dx, b=0.7, dz=dz, w=w, out=stepped, threads=1)
+        facts = np.array(infer.arrive(m=m, t=t, dz=dz, w=w, delta=delta, out=arrived, threads=1))
         loss = np.array([infer.blend(0.3, dz, w, blended, 1)])
         infer.average(0.3, dz, mean, 1)
         inputs = [np.array([0.3, 0.7]), dx, dz, w, m, t, delta]
@@ -338,7 +346,14 @@ def sample_cases(out: File, rng: np.random.Generator) -> None:
         for rows, shard in ((1, 1000), (4000, 1000)):
             columns = [np.zeros(rows, f"u{w}") for w in widths]
             real(nodes, sizes, widths).fill(
-                columns, rows, shard, 0, -(-rows // shard), method, 77, 1
+                columns,
+                rows,
+                shard_rows=shard,
+                first=0,
+                count=-(-rows // shard),
+                method=method,
+                seed=77,
+                threads=1,
             )
             pools = [x.all() for x in (names, tables, overall, decode)]
             inputs = [[77, method, rows, shard], sizes, widths, flat(facts, 6), *pools]

@@ -83,7 +83,17 @@ def user_cases(out: File, rng: np.random.Generator) -> None:
         position = np.full(24 * 3, -1, np.int32)
         position[cells] = np.arange(40)
         for chosen, place, size in ((None, None, 72), (cells, None, 40), (cells, position, 40)):
-            made = bound.groups(start, keys.copy(), hashes, chosen, place, size, 3, 2, 1)
+            made = bound.groups(
+                start,
+                keys.copy(),
+                user_hash=hashes,
+                cells=chosen,
+                position=place,
+                size=size,
+                t_max=3,
+                cap=2,
+                threads=1,
+            )
             out.case("user_groups", [start, keys, hashes, chosen, place, 3, 2], [made])
     numbers = rng.integers(0, 2**63, 999).astype(np.uint64)
     out.case("hash_words", [numbers], [bound.hash_words(numbers)])
@@ -128,7 +138,18 @@ def count_cases(out: File, rng: np.random.Generator) -> None:
         cells = np.array([int(np.prod([sizes[i] for i in c])) for c in cliques], np.int64)
         offset = np.concatenate([[0], np.cumsum(cells)[:-1]]).astype(np.int64)
         tables = np.zeros(cells.sum(), np.int64)
-        count.count(made, start, column, size, offset, cells, 1, 777, 1 << 20, tables)
+        count.count(
+            made,
+            start,
+            column=column,
+            size=size,
+            offset=offset,
+            cells=cells,
+            threads=1,
+            chunk=777,
+            budget=1 << 20,
+            tables=tables,
+        )
         out.case("count", [*given, start, column, size, offset, cells, 777, 1 << 20], [tables])
         wide = np.array(sizes, np.uint64)
         numbers = count.cells(made, wide, 1)
@@ -245,7 +266,13 @@ def line_cases(out: File, rng: np.random.Generator) -> None:
             nulls = np.frombuffer(b"NA\0", np.uint8)
             dialect = lines.Dialect(44, quote, escape, bool(newlines), [b"NA"])
             split = lines.split(
-                text, dialect, np.arange(3, dtype=np.int32), 3, 30, bool(keep_wrong), True
+                text,
+                dialect,
+                column=np.arange(3, dtype=np.int32),
+                columns=3,
+                limit=30,
+                keep_wrong=bool(keep_wrong),
+                final=True,
             )
             columns, rows, wrong, consumed = split
             asked = [44, quote, escape, newlines, 30, keep_wrong, 1]
@@ -528,7 +555,13 @@ def edge_cases(out: File, rng: np.random.Generator) -> None:
                 dialect = lines.Dialect(44, quote, escape, bool(newlines), [b"NA"])
                 fields = np.arange(3, dtype=np.int32)
                 columns, rows, wrong, consumed = lines.split(
-                    text, dialect, fields, 3, 30, True, bool(final)
+                    text,
+                    dialect,
+                    column=fields,
+                    columns=3,
+                    limit=30,
+                    keep_wrong=True,
+                    final=bool(final),
                 )
                 asked = [44, quote, escape, newlines, 30, 1, final]
                 start = np.array([0, 2], np.int32)

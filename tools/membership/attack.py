@@ -63,7 +63,9 @@ def verdict(
     else:
         lower, upper = -2 * norm.ppf(worst), -2 * norm.ppf(best)
     lower, upper = max(0.0, float(lower)), max(0.0, float(upper))
-    return Verdict(attack, runs, errors, claim, lower, upper, pure, exact)
+    return Verdict(
+        attack, runs, errors=errors, claim=claim, lower=lower, upper=upper, pure=pure, exact=exact
+    )
 
 
 def mistakes(without: np.ndarray, there: np.ndarray, cut: float = 0.0) -> int:

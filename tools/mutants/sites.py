@@ -103,7 +103,15 @@ class _Python:
 
     def _site(self, start: int, end: int, new: str, kind: str) -> Site:
         line = bisect_right(self.starts, start)
-        return Site(self.path, line, start, end, self.text[start:end].decode(), new, kind)
+        return Site(
+            self.path,
+            line,
+            start=start,
+            end=end,
+            old=self.text[start:end].decode(),
+            new=new,
+            kind=kind,
+        )
 
     def _operator(
         self, left: ast.AST, right: ast.AST, signs: tuple[str, str], kind: str
@@ -302,7 +310,13 @@ def c_sites(path: str, text: bytes) -> list[Site]:
                 start = at + m.start(1)
                 out.append(
                     Site(
-                        path, number, start, start + len(m[1]), m[1], C_OPERATORS[m[1]], "operator"
+                        path,
+                        number,
+                        start=start,
+                        end=start + len(m[1]),
+                        old=m[1],
+                        new=C_OPERATORS[m[1]],
+                        kind="operator",
                     )
                 )
             kind = "declared" if C_CONSTANT.match(bare) else "constant"
@@ -311,7 +325,17 @@ def c_sites(path: str, text: bytes) -> list[Site]:
                 start = at + m.start(1)
                 for new in {value + 1, max(0, value - 1)} - {value}:
                     digits = hex(new) if m[1][:2] in ("0x", "0X") else str(new)
-                    out.append(Site(path, number, start, start + len(m[1]), m[1], digits, kind))
+                    out.append(
+                        Site(
+                            path,
+                            number,
+                            start=start,
+                            end=start + len(m[1]),
+                            old=m[1],
+                            new=digits,
+                            kind=kind,
+                        )
+                    )
             m = C_STATEMENT.match(line)
             if m and before[-1:] in ("{", "}", ";", ":") and _is_whole_statement(m[1]):
                 start = at + m.start(1)
@@ -319,11 +343,11 @@ def c_sites(path: str, text: bytes) -> list[Site]:
                     Site(
                         path,
                         number,
-                        start,
-                        start + len(m[1]),
-                        source[start : start + len(m[1])],
-                        ";",
-                        "dropped",
+                        start=start,
+                        end=start + len(m[1]),
+                        old=source[start : start + len(m[1])],
+                        new=";",
+                        kind="dropped",
                     )
                 )
         before = bare or before
