@@ -1,6 +1,6 @@
 """Why the default loses, by taking the supposed reason away.
 
-    python -m bench.scoreboard.ablations [--tables TABLE ...] [--seeds 2]
+    python -m bench.scoreboard.ablations [--tables TABLE ...] [--seeds 2] [--cores 16]
 
 For every loss of the page whose reason names an ablation, the default and the rival run again, and
 the ablation changes the rows of one of them. If the reason is right, the loss goes away:
@@ -19,7 +19,8 @@ the ablation changes the rows of one of them. If the reason is right, the loss g
 - "fresh seeds": nothing changes but the seeds. A loss that came by chance is not seen again.
 
 Results are kept beside the store, one line for each table, epsilon, measure, rival and seed. Those
-of another ablation than the reason names today are dropped.
+of another ablation than the reason names today are dropped, and those of a version of which the
+store has no run.
 """
 
 from __future__ import annotations
@@ -29,8 +30,10 @@ import json
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +191,10 @@ class Wanted:
     rival: str
     ablation: str
 
+    @property
+    def loss(self) -> tuple:
+        return self.table, self.epsilon, self.measure, self.rival, self.ablation
+
     def seeds(self, count: int) -> range:
         if self.ablation == "fresh seeds":
             return range(FRESH_SEED, FRESH_SEED + max(count, FRESH))
@@ -232,20 +239,49 @@ def loss_of(line: dict) -> tuple:
     return tuple(line[name] for name in ("table", "epsilon", "measure", "rival", "ablation"))
 
 
-def run(kept: Store, names: list[str] | None, seeds: int) -> None:
-    """Makes the lines that are not stored yet; each is stored as it comes."""
+def run(kept: Store, names: list[str] | None, seeds: int, cores: int = 1) -> None:
+    """Makes the lines that are not stored yet, `cores` cases at once; each is stored as it comes."""
     asked = wanted(kept)
-    today = {(x.table, x.epsilon, x.measure, x.rival, x.ablation) for x in asked}
-    lines = [line for line in stored(kept) if "rival" in line and loss_of(line) in today]
+    today = {one.loss for one in asked}
+    versions = {VERSION, *(r["version"] for r in kept.records() if r["mechanism"] == DEFAULT)}
+    lines = [x for x in stored(kept) if loss_of(x) in today and x["version"] in versions]
     known = {(*loss_of(line), line["seed"]) for line in lines}
-    for case, several in cases(asked, names, seeds):
-        for one in several:
-            key = (one.table, one.epsilon, one.measure, one.rival, one.ablation, case.seed)
-            if key not in known:
-                lines.append(without(case, one))
-                print(json.dumps(lines[-1]), file=sys.stderr, flush=True)
-                keep(kept, lines)
+    waiting = []
+    for (table, epsilon, seed), several in by_case(asked, names, seeds).items():
+        left = [one for one in several if (*one.loss, seed) not in known]
+        if left:
+            waiting.append((table, epsilon, seed, left))
+    for table in {table for table, *_ in waiting}:
+        tables.prepare(tables.BENCHMARKS[table])
+    with several_at_once(cores) as made:
+        for found in made(_of_case, waiting):
+            for line in found:
+                print(json.dumps(line), file=sys.stderr, flush=True)
+            lines += found
+            keep(kept, lines)
     keep(kept, lines)
+
+
+@contextmanager
+def several_at_once(cores: int) -> Iterator[Callable]:
+    """`map` over so many processes: in any order with several, lazily with one."""
+    if cores == 1:
+        yield map
+        return
+    with get_context("forkserver").Pool(cores, maxtasksperchild=1) as pool:
+        yield pool.imap_unordered
+
+
+def _of_case(given: tuple[str, float, int, list[Wanted]]) -> list[dict]:
+    """The lines of a table, epsilon and seed."""
+    table, epsilon, seed, several = given
+    case = Case(_task(table), epsilon, seed)
+    return [without(case, one) for one in several]
+
+
+@cache
+def _task(table: str) -> tables.Task:
+    return tables.load(tables.BENCHMARKS[table].copy)
 
 
 def keep(kept: Store, lines: list[dict]) -> None:
@@ -253,18 +289,16 @@ def keep(kept: Store, lines: list[dict]) -> None:
     path_of(kept).write_text(f"[\n{texts}\n]\n", "utf-8")
 
 
-def cases(
+def by_case(
     asked: list[Wanted], names: list[str] | None, seeds: int
-) -> Iterator[tuple[Case, list[Wanted]]]:
+) -> dict[tuple[str, float, int], list[Wanted]]:
     """Every table, epsilon and seed with the losses that are asked of it."""
-    task = cache(lambda name: tables.prepare(tables.BENCHMARKS[name]))
     found: dict[tuple, list[Wanted]] = defaultdict(list)
     for one in asked:
         if not names or one.table in names:
             for seed in one.seeds(seeds):
                 found[one.table, one.epsilon, seed].append(one)
-    for (table, epsilon, seed), several in found.items():
-        yield Case(task(table), epsilon, seed), several
+    return found
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -273,10 +307,11 @@ def main(arguments: list[str] | None = None) -> None:
     )
     parser.add_argument("--tables", nargs="+")
     parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--cores", type=int, default=1)
     parser.add_argument("--store", type=Path)
     options = parser.parse_args(arguments)
     kept = Store(options.store) if options.store else Store()
-    run(kept, options.tables, options.seeds)
+    run(kept, options.tables, options.seeds, options.cores)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,16 @@ better; `score` computes those that the table and the installed packages allow.
 
 from __future__ import annotations
 
+import json
 import math
+import subprocess
+import tempfile
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +25,7 @@ from fastdp.metrics import kmarginal, pairwise
 from fastdp.metrics.inputs import Pair
 from fastdp.metrics.total_variation import total_variation
 
+from . import peers, quality_program
 from .tables import Task
 
 SDNIST_LEFT_OUT = ("PUMA", "INDP")
@@ -291,17 +297,27 @@ def _one_hot(task: Task, plain: np.ndarray, names: list[str]) -> Any:
 
 
 def sdmetrics_quality(task: Task, synthetic: Mapping[str, np.ndarray]) -> dict[str, float]:
-    """SDMetrics' overall quality of the codes, 0 to 1; nothing where it is not installed."""
-    try:
-        import pandas as pd
-        from sdmetrics.reports.single_table import QualityReport
-    except ImportError:
+    """SDMetrics' overall quality of the codes, 0 to 1: by the package where it can be imported, else
+    in its own environment; nothing where there is neither."""
+    if quality_is_here():
+        score = quality_program.quality(task.codes, synthetic, task.ordered)
+    elif peers.version("sdmetrics"):
+        score = _quality_elsewhere(task, synthetic)
+    else:
         return {}
-    about = {a: {"sdtype": "numerical" if a in task.ordered else "categorical"} for a in task.sizes}
-    frames = [
-        pd.DataFrame({a: np.asarray(codes[a]) for a in task.sizes})
-        for codes in (task.codes, synthetic)
-    ]
-    report = QualityReport()
-    report.generate(*frames, {"columns": about}, verbose=False)
-    return {"sdmetrics": float(report.get_score())}
+    return {"sdmetrics": score}
+
+
+def quality_is_here() -> bool:
+    return find_spec("sdmetrics") is not None and find_spec("pandas") is not None
+
+
+def _quality_elsewhere(task: Task, synthetic: Mapping[str, np.ndarray]) -> float:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "tables.npz")
+        arrays = {f"t_{a}": task.codes[a] for a in task.sizes}
+        arrays |= {f"s_{a}": np.asarray(synthetic[a]) for a in task.sizes}
+        np.savez(path, ordered=np.array(json.dumps(task.ordered)), **arrays)
+        words = (str(peers.python("sdmetrics")), str(Path(quality_program.__file__)), str(path))
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+    return float(done.stdout)

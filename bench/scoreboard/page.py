@@ -408,7 +408,13 @@ PEER_MEASURES = ("kmarginal", "pairs", "triples", "ranges", "wasserstein", "auc_
 def peers_section(kept: Store, records: list[dict], found: list[Cell]) -> str:
     """Peers beside the default where they ran; who could not take part, and why."""
     ran = [c for c in found if c.kind in ("peer", "plug-in")]
-    there = [state for state in kept.peers().values() if not state.startswith("not installed")]
+    there = [
+        state
+        for library, state in kept.peers().items()
+        if library in peers.LIBRARIES
+        and peers.LIBRARIES[library].mechanisms
+        and not state.startswith("not installed")
+    ]
     lines = ["## Other libraries", ""]
     if there:
         lines += wrapped(

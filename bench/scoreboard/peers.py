@@ -45,10 +45,12 @@ LIBRARIES = {
     "smartnoise": Library("smartnoise-synth", ("smartnoise-synth",)),
     "private-pgm": Library("private-pgm", ("private-pgm",), ()),
     "dpsynth": Library("dpsynth", ("dpsynth",), ()),
+    "sdmetrics": Library("sdmetrics", ("sdmetrics>=0.17,<1",), ()),
 }
 """mbi's package has estimators and no mechanisms: `mbi_mechanisms` has them as published. The
 original programs of MST and AIM (private-pgm) and those of Google (dpsynth) are tried too. dpmm's MST
-takes 5,000 iterations and is seldom done in a limit; with 500 it takes part as MST-500."""
+takes 5,000 iterations and is seldom done in a limit; with 500 it takes part as MST-500. sdmetrics
+makes no rows: it gives a measure (`measures`), in its own environment since it needs pandas before 3."""
 NAMES = tuple(f"{name} {kind}" for name, one in LIBRARIES.items() for kind in one.mechanisms)
 
 

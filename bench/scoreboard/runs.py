@@ -28,7 +28,14 @@ from .. import machine
 from . import measures, peers, tables
 from .contestants import Contestant
 
-ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")
+ONE_THREAD = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "POLARS_MAX_THREADS",
+    "NPROC",
+)
+"""What sets the threads of numpy's libraries, of polars and of jax (NPROC)."""
 SCORING_SECONDS = 600
 """What scoring may take beyond the limit of a run."""
 Codes = dict[str, np.ndarray]
@@ -232,7 +239,7 @@ def _preloaded(requests: list[Request]) -> list[str]:
     out = [f"{__package__}.warm"]
     if any(request.models for request in requests):
         out += ["sklearn.ensemble", "sklearn.linear_model", "sklearn.metrics"]
-    if any(request.quality for request in requests):
+    if any(request.quality for request in requests) and measures.quality_is_here():
         out += ["pandas", "sdmetrics.reports.single_table"]
     return out
 

@@ -81,6 +81,29 @@ def shares(frame: pd.DataFrame, columns: list[str]) -> pd.Series:
     return frame.groupby(distinct).size() / len(frame)
 
 
+def test_sdmetrics_is_asked_in_its_own_environment(tmp_path, monkeypatch):
+    """The program gets both tables and the columns with an order; its score is the measure. Where
+    there is neither the package nor the environment there is no measure."""
+    monkeypatch.setattr(measures, "quality_is_here", lambda: False)
+    monkeypatch.setattr(peers, "FOLDER", tmp_path)
+    task = small_task()
+    made = others(task, 1)
+    assert measures.sdmetrics_quality(task, made) == {}
+
+    fake = f"""#!{sys.executable}
+import json, sys
+import numpy as np
+with np.load(sys.argv[2]) as arrays:
+    assert json.loads(str(arrays["ordered"])) == ["a", "b"]
+    print(len(arrays["t_a"]) / len(arrays["s_a"]))
+"""
+    peers.python("sdmetrics").parent.mkdir(parents=True)
+    peers.python("sdmetrics").write_text(fake)
+    peers.python("sdmetrics").chmod(0o755)
+    (tmp_path / "sdmetrics.version").write_text("0.32.0")
+    assert measures.sdmetrics_quality(task, made) == {"sdmetrics": 300 / 200}
+
+
 @pytest.mark.parametrize("group", [None, "d"])
 def test_k_marginal_is_sdnists(group):
     """As SDNist's class does it, by frames: (2 - mean L1) 500 of all pairs, each with the group."""
