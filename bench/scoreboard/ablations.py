@@ -16,6 +16,10 @@ the ablation changes the rows of one of them. If the reason is right, the loss g
   above nothing, in place of three.
 - "held out": errors are those beside rows that no mechanism saw. What a rival has learnt of the
   chance in the rows that it saw is of no use there.
+- "many rows": both give ten times the rows. What is left is the error of the models; rows that do
+  not follow their model closely have no part in it.
+- "as measured": single columns of the rival are as it measured them, without negative counts. Its
+  own rows draw noisy counts together.
 - "fresh seeds": nothing changes but the seeds. A loss that came by chance is not seen again.
 
 Results are kept beside the store, one line for each table, epsilon, measure, rival and seed. Those
@@ -151,6 +155,40 @@ def same_noise(case: Case, rival: str, measure: str) -> Without:
     return Without(case.task, own.rows, case.made(rival, less).rows)
 
 
+def many_rows(case: Case, rival: str, measure: str) -> Without:
+    return Without(case.task, _many(case, DEFAULT), _many(case, rival))
+
+
+def _many(case: Case, name: str) -> Codes:
+    made = case.made(name)
+    assert made.run is not None
+    rows = made.run.sample(MORE * measures.rows_of(made.rows), seed=case.seed)
+    return runs.codes_of(case.task, rows)
+
+
+def as_measured(case: Case, rival: str, measure: str) -> Without:
+    other = case.made(rival)
+    assert other.run is not None
+    rng = np.random.default_rng(case.seed)
+    rows = {}
+    for name, size in case.task.sizes.items():
+        found = [one for one in other.run.measurements if one.clique == (name,)]
+        weights = [float(np.mean(1.0 / np.square(one.sigma))) for one in found]
+        noisy = np.average([one.values for one in found], axis=0, weights=weights)
+        count = measures.rows_of(other.rows)
+        shares = on_simplex(noisy / count)
+        cuts = np.round(count * np.cumsum(shares)).astype(np.int64)
+        rows[name] = rng.permutation(np.repeat(np.arange(size), np.diff(cuts, prepend=0)))
+    return Without(case.task, case.made(DEFAULT).rows, rows)
+
+
+def on_simplex(values: np.ndarray) -> np.ndarray:
+    """The nearest shares: not negative, one in all."""
+    down = np.sort(values)[::-1]
+    above = (np.cumsum(down) - 1) / np.arange(1, len(down) + 1)
+    return np.maximum(values - above[np.flatnonzero(down > above)[-1]], 0)
+
+
 def target(case: Case, rival: str, measure: str) -> Without:
     own = case.made(DEFAULT, target=case.task.target)
     return Without(case.task, own.rows, case.made(rival).rows)
@@ -174,6 +212,8 @@ ABLATIONS: dict[str, Callable[[Case, str, str], Without]] = {
     "redrawn": redrawn,
     "shuffled": shuffled,
     "same noise": same_noise,
+    "many rows": many_rows,
+    "as measured": as_measured,
     "target": target,
     "coarser codes": coarser_codes,
     "held out": held_out,

@@ -494,8 +494,24 @@ def test_reasons_are_taken_away():
     for where in (noisier, case.made("independent").rows):
         assert ablations.error(task, where, "wasserstein") < 0.1
     assert not np.array_equal(noisier["a"], case.made("independent").rows["a"])
+    noisy = ablations.as_measured(case, "independent", "wasserstein").other
+    assert measures.rows_of(noisy) == measures.rows_of(case.made("independent").rows)
+    assert ablations.error(task, noisy, "wasserstein") < 0.1
+    both = ablations.many_rows(case, "mst", "pairs")
+    for name, rows in (("cliquetree", both.own), ("mst", both.other)):
+        assert measures.rows_of(rows) == ablations.MORE * measures.rows_of(case.made(name).rows)
+        assert ablations.error(task, rows, "pairs") < 0.1
     beside = ablations.held_out(case, "independent", "pairs")
     assert ablations.error(beside.task, beside.own, "pairs") > 0.2  # a and b differ there
+
+
+def test_the_nearest_shares():
+    """Beside a search over all shares of three values in hundredths; shares stay as they are."""
+    assert ablations.on_simplex(np.array([0.2, 0.5, 0.3])) == pytest.approx([0.2, 0.5, 0.3])
+    values = np.array([1.1, -0.4, 0.1])
+    grid = [(i / 100, j / 100, (100 - i - j) / 100) for i in range(101) for j in range(101 - i)]
+    nearest = min(grid, key=lambda shares: np.square(values - shares).sum())
+    assert ablations.on_simplex(values) == pytest.approx(nearest, abs=0.01)
 
 
 def test_the_page_says_what_is_left_of_a_loss(tmp_path, monkeypatch):
