@@ -96,7 +96,8 @@ class Sizes(Struct, frozen=True, eq=False):
     """`users`: how many users each bin has (>= 0), 0 beyond the bins in which users may be by their
     noise; `rows`: the number of rows; `error`: its standard error, as far as users stand out of
     noise; `interval`: where it lies with probability 0.95, if no user has more than `bound` rows;
-    `seen_interval`: the same for the number of rows, of each user at most `most`."""
+    `seen_interval`: the same for the number of rows, of each user at most `most`; `limit`: the most rows
+    of a synthetic user, who has one for each period."""
 
     edges: tuple[int, ...]
     bound: int
@@ -106,6 +107,7 @@ class Sizes(Struct, frozen=True, eq=False):
     most: int = 1
     interval: tuple[int, int] = (0, 0)
     seen_interval: tuple[int, int] = (0, 0)
+    limit: float = math.inf
 
     def rows_by(
         self, groups: tuple[int, ...], edges: tuple[int, ...], most: float = math.inf
@@ -115,7 +117,9 @@ class Sizes(Struct, frozen=True, eq=False):
         one, other = (np.searchsorted(e, self.edges, "right") - 1 for e in (groups, edges))
         out = np.zeros((len(groups), len(edges)))
         np.add.at(
-            out, (one, other), self.users * np.minimum(mean_rows(self.edges, self.bound), most)
+            out,
+            (one, other),
+            self.users * np.minimum(mean_rows(self.edges, self.bound), min(most, self.limit)),
         )
         return out
 
@@ -141,7 +145,7 @@ class Sizes(Struct, frozen=True, eq=False):
         place = (at - ends[bins]) / np.maximum(self.users[bins], 1e-300)
         limits = np.append(self.edges[1:], self.bound + 1)
         rows = places(bins, np.array(self.edges), limits, np.clip(place, 0.0, 1 - 1e-12))
-        return np.clip(rows, 1, self.most_rows)
+        return np.clip(rows, 1, int(min(self.most_rows, self.limit)))
 
 
 def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: int) -> Sizes:
@@ -184,7 +188,7 @@ def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: 
     # noise in the one and smoothing in the other
     rows = max(low, (rows + float(users @ means)) / 2)
     intervals = [(low, math.ceil(max(end, rows))) for end in (max(high), high[0])]
-    return Sizes(fine.edges, bound, users, rows, error, int(most), *intervals)
+    return Sizes(fine.edges, bound, users, rows, error, int(most), intervals[0], intervals[1])
 
 
 class People(Struct, frozen=True, eq=False):

@@ -5,11 +5,13 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from fastdp.mechanisms.with_users.chosen_users import _once
+from fastdp.mechanisms.with_users.user_questions import UserQuestions
 from fastdp.schema import Schema
 from fastdp.user_views import UserFacts
 from fastdp.users.once import moved_apart, once_per_period
+from fastdp.users.people import Sizes
 from fastdp.users.siblings import Likeness
 from fastdp.users.user_choice import Choice
 from fastdp.users.user_table import Marginal
@@ -87,6 +89,21 @@ def test_rows_are_once_per_period_if_rates_are_surely_small_and_not_surely_above
     rates = SimpleNamespace(
         columns=("paid", "year"), overall=np.array([0.5, rate]), error=np.array([0.1, error])
     )
-    asked = SimpleNamespace(rates=rates, by_chance=np.array([0.5, chance]))
-    assert _once(asked, ("year",)) is once
-    assert not _once(asked, ()) and not _once(asked, ("month",))
+
+    def decided(*order):
+        job = SimpleNamespace(schema=SimpleNamespace(order_columns=order))
+        asked = SimpleNamespace(rates=rates, by_chance=np.array([0.5, chance]), job=job)
+        return UserQuestions.once(asked)  # type: ignore[arg-type]
+
+    assert decided("year", "month") is once
+    assert not decided() and not decided("month")
+
+
+def test_users_of_a_panel_have_at_most_as_many_rows_as_there_are_periods():
+    """Rows per user are known in bins: noise must not give users of 10 periods 11 rows."""
+    sizes = Sizes((1, 8, 10), 15, np.array([50.0, 20.0, 30.0]), 700.0, 1.0, limit=10)
+    rows = sizes.draw(2_000, np.random.default_rng(1))
+    assert rows.max() == 10 and (rows == 10).mean() == pytest.approx(0.3, abs=0.04)
+    mean = sizes.rows_by((1,), (1,)).sum() / 100
+    assert mean == pytest.approx(rows.mean(), rel=0.05)
+    assert replace(sizes, limit=np.inf).draw(2_000, np.random.default_rng(1)).max() > 10

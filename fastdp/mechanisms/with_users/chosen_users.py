@@ -5,7 +5,6 @@ from msgspec.structs import replace
 
 from ..._util.threads import resolve
 from ...answers.people_facts import PAIRS
-from ...significance import LIKELY
 from ...user_views import UserFacts
 from ...users.balance import balanced
 from ...users.dealing import SAMPLE_ROWS, Dealer, dealer
@@ -26,15 +25,13 @@ OTHER_CODES = 1 << 22
 """The most codes of these rows together: wide tables have fewer of them (16 MB)."""
 LEAST_KNOWN = 1.0
 """Users are chosen where the releases about users say more than a sample of users would of this
-many counts together (`Choice.known`): else they are noise, and a pool is left alone. With 300 people
+many counts together (`Choice.known`): else they are noise, and a pool is left alone, unless users have
+one row for each period. With 300 people
 at epsilon 1, of whom they say .1 to .4, choosing them made pairs of columns of rows 4.3 ± .6 %
 worse, and nothing better by more than two standard errors but equal values in two rows of a user
 (6.7 ± 3.4 %). At epsilon 3 they say 1.7 to 10: equal values are 8.5 ± 1.8 % better by the choice,
 pairs of columns 3.8 ± 1.0 % worse (`python -m bench.users_without "the choice" --tables tiny
 --epsilon 1 3 --seeds 700 706`)."""
-MOST_ONCE = 0.5
-"""Users have one row for each period if their rows share one less than so often as by chance, as far as
-can be seen never (panels: 0; a user with seasons or sessions shares more than by chance)."""
 LEAST_POOL = 3
 MOST_POOL = 5
 POOL_ROWS = 1 << 20
@@ -159,7 +156,7 @@ def _with_choice(
     count = min(OTHER_ROWS, OTHER_CODES // max(1, len(schema.domain)))
     others = rows.plain().some(count, asked.job.seed + 1)
     choice = Choice(table.view, marginals, schema, times, users, gaps, agreed, others, alike)
-    if choice.known() < LEAST_KNOWN and not asked.job.quoted:
+    if choice.known() < LEAST_KNOWN and not (asked.job.quoted or alike.once):
         return made
     return replace(made, choice=choice)
 
@@ -179,19 +176,7 @@ def _alike(asked: UserQuestions, view: UserFacts) -> Likeness:
     size = domain[order[0]] if order else 1
     fixed = (*roles.constant, *roles.following)
     known = (*told, *roles.repeated)
-    return Likeness(fixed, known, order, min(PERIODS, size), size, _once(asked, order))
-
-
-def _once(asked: UserQuestions, order: tuple[str, ...]) -> bool:
-    """Whether no two rows of a user share a code of the first column of the order: how often they agree
-    is not surely above 0, and surely below a part MOST_ONCE of chance."""
-    rates = asked.rates
-    if not order or order[0] not in rates.columns:
-        return False
-    at = rates.columns.index(order[0])
-    doubt = LIKELY * float(rates.error[at])
-    rate = float(rates.overall[at])
-    return rate < doubt and rate + doubt < MOST_ONCE * float(asked.by_chance[at])
+    return Likeness(fixed, known, order, min(PERIODS, size), size, asked.once())
 
 
 def _agreed(asked: UserQuestions) -> Agreements:

@@ -11,7 +11,7 @@ from ...measurement import Measurement
 from ...numbers.user_features import Feature, feature_of
 from ...privacy.clip import TV_PER_LOST_ROW, TV_PER_LOST_ROW_GROUPED, choice_bound, size_edges
 from ...release.gateway import Session
-from ...significance import Z95
+from ...significance import LIKELY, Z95
 from ...user_views import RowGroups, UserTable
 from ...userkeys import (
     UNITS,
@@ -88,6 +88,9 @@ better than none (`people.row_groups`). Chosen, with GROUP_CELLS, on generated t
 GROUP_CELLS = 200.0
 """A group is also one if a marginal of so many cells has more sampling error than noise in it. Chosen
 on the same tables."""
+MOST_ONCE = 0.5
+"""Users have one row for each period if their rows share one less than so often as by chance, as far as
+can be seen never (panels: 0; a user with seasons or sessions shares more than by chance)."""
 LEAST_FACTS = 60.0
 """Facts about users are released where there are this many users for each standard error of a count
 that costs all of their share: else they are noise, and the share goes to the rows."""
@@ -193,6 +196,18 @@ class UserQuestions:
         names = dict.fromkeys([*schema.user_amounts, *sums, *schema.order_columns[:1]])
         return tuple(n for n in names if n in domain)
 
+    def once(self) -> bool:
+        """Whether no two rows of a user share a code of the first column of the order: how often they
+        agree is not surely above 0, and surely below a part MOST_ONCE of chance."""
+        rates = self.rates
+        order = self.job.schema.order_columns[:1]
+        if not order or order[0] not in rates.columns:
+            return False
+        at = rates.columns.index(order[0])
+        doubt = LIKELY * float(rates.error[at])
+        rate = float(rates.overall[at])
+        return rate < doubt and rate + doubt < MOST_ONCE * float(self.by_chance[at])
+
     def features(self) -> list[Feature]:
         """What the owner adds to the table about users."""
         schema = self.job.schema
@@ -294,6 +309,9 @@ class UserQuestions:
 
     def _ask_for_people(self, decided: Roles) -> None:
         sizes = self._sizes(1.0 if not decided.constant else SIZES_PART)
+        if self.once():
+            periods = self.session.domain[self.job.schema.order_columns[0]]
+            sizes = replace(sizes, limit=periods)
         if not decided.constant:
             self.people = People(sizes)
             return
