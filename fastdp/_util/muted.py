@@ -31,6 +31,7 @@ def muted() -> Iterator[None]:
 
 
 def _enter() -> None:
+    """Mute standard error for the process. Only the first of those who do so at a time changes it."""
     global _depth, _saved
     with _lock:
         _depth += 1

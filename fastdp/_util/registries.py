@@ -122,6 +122,8 @@ class Registry(Generic[Entry]):
         return list(entry_points(group=self.group, name=name)) if self.group else []
 
     def _load_plugin(self, name: str) -> None:
+        """Import the plug-in that registers an entry of this name; UsageError if several do, or it
+        fails."""
         found = self._entry_points(name)
         if not found:
             return

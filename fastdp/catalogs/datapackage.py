@@ -57,6 +57,7 @@ def _contributors(about: About) -> list[dict[str, str]]:
 
 
 def _resource(run: Described, table: WrittenTable, base: str) -> dict[str, Any]:
+    """A table as a resource of the package."""
     paths = [base + path for path, _ in table.files]
     resource: dict[str, Any] = {
         "name": _resource_name(run, table),
@@ -91,6 +92,7 @@ def _schema(run: Described, table: WrittenTable) -> dict[str, Any]:
 
 
 def _field(column: WrittenColumn) -> dict[str, Any]:
+    """A column as a field of a Table Schema."""
     field: dict[str, Any] = {"name": column.name, "type": _type(column), "arrow": str(column.kind)}
     if column.note:
         field["description"] = column.note

@@ -115,6 +115,7 @@ def _table(
     schema: Mapping[str, Any],
     own_key: str,
 ) -> WrittenTable:
+    """A table that the run wrote: its files with hashes, and its columns."""
     files = tuple(
         (inside + file, digest)
         for file, digest in sorted(statement["files"].items())

@@ -33,6 +33,7 @@ def exact_numbers(amount: Amount, array: pa.Array | pa.ChunkedArray) -> np.ndarr
 
 
 def _chunk(amount: Amount, array: pa.Array) -> np.ndarray:
+    """Exact whole numbers of one chunk, in units of the amount; MISSING for nulls."""
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_null(array.type):
@@ -129,6 +130,7 @@ def _of_decimals(array: pa.Array, plain: pa.Array, places: int) -> np.ndarray:
 
 
 def _of_text(amount: Amount, text: bytes | None) -> int:
+    """The exact number that a text spells; MISSING if it spells none."""
     if text is None or is_missing(text):
         return MISSING
     if amount.kind in ("date", "time"):

@@ -291,6 +291,7 @@ def ordered_item(schema: Schema, name: str) -> Item:
 
 
 def _timestamp(field: Derived, columns: Clique) -> Item:
+    """The item of a time of several code columns, with the ends of each combination of codes."""
     sizes = [p.size for p in field.parts]
     if math.prod(sizes) > MAX_CODES:
         raise SchemaError(

@@ -101,6 +101,7 @@ class CompiledConstraints:
         return tuple(made[name] for name in turn), number_of
 
     def _masks(self) -> list[Mask]:
+        """Cells that no row can have: by each constraint, and codes that are never written."""
         schema = self.schema
         out = []
         for number, constraint in enumerate(schema.constraints):
@@ -205,6 +206,7 @@ def _whole_numbers(schema: Schema, name: str) -> np.ndarray:
 
 
 def _follows(schema: Schema, constraint: Constraint) -> Follows:
+    """The code of the derived column for each combination of its sources' codes."""
     sources = sources_of(schema, constraint)
     _check_size(schema, sources)
     target = schema.columns[constraint.column or ""]

@@ -141,6 +141,7 @@ class LocalCounter:
         return count.Rows([self.table.codes[n] for n in names], user, weights, self.table.rows)
 
     def _dense(self, cliques: list[Clique], weights: np.ndarray | None, team: Team) -> dict:
+        """Dense tables of the cliques, counted in one pass over the rows."""
         if not cliques:
             return {}
         domain = self.table.domain

@@ -58,6 +58,8 @@ def dealt(encoded: Iterable[Encoded], partitions: int) -> Iterator[tuple[int, by
 
 
 def _deal(pieces: list[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]:
+    """(partition, blob) of pieces: the rows of each user go to one partition, by the hash of the
+    id."""
     pieces = [piece for piece in pieces if piece.rows]
     if not pieces:
         return
@@ -167,6 +169,7 @@ class Joined:
             self._join()
 
     def _join(self) -> None:
+        """Add the pieces that wait to the table, as one piece."""
         pieces = self._waiting
         self._waiting = []
         self._rows = 0

@@ -104,7 +104,8 @@ def _dated(kinds: Mapping[str, str]) -> bool:
 
 
 def _shares(files: Sequence[str], kinds: Mapping[str, str], tasks: int) -> list[list[Group]] | None:
-
+    """The row groups of the files in at least `tasks` lists of about equal bytes; None if a file
+    has other types."""
     groups: list[Group] = []
     sizes: list[int] = []
     for path in files:

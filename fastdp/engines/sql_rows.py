@@ -56,6 +56,7 @@ class SqlRows(CodedTable):
     # --- opening
 
     def _open(self) -> None:
+        """Make the snapshot of coded rows in the database, with lookups and users."""
         db = self.database
         d = self.dialect
         schema = self.schema
@@ -97,6 +98,7 @@ class SqlRows(CodedTable):
         self.users = self.rows
 
     def _with_users(self, coded_rows: str) -> None:
+        """Add to the coded rows the number of each row's user and its number of rows."""
         db = self.database
         d = self.dialect
         assert self.who is not None
@@ -141,6 +143,8 @@ class SqlRows(CodedTable):
         self.database.close()
 
     def _marginals(self, request: MarginalRequest) -> list[CellSums]:
+        """The marginals of a request, of the rows or of a view of users, with the weights of the
+        clip."""
         view = request.view
         domain = self.schema.domain
         rows = self.table
@@ -180,6 +184,8 @@ class SqlRows(CodedTable):
         rows: str,
         weight: str,
     ) -> list[CellSums]:
+        """The cells of each clique that are not empty, with their sums: one statement, one part for
+        each clique."""
         d = self.dialect
         whole = self.dialect.whole
         weighted = weight == "w"

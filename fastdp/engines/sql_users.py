@@ -159,6 +159,7 @@ def _modes(rows: CodedTable, key: str, source: str, keys: int) -> str:
 
 
 def _most_common(rows: CodedTable, key: userkeys.MostCommon) -> np.ndarray:
+    """Users by their most common cell, as `userkeys.MostCommon` says."""
     cell = rows.cell(key.columns)
     source = rows.table
     if key.labels is None:
@@ -178,6 +179,7 @@ def _most_common(rows: CodedTable, key: userkeys.MostCommon) -> np.ndarray:
 
 
 def _cells_of_groups(rows: CodedTable, key: userkeys.Groups, cap: int) -> np.ndarray:
+    """Users by their group and their number of rows in it, as `userkeys.Groups` says."""
     whole = rows.dialect.whole
     keyed = f"SELECT u, CAST({rows.cell(key.columns)} AS {whole}) AS k FROM {rows.table}"
     counted = f"SELECT u, k, count(*) AS n FROM ({keyed}) AS keyed GROUP BY u, k"
@@ -219,6 +221,7 @@ def _shares(rows: CodedTable, each: str, pairs: bool) -> list[tuple[int, int]]:
 
 
 def _agreement(rows: CodedTable, key: userkeys.Agreement) -> np.ndarray:
+    """How often two rows of one user agree, as `userkeys.Agreement` says."""
     groups = len(key.edges)
     d = rows.dialect
     out = np.zeros((groups, key.numbers), object)
@@ -256,6 +259,8 @@ def _disagreement(rows: CodedTable, key: userkeys.Disagreement) -> np.ndarray:
 
 
 def _succession(rows: CodedTable, key: userkeys.Succession) -> np.ndarray:
+    """How users' rows follow each other, as `userkeys.Succession` says: windows over the ordered
+    rows of each user."""
     domain = rows.schema.domain
     groups = len(key.edges)
     whole = rows.dialect.whole

@@ -82,6 +82,7 @@ def _agreement(table: Table, key: userkeys.Agreement, threads: int) -> np.ndarra
 
 
 def _disagreement(table: Table, key: userkeys.Disagreement, threads: int) -> np.ndarray:
+    """Users whose rows differ less those whose rows agree, as `userkeys.Disagreement` says."""
     rows = table.rows_per_user().astype(np.int64)
     several = np.flatnonzero(rows > 1)
     out = np.full(key.size, len(several), np.int64)
@@ -98,6 +99,7 @@ def _disagreement(table: Table, key: userkeys.Disagreement, threads: int) -> np.
 
 
 def _succession(table: Table, key: userkeys.Succession, threads: int) -> np.ndarray:
+    """How users' rows follow each other, as `userkeys.Succession` says."""
     start, rows, time = in_order(table, key.order, key.domain_columns, threads)
     length = np.diff(start)
     groups = len(key.edges)
@@ -227,7 +229,7 @@ def _most_common(table: Table, key: userkeys.MostCommon, threads: int) -> np.nda
 
 
 def _groups(table: Table, key: userkeys.Groups, cap: int, threads: int) -> np.ndarray:
-
+    """Users by their group and their number of rows in it, as `userkeys.Groups` says."""
     start, values, hashes = _grouped(table, _cells(table, key.columns, threads))
     grid = int(np.prod(np.array(key.shape, object))) * key.t_max
     position = None

@@ -42,6 +42,7 @@ class Task(Struct, frozen=True):
     def of(
         cls, domain, measurements, total, zeros, warm_start, team: Team, max_cells: int | None
     ) -> Task:
+        """Check the measurements and options of a fit, and plan its tree."""
         domain = domain if isinstance(domain, Domain) else Domain(domain)
         if not len(measurements):
             raise MeasurementError("measurements: the list is empty; give at least one")
@@ -170,6 +171,7 @@ def _errors(plan: Plan, place: Place, w: np.ndarray) -> np.ndarray | None:
 
 
 def _zeros(domain: Domain, zeros) -> dict[Clique, np.ndarray]:
+    """The masks of impossible cells, checked, by clique in the domain's order."""
     out = {}
     for clique, mask in (zeros or {}).items():
         try:

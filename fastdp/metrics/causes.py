@@ -216,6 +216,8 @@ def _fates(schema: Schema, bare: Any) -> tuple[np.ndarray, dict[str, np.ndarray]
 def _column(
     pair: Pair, source: str, axes: tuple[str, ...], keep: Any, lost: Any, kept: Any, made: Any
 ) -> _Column:
+    """A column on its way through the run: its true cells, the code that each row has, and the
+    values that are drawn for each code."""
     cells = pair.truth[source].astype(np.int64)
     size = pair.sizes[source]
     last = pair.labels[source](size - 1) if size else None

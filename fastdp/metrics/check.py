@@ -255,7 +255,7 @@ def _check_batch(
     types: Mapping[str, str],
     users: UserIndex | None,
 ) -> _Piece:
-
+    """What a batch has of values without a code, nulls, and users."""
     raw = {name: batch.column(name) for name in batch.schema.names}
     values = ingest.parsed(batch, part, types)
     typed = pa.record_batch(list(values.values()), names=list(values))
@@ -381,6 +381,7 @@ class _Counts:
         )
 
     def _users(self) -> UserCheck | None:
+        """Rows per user, against the schema's bound; None for a table without users."""
         if self.schema.user is None:
             return None
         sizes = self.sizes[self.sizes > 0]

@@ -141,6 +141,8 @@ Item = tuple[Any, ...]
 
 
 def _marginals(pair: Pair, chosen: list[str], threads: int | None) -> Iterator[Item]:
+    """Single columns and pairs of the chosen ones by total variation; pairs also by what follows
+    from what."""
     for name, tv in zip(
         pair.names, total_variation(pair, [(n,) for n in pair.names], threads), strict=True
     ):
@@ -209,6 +211,7 @@ def _pearson(columns: list[np.ndarray]) -> np.ndarray:
 
 
 def _means(pair: Pair, truth: _Side, other: _Side) -> Iterator[Item]:
+    """Means of numbers by group, apart in standard deviations of the truth."""
     sums = {n for n in truth.numbers if n in other.numbers and n not in truth.times}
     for by in pair.names:
         if not 1 < pair.sizes[by] <= MAX_GROUPS:
@@ -378,6 +381,8 @@ def _with_numeric_times(table: pa.Table) -> tuple[pa.Table, tuple[str, ...]]:
 
 
 def _side(table: pa.Table, times: tuple[str, ...], user: str | None) -> _Side:
+    """What the comparison needs of one table: numbers (of every `step`th row where it is long),
+    times and users."""
     ids = None
     step = -(-table.num_rows // MOST_ROWS)
     if user is not None and user in table.column_names:

@@ -30,6 +30,9 @@ def score(
     options: dict[str, Any],
     released: Released | None = None,
 ) -> dict[str, Any]:
+    """The value of each metric, its value on samples of the truth, and the seconds each took.
+    `metrics`: by name, group or as functions; None: the default ones. `reporting`: also those of
+    the page."""
     comparison = Comparison(truth, synthetic, schema, **options, released=released)
     wanted = _wanted(metrics, comparison, reporting)
     out: dict[str, Any] = {"private": False, "rows": comparison.rows}
@@ -61,6 +64,8 @@ def score(
 def _wanted(
     metrics: Asked | Sequence[Asked] | None, comparison: Any, reporting: bool
 ) -> list[Asked]:
+    """The metrics that are asked for, by name or as functions; UsageError for one that there is
+    not."""
     known = ranked()
     if metrics is None:
         kinds = ("yes", "report") if reporting else ("yes",)

@@ -130,6 +130,7 @@ def _directory(path: Path, archive: zipfile.ZipFile, size: int) -> dict[str, zip
 def _head(
     path: Path, archive: zipfile.ZipFile, infos: Mapping[str, zipfile.ZipInfo]
 ) -> dict[str, Any]:
+    """The manifest; DataError if the file is not a model that this fastdp reads."""
     if _MANIFEST not in infos or infos[_MANIFEST].file_size > _MOST_MANIFEST:
         raise DataError(f"{path}: not a fastdp model (it has no manifest)")
     try:
@@ -156,6 +157,7 @@ def _array(
     name: str,
     entry: Any,
 ) -> np.ndarray:
+    """One array of the file, checked against the manifest; DataError if it is missing or damaged."""
     where = f"{path}, array {name!r}"
     if (
         not isinstance(entry, dict)

@@ -186,6 +186,7 @@ class ConditionalModel:
         return self._soft
 
     def _softened(self, node: Node, ones: Mapping[str, np.ndarray]) -> Node:
+        """A node's table with a little independence added."""
         shape = self.domain.shape(node.axes)
         added = np.ones(())
         for a in node.axes:
@@ -203,6 +204,7 @@ class ConditionalModel:
     def _run(
         self, evidence: Evidence, part: _Block, numbers, seed: int, draw: bool, posterior: bool
     ):
+        """The kernel's passes over one block of rows."""
         likelihood = [evidence.likelihood.get(a) for a in self.domain]
         own = evidence.of_rows(part.rows[part.start[:-1]])
         key = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])

@@ -93,6 +93,7 @@ def _apart(graph, a):
 
 
 def _eliminate(domain: Domain, graph: dict[str, set[str]], cost) -> list[Clique]:
+    """The cliques of an elimination order that is greedy by `cost`."""
     graph = {a: set(b) for a, b in graph.items()}
     costs = {a: cost(domain, graph, a) for a in graph}
     eliminated: list[frozenset[str]] = []

@@ -128,6 +128,7 @@ class RowFacts(Struct, frozen=True, eq=False):
         return made
 
     def _check(self, sizes: Mapping[str, int]) -> None:
+        """Raise unless all facts fit the columns' sizes."""
         groups = sizes.get(self.group, 1)
         good = not self.group or self.group in sizes
         good &= all(w.shape == (sizes[a],) and _weights(w) for a, w in self.within.items())
@@ -155,6 +156,7 @@ def _weights(array: np.ndarray) -> bool:
 
 
 def _fits(item: DrawnColumn, sizes: Mapping[str, int]) -> bool:
+    """Whether a column drawn given others has a distribution for each of their cells."""
     codes, start = item.codes, item.start
     return bool(
         start.shape == (sizes[item.source] + 1,)

@@ -85,6 +85,7 @@ def given_rows(schema: Schema, frame: pa.Table, nulls: str = "fill") -> Given:
 
 
 def _add_field(schema: Schema, made: Given, item: Field, frame: pa.Table, nulls: str) -> None:
+    """Add the codes and values of one field of the frame to what is known of the rows."""
     column = frame.column(item.source)
     missing = _missing(column)
     codes, keep = encode_batch(schema, frame.select([item.source]), [item])

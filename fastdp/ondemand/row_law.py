@@ -130,6 +130,8 @@ class RowLaw:
         return self._chances_at(column, known, threads)
 
     def _chances_at(self, column: str, known: Known, threads: int | None) -> np.ndarray:
+        """[rows, codes]: the chance of each code of a column in each row; of columns with merged
+        values by groups of users."""
         if column in self._tables:
             return self.chances(column, known, threads)
         logs, weights = self._by_group(known, threads)
@@ -304,6 +306,8 @@ class RowLaw:
     # Rows, from the model's codes to the schema's.
 
     def _expanded(self, merged: Codes, full: Known, seed: int, stream: str) -> Codes:
+        """Codes of all columns from merged ones: values inside merged codes, and columns drawn
+        given others."""
         out: Codes = {}
         if self._joint is not None:
             known = {a: c for a, c in full.codes.items() if a in self.columns and (c >= 0).any()}

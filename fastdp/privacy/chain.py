@@ -116,6 +116,8 @@ class State:
             )
 
     def _check_reserve(self, body: Mapping) -> None:
+        """Raise unless the budget covers the reservation, in its unit, with enough random numbers
+        left."""
         dataset = body["dataset"]
         parts = [from_dict(e) for e in body["parts"]]
         self.require_dataset(dataset)
@@ -236,6 +238,7 @@ class State:
         return allowed_draws(budget.epsilon, budget.delta) - drawn
 
     def _check_step(self, body: Mapping) -> None:
+        """Raise unless the step is the next of its part and the reservation covers it."""
         run = self.run(body["run"])
         part = body["part"]
         number = body["step"]
@@ -282,6 +285,7 @@ class State:
             )
 
     def _take(self, seq: int, kind: str, body: Mapping) -> None:
+        """Change the state by a record that was checked."""
         if kind == "open":
             dataset = body["dataset"]
             self.budgets[dataset] = Budget.from_dict(body["budget"])
@@ -316,6 +320,7 @@ class State:
             self.totals[run.dataset] = before.plus(run.totals()).plus(Totals.of(run.parts), -1)
 
     def _take_reserve(self, seq: int, body: Mapping) -> None:
+        """Add the run of a reservation, and its charge, to the state."""
         dataset = body["dataset"]
         parts = tuple(from_dict(e) for e in body["parts"])
         unit = Unit.parse(body["unit"])

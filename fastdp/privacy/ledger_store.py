@@ -209,6 +209,8 @@ class FileStore:
 
     @contextlib.contextmanager
     def _locked(self, create: bool):
+        """The ledger's lock, for as long as the block lasts. LedgerError if there is no ledger (and
+        `create` is False), or if another run holds the lock until the timeout."""
         there = self.path.exists()
         if not there and self.head.exists():
             raise LedgerError(
@@ -244,6 +246,8 @@ class FileStore:
             os.close(handle)
 
     def _connect(self, create: bool) -> sqlite3.Connection:
+        """A connection whose writes are on disk when they return. `create`: a new ledger gets its
+        tables."""
         with self._sqlite_errors():
             if create:  # for its owner alone, like its lock and its head
                 # A file that is there is not opened: closing it would drop the locks that SQLite
@@ -302,6 +306,7 @@ class FileStore:
         return state
 
     def _check_head(self, connection: sqlite3.Connection, state: State, head: dict | None) -> None:
+        """Raise LedgerError unless the head file, which remembers the last record, fits the ledger."""
         if head is None:
             if state.seq:
                 raise LedgerError(
@@ -330,6 +335,7 @@ class FileStore:
             self._write_head(state)
 
     def _read_head(self) -> dict | None:
+        """What the head file says; None if there is none."""
         try:
             head = json.loads(self.head.read_text())
         except FileNotFoundError:

@@ -91,6 +91,7 @@ class Bits:
 def _draw(
     law: str, name: str, scale: float | ArrayLike, size: Size, seed: int | None, threads: int | None
 ) -> NDArray[np.int64]:
+    """Samples of a law at one scale or at one for each, under a fresh key or that of a seed."""
     from fastdp._core import noise as core
 
     shape = _shape(size)

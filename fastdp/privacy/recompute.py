@@ -57,6 +57,7 @@ def problems(statement: Mapping) -> list[str]:
 
 
 def _problems(statement: Mapping) -> Iterator[str]:
+    """What is wrong with a statement whose fields are all there."""
     if statement["format"] != FORMAT:
         yield f"unknown format {statement['format']!r}; this version of fastdp reads {FORMAT!r}"
         return
@@ -98,6 +99,7 @@ def sampler_problems(epsilon: float, delta: float, draws: int, about: Mapping) -
 
 
 def _part_problems(statement: Mapping, entry: Mapping, cap: Event) -> Iterator[str]:
+    """What is wrong with one part: its releases must stay within what it asked."""
     delta = statement["delta"]
     events = [event_from_dict(r["event"]) for r in entry["releases"]]
     if not part_budget(cap).admits(events):

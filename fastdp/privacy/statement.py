@@ -260,6 +260,7 @@ def _unit(schema: Schema, kind: str) -> dict:
 
 
 def _bound(schema: Schema, unit: str, parts: Sequence[Mapping]) -> dict:
+    """How rows per user are bounded, for the statement."""
     clips = [p["clip"] for p in parts]
     if schema.user is None or unit == "event":
         return {"how": "each row weighs 1", "clip": clips}

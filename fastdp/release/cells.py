@@ -339,6 +339,8 @@ class Line(Struct, frozen=True):
         return chosen
 
     def _cut(self, cells: Array, mass: Array, atoms: Sequence[int], bins: int) -> list[float]:
+        """Edges of `bins` bins: one for each atom, the others with about as much mass as each other
+        between them."""
         gaps = _between(atoms, len(mass))
         cuts = {float(cells[0]), float(cells[-1])}
         for i in atoms:

@@ -150,6 +150,8 @@ def _planned(
     mu: float,
     grids: list[np.ndarray],
 ) -> DistancePlan:
+    """The plan of a vector of which one user changes every entry by at most the clip, scaled by its
+    weights."""
     cost = positive(mu, "mu")
     sensitivity2 = (clip * SCALE) ** 2
     coef2 = squared_shares(whole)

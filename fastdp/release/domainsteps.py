@@ -104,6 +104,8 @@ class DomainSteps:
         of: str,
         recode: Mapping[str, np.ndarray],
     ) -> list[Measurement]:
+        """Measure the requests in a session of their own, and list the releases under what they are
+        of."""
         clip = self.clip or 1
         session = self._session(engine, clip)
         answers = session.measure(requests, f"{of} inside bins", recode=recode)

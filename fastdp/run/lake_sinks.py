@@ -46,6 +46,7 @@ def publish_rows(folder: Path, to: Any) -> str:
 
 
 def _to_delta(run: Run, statement: str, to: str) -> str:
+    """Write the rows as a version of a Delta Lake table, once for each statement; the place."""
     try:
         import deltalake
     except ImportError:
@@ -72,6 +73,7 @@ def _to_delta(run: Run, statement: str, to: str) -> str:
 
 
 def _to_iceberg(run: Run, statement: str, table: Any) -> str:
+    """Write the rows as a snapshot of an Iceberg table, once for each statement; the place."""
     name = ".".join(table.name())
     table.refresh()
     before = table.properties.get(KEY)

@@ -107,6 +107,7 @@ def complete_linked(
 
 
 def _check_frames(linked: LinkedSchema, frames: Any) -> None:
+    """UsageError unless the frames are of tables of the run, and the parents' is among them."""
     listed = ", ".join(linked.tables)
     if not isinstance(frames, Mapping):
         raise UsageError(
@@ -146,6 +147,7 @@ def _parent_keys(linked: LinkedSchema, table: pa.Table) -> pa.Array:
 def _given_children(
     run: TableRun, linked: LinkedSchema, name: str, frame: Any, keys: pa.Array, nulls: str
 ) -> _Children:
+    """The rows of a child frame, and the parent of each; UsageError if a key names no parent."""
     schema = linked.tables[name]
     table = frame_of(schema, frame, f"complete, table {name!r}")
     if schema.user not in table.column_names:
@@ -186,6 +188,7 @@ def _parents(
     nulls: str,
     threads: int | None,
 ) -> _Parents:
+    """Whole parents from partial ones, given their child rows."""
     law = run._law
     given = given_rows(law.schema, table, nulls)
     fixed: dict[str, np.ndarray] = {}

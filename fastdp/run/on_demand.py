@@ -284,6 +284,7 @@ def user_sizes(run: Run) -> np.ndarray:
 
 
 def _first_rows(run: Run) -> Iterator[pa.RecordBatch]:
+    """The rows of the run, up to the batch that completes SIZES_FROM of them."""
     rows = 0
     if run.out is None and run._output is not None and run._output.rows.total > SIZES_FROM:
         try:

@@ -181,6 +181,7 @@ class _Thrift:
         return (raw >> 1) ^ -(raw & 1)
 
     def _value(self, kind: int, depth: int) -> Any:
+        """A value of Thrift's compact protocol; None for those that no limit needs."""
         if depth > 4:
             raise IndexError("nested too deeply")
         if kind in (1, 2):

@@ -156,6 +156,8 @@ def plan_text(plan: Plan) -> str:
 
 
 def _text(plan: Plan) -> str:
+    """A plan as lines for people: what the budget can show, noise by marginal, charges, model,
+    memory and time."""
     clip = f"chosen in the run, at most {plan.clip}" if plan.clip_options else str(plan.clip)
     lines = [
         f"{plan.mechanism}, epsilon {plan.epsilon:g}, delta {plan.delta:g} ({plan.calibration}): "

@@ -99,6 +99,7 @@ def _series_problems(statement: Mapping, schema: Schema) -> Iterator[str]:
 
 
 def _made_again(statement: Mapping, schema: Schema) -> dict:
+    """The statement, built anew from its own parts and the schema."""
     facts = [
         (p["asked"], p["clip"], p["releases"], p.get("clip_choice")) for p in statement["parts"]
     ]

@@ -272,6 +272,7 @@ def _content_problems(
 
 
 def _file_problems(folder: Path, listed: Any) -> Iterator[str]:
+    """Files that are missing, changed, not listed, or not for release."""
     if not isinstance(listed, dict):
         yield "the statement lists no files"
         return

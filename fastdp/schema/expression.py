@@ -156,6 +156,8 @@ class Expression:
             return np.asarray(one._evaluate(one._tree), np.float64)
 
     def _evaluate(self, node: ast.AST) -> Any:
+        """The values of a node of the expression, over the codes of its columns or over given
+        values."""
         if id(node) in self._places:
             name, part = self._places[id(node)]
             if self._given is not None:
@@ -189,6 +191,7 @@ class Expression:
         raise SchemaError(f"{self.text!r}: {ast.unparse(node)!r} is not allowed in expressions")
 
     def _compared(self, node: ast.Compare) -> Any:
+        """A chain of comparisons: all of them must hold."""
         left = self._evaluate(node.left)
         out = True
         for op, right_node in zip(node.ops, node.comparators):

@@ -200,6 +200,7 @@ class ColumnLook:
         return made | {"kind": "categorical", "values": [plain(v) for v in listed]}
 
     def _number(self) -> dict[str, Any]:
+        """The document of a column of numbers."""
         if self.whole and self.high - self.low < RANGE:
             low, high = int(self.low), int(self.high)
             offsets = (self.values.unique().cast(pl.Int64) - low).to_numpy()
@@ -267,6 +268,8 @@ class ColumnLook:
         return {}
 
     def _time(self, dates: bool) -> dict[str, Any]:
+        """The document of a column of dates or times, with the step of its clock. Years in bins
+        where the column is long and has few rows a year."""
         days = (self.high - self.low).days
         years = self.high.year - self.low.year + 1
         step = 0

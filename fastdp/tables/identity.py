@@ -53,7 +53,7 @@ def _plain(held: Any) -> np.ndarray | None:
 
 
 def _array(array: Any) -> Iterator[tuple[int, int]]:
-
+    """(start, end) of the memory that holds an array's values."""
     if isinstance(array, pa.ExtensionArray):
         yield from _array(array.storage)
         return

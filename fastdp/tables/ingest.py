@@ -411,7 +411,7 @@ def _encode(
     users: UserIndex | None,
     find: bool,
 ) -> Encoded:
-
+    """Codes, exact numbers and ids of a batch, without the rows that the schema drops."""
     numbers = inside = None
     if (period := schema.period) is not None:
         numbers = row_periods(batch.column(period.of), period)

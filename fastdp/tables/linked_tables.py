@@ -107,6 +107,9 @@ class Links:
 
     @cached_property
     def schemas(self) -> tuple[Schema, ...]:
+        """The schemas by which the parts of the run are counted, the parents' first. Parents have
+        the numbers of their child rows as columns; child rows have further columns about their
+        parent."""
         linked = self.linked
         parent = linked.tables[linked.parent].to_plain()
         columns = parent["columns"] | {

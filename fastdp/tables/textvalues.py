@@ -113,7 +113,7 @@ def _all_whole(raw: pa.Array) -> pa.Array | None:
 
 
 def _parse(text: pl.Series, family: str, dtype: str) -> pl.Series:
-
+    """Texts as values of a type; null where a text is not one."""
     if family == "int":
         whole = text.cast(pl.Int64, strict=False)
         if not (whole.is_null() & text.is_not_null()).any():

@@ -130,6 +130,7 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
     def refined(
         self, how: Refine, session, job, public, users, answers, limit: int, details
     ) -> Outcome:
+        """The outcome with a model: the public distribution, refined by further released marginals."""
         from .archetype_users import DealtRows
         from .prior import prior_model
 

@@ -155,6 +155,7 @@ class DealtRows:
         return self._kept.pop(i)
 
     def _deal(self, codes: Mapping[str, np.ndarray], i: int) -> np.ndarray:
+        """The user of each row of shard i, by the habits of public users with the row's trait."""
         columns = self._public.habits.columns
         trait = self._public.options.trait
         rows = next(iter(codes.values())).shape[0]

@@ -229,6 +229,7 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         sizes: Measurement | None,
         job: Job,
     ) -> Outcome:
+        """The outcome: rows as counts of users in cells, with the notes that the statement needs."""
         layout = wide(job.schema, histogram, job.epsilon)
         law = "discrete Laplace" if self.pure else "Gaussian"
         notes = [f"{law} noise; a user counts in at most {self.cap} groups"]

@@ -102,6 +102,8 @@ class Prepared(Struct):
         return out
 
     def _side(self, side: int, sample: np.ndarray | None) -> dict[str, Any]:
+        """The columns of one table, of the sampled rows alone if there is a sample."""
+
         def cut(values: np.ndarray) -> np.ndarray:
             return values if sample is None else values[sample]
 

@@ -266,7 +266,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _ipc(path: str) -> Part:
-
+    """An Arrow file or stream as a part; files are read batch by batch, streams in their order."""
     with open(path, "rb") as file:
         stream = file.read(6) != b"ARROW1"
     if not stream:
