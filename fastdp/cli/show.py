@@ -25,15 +25,18 @@ LOG_SECONDS = 30
 
 @contextmanager
 def progress_for(silent: bool, form: str) -> Iterator[Callable[[Progress], None] | None]:
-    """A progress callback: events if the form is "json", else a bar with the time left on a
-    terminal if rich is installed, a line per stage in a log, None if silent."""
+    """A progress callback: events if the form is "json". Else, on a terminal, a bar with the time left
+    if rich is installed, or a line that is written anew; in a log a line per stage. None if silent."""
     if form == "json":
         with events.noted():
             yield events.reporter()
     elif silent:
         yield None
-    elif _has_bar():
+    elif sys.stderr.isatty() and find_spec("rich") is not None:
         with _bar() as callback:
+            yield callback
+    elif sys.stderr.isatty():
+        with _ticking() as callback:
             yield callback
     else:
         yield _lines()
@@ -43,14 +46,12 @@ def say_starting(silent: bool, form: str) -> None:
     """The first sign of life of a run, before anything is imported that takes long."""
     if silent or form == "json":
         return
-    if _has_bar():
-        print("fastdp: starting", end="\r", file=sys.stderr, flush=True)  # the bar takes its place
+    if sys.stderr.isatty():
+        print(
+            "fastdp: starting", end="\r", file=sys.stderr, flush=True
+        )  # the next text takes its place
     else:
         print(_stage_line(0.0, "starting"), file=sys.stderr, flush=True)
-
-
-def _has_bar() -> bool:
-    return sys.stderr.isatty() and find_spec("rich") is not None
 
 
 def _stage_line(seconds: float, text: str) -> str:
@@ -71,6 +72,26 @@ def _lines() -> Callable[[Progress], None]:
             at = p.seconds
 
     return show_stage
+
+
+@contextmanager
+def _ticking() -> Iterator[Callable[[Progress], None]]:
+    """One line with the stage, the seconds and the part of the run that is done, written anew at
+    every report: a terminal is not silent for longer than a run reports."""
+    line = ""
+
+    def show_stage(p: Progress) -> None:
+        nonlocal line
+        name = (f"{p.run}: " if p.run else "") + doing(p)
+        shown = f"{_stage_line(p.seconds, name)}, {p.fraction:.0%} of the run done"
+        print(f"\r{shown:<{len(line)}}", end="", file=sys.stderr, flush=True)
+        line = shown
+
+    try:
+        yield show_stage
+    finally:
+        if line:
+            print(file=sys.stderr)
 
 
 def doing(p: Progress) -> str:

@@ -3,6 +3,7 @@
 
 import json
 import subprocess
+import sys
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -81,6 +82,25 @@ def test_a_log_gets_a_line_per_stage_and_more_of_long_ones(capsys):
         "measuring",
         "measuring, 41% of the run done",
     ]
+
+
+def test_a_terminal_without_a_bar_sees_the_seconds_pass(capsys, monkeypatch):
+    """Each report writes the line anew, and a shorter text leaves nothing of a longer one."""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(show, "find_spec", lambda name: None)
+    with show.progress_for(False, "auto") as callback:
+        callback(Progress("read", 0.0, 0.1))
+        callback(Progress("read", 0.1, 0.5))
+        callback(Progress("fit", 0.9, 1.5, "fitting"))
+    text = capsys.readouterr().err
+    assert text.endswith("\n") and text.count("\n") == 1
+    _, *lines = text.rstrip("\n").split("\r")
+    assert [line.rstrip() for line in lines] == [
+        "fastdp     0.1 s  reading and encoding, 0% of the run done",
+        "fastdp     0.5 s  reading and encoding, 10% of the run done",
+        "fastdp     1.5 s  fitting, 90% of the run done",
+    ]
+    assert len(lines[2]) >= len(lines[1])
 
 
 def test_version_and_doctor_also_where_a_kernel_is_missing(monkeypatch):
