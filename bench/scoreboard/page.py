@@ -265,7 +265,7 @@ def by_measure(lost: list[Loss], together: float) -> list[str]:
 
 
 def panels(records: list[dict], found: list[Cell]) -> list[plot.Panel]:
-    """The tables on which a peer ran, then others; at most six."""
+    """The tables on which most peers gave rows; at most six."""
     good = [r for r in records if "failed" not in r]
     other = compare.elsewhere(good)
     marked = {(r["table"], r["mechanism"]) for r in other}
@@ -279,11 +279,11 @@ def panels(records: list[dict], found: list[Cell]) -> list[plot.Panel]:
         for cell in found
         if cell.measure == "pairs" and cell.epsilon in (None, SHOWN_EPSILON)
     }
-    with_peers = {
-        r["table"] for r in timed if r["kind"] == "peer" and r["epsilon"] == SHOWN_EPSILON
-    }
-    others = {table for table, _ in time_of} - with_peers
-    names = [*in_order(with_peers), *in_order(others)][:6]
+    peers_on: dict[str, set[str]] = {table: set() for table, _ in time_of}
+    for record in timed:
+        if record["kind"] == "peer" and record["epsilon"] == SHOWN_EPSILON:
+            peers_on[record["table"]].add(record["mechanism"])
+    names = in_order(sorted(in_order(peers_on), key=lambda name: -len(peers_on[name]))[:6])
     out = []
     for name in names:
         points = []
