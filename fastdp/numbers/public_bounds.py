@@ -12,7 +12,6 @@ from decimal import Decimal
 
 from ..schema.columns import Part
 from ..schema.epoch import DAY_SECONDS
-from ..schema.kinds.numeric import Numeric
 from .number_nodes import Aggregate, Arithmetic, Column, Constant, Node
 from .number_types import POINTS, Types, seconds_of
 from .typed import TypedNumber
@@ -93,8 +92,9 @@ class _Bounds:
         field = self.schema.fields.get(name)
         if field is not None:
             bounds = field.public_range()
-            if bounds is None and self.edges and isinstance(field, Numeric):
-                bounds = field.edges[0], field.edges[-1]
+            bins = getattr(field, "in_bins", None)
+            if bounds is None and self.edges and bins is not None:
+                bounds = bins.edges[0], bins.edges[-1]
             if bounds is None or not all(map(math.isfinite, bounds)):
                 return None
             return Decimal(str(bounds[0])), Decimal(str(bounds[1]))
