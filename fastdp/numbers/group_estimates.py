@@ -35,21 +35,23 @@ DRAWS = 1000
 
 
 class Column(Struct, frozen=True, eq=False):
-    """Masses of one group and sign, with the law fitted to them. `size`: its visible users."""
+    """Masses of one group and sign. `size`: its visible users. Where they are enough for a law:
+    `measured`, its last measured corner, `full`, the masses that the law expects, and `grid`, of the
+    law's log masses at the start. Else noise alone is seen, and nobody is expected."""
 
     c: np.ndarray
     size: float
     measured: int
     full: np.ndarray
-    masses: np.ndarray
-    chance: np.ndarray
+    grid: np.ndarray
 
 
 class GroupLook(Struct, frozen=True, eq=False):
     """What direction hats show. `columns[sign][group]`; `at`: of all groups together; `bends`: the
     last corner that all groups together measure; `cap`: of the capped sums that are to follow;
     `heavy`: the tail of all groups may be one whose sum is infinite; `full`: expected masses of all
-    groups, of `pooled` users; `most`: what a user of each group has at most, if it is to be covered."""
+    groups, of `pooled` users; `prior`: of the shape of a group's tail; `most`: what a user of each
+    group has at most, if it is to be covered."""
 
     corners: np.ndarray
     s: float
@@ -61,6 +63,7 @@ class GroupLook(Struct, frozen=True, eq=False):
     heavy: bool
     full: np.ndarray
     pooled: float
+    prior: np.ndarray
     most: np.ndarray
 
 
@@ -92,19 +95,26 @@ def look(
     shape = (len(tails.SLOPES), len(tails.CURVES), -1)
     prior = np.log(np.maximum(chance.reshape(shape).sum(-1), 1e-12))
     pooled = max(float(pool[: at.last + 1].sum()), 1e-9)
-    columns = []
-    for sign in range(1 + signed):
-        sides = [
-            _column(c[:, sign, g], s, whole, corners, at, prior, pool, pooled, groups)
-            for g in range(groups)
-        ]
-        columns.append(sides)
-    sizes = np.array([column.size for column in columns[0]])
     clear = bool(pool[max(at.start - 1, 0) : at.last + 1].max() >= tails.MODE * noise)
     heavy = clear and infinite > tails.INFINITE
-    given = (sizes >= tails.NEED * s) & clear & (not heavy)
-    shown = [x.measured for x, there in zip(columns[0], given) if there]
-    typical = int(np.median(shown)) if shown else min(x.measured for x in columns[0])
+    sizes = c[: at.last + 1].sum(0)
+    there = (sizes >= tails.NEED * s) & clear & (not heavy)
+
+    def column(sign: int, g: int, law: bool) -> Column:
+        own = c[:, sign, g]
+        if not law:
+            return Column(own, float(sizes[sign, g]), 0, np.zeros(len(own)), np.zeros(0))
+        return _column(own, s, whole, corners, at, prior, pool, pooled, groups)
+
+    columns = [
+        [column(sign, g, bool(there[sign, g])) for g in range(groups)] for sign in range(1 + signed)
+    ]
+    given = there[0]
+    shown = [x.measured for x, one in zip(columns[0], given) if one]
+    if not shown:
+        middle = int(np.argsort(sizes[0], kind="stable")[groups // 2])
+        shown = [column(0, middle, law=True).measured]
+    typical = int(np.median(shown))
     cap = min(chosen_cap(full, corners, bends), int(corners[typical]))
     if not clear:
         cap = int(corners[busiest(pool[: corners_up_to(corners, likely)])])
@@ -125,6 +135,7 @@ def look(
         heavy=heavy,
         full=full,
         pooled=pooled,
+        prior=prior,
         most=most,
     )
 
@@ -184,8 +195,7 @@ def _column(
     alone = max(tails.isolated(c, s, at.last, groups), int(single[-1]) if len(single) else -1)
     full = tails.with_visible(tails.expected(c, masses, chance, at), c, s, max(at.last, alone))
     measured = tails.measured_corner(full, whole, corners, at.start, alone)
-    masses, chance, _ = tails.law(c, s, measured, at, grid, prior)
-    return Column(c, size, measured, full, masses, chance)
+    return Column(c, size, measured, full, grid)
 
 
 class Again(Struct, frozen=True, eq=False):
@@ -236,8 +246,7 @@ def total(
     above = seen.columns[0][group]
     reach = []
     for column in (side[group] for side in seen.columns):
-        there = column.size >= tails.NEED * seen.s  # else what is measured of it is noise
-        measured = column.measured if there else min(column.measured, above.measured)
+        measured = column.measured if len(column.grid) else above.measured
         reach.append(side_reach(column.c, measured, seen.s, seen.corners, most))
     ends = Ends(reach, releases)
     return Draws(values, weight, ends.low(), ends.high())
@@ -262,14 +271,17 @@ def _tail(
     in proportion to how many of them there may be."""
     s = seen.s
     t = seen.corners
-    if column is above or column.size >= tails.NEED * s:
+    if column is above or len(column.grid):
+        masses, chance, _ = tails.law(
+            column.c, s, column.measured, seen.at, column.grid, seen.prior
+        )
         return tails.draw(
             column.c,
             s,
             column.measured,
             seen.at,
-            column.masses,
-            column.chance,
+            masses,
+            chance,
             t,
             rng,
             draws=DRAWS,
