@@ -16,32 +16,17 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
+from . import numbers_tables
 from .machine import RESULTS
+from .markdown import bare, table
 from .tune import page as tune
 
 
 def kept(name: str) -> Any:
     return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
-
-
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    """A table in Markdown."""
-    titles = list(head)
-    lines = [
-        "|" + "|".join(f" {title} " if title else " " for title in titles) + "|",
-        "|" + "---|" * len(titles),
-    ]
-    for row in rows:
-        lines.append("|" + "|".join(f" {cell} " if cell else " " for cell in row) + "|")
-    return "\n".join(lines) + "\n"
-
-
-def bare(value: float, digits: int = 3) -> str:
-    """.063 for 0.063."""
-    return f"{value:.{digits}f}".removeprefix("0")
 
 
 COVERED = {
@@ -493,18 +478,22 @@ def adagrid_fits() -> str:
     return table(["measurements", "calls", *FIT_SCORES], rows)
 
 
-BLOCKS: dict[str, Callable[[], str]] = {
-    "adagrid_fits": adagrid_fits,
-    "archetypes": archetypes,
-    "builds": builds,
-    "cores": cores,
-    "coverage": coverage,
-    "measured": measured,
-    "on_demand_times": on_demand_times,
-    "pool": pool,
-    "public": public,
-    "push_down": push_down,
-    "scale": scale,
-    "series": series,
-    "users": users,
-} | tune.BLOCKS
+BLOCKS: dict[str, Callable[[], str]] = (
+    {
+        "adagrid_fits": adagrid_fits,
+        "archetypes": archetypes,
+        "builds": builds,
+        "cores": cores,
+        "coverage": coverage,
+        "measured": measured,
+        "on_demand_times": on_demand_times,
+        "pool": pool,
+        "public": public,
+        "push_down": push_down,
+        "scale": scale,
+        "series": series,
+        "users": users,
+    }
+    | tune.BLOCKS
+    | numbers_tables.BLOCKS
+)

@@ -27,6 +27,7 @@ import bz2
 import csv
 import importlib.util
 import io
+import json
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -54,6 +55,7 @@ from fastdp.numbers.stand_in import Simulated, expected_widths
 from fastdp.numbers.user_values import UserValues
 from fastdp.privacy.gdp import mu_from
 from fastdp.schema import Schema
+from fastdp.significance import Z95
 
 from . import machine
 
@@ -402,6 +404,7 @@ def _summary(line: Line, suffix: str, found: list, seconds: float) -> dict:
         "high": float(np.median(table[:, 3])) if len(table) else None,
         "rmse": float(np.sqrt(np.mean(table[:, 4] ** 2))) if len(table) else None,
         "seconds": seconds / line.runs,
+        "runs": line.runs,
     }
 
 
@@ -709,8 +712,50 @@ def main() -> None:
                 print(show(row), flush=True)
                 rows.append(row)
     if not options.no_save:
-        facts = {"runs": options.runs, "delta": DELTA}
-        machine.keep("numbers_asked", facts | {"lines": rows})
+        save(rows)
+
+
+def save(rows: list[dict]) -> None:
+    """Puts lines into bench/results/numbers_asked.json, in place of those of the same kind, shape, users,
+    epsilon and share; with what no mechanism reaches where there is a target."""
+    path = machine.RESULTS / "numbers_asked.json"
+    before = json.loads(path.read_text("utf-8"))["lines"] if path.exists() else []
+    lines = {_place(row): row for row in before} | {_place(row): row for row in rows}
+    for row in lines.values():
+        row |= _bounds_of(row)
+    kept = sorted(lines.values(), key=_place)
+    machine.keep("numbers_asked", {"delta": DELTA, "lines": kept})
+
+
+def _place(row: dict) -> tuple:
+    return tuple(row[name] for name in ("kind", "shape", "users", "epsilon", "share"))
+
+
+def _bounds_of(row: dict) -> dict:
+    """What no mechanism reaches, of a line that has a target."""
+    kind, shape, users, epsilon, share = _place(row)
+    if shape not in TARGET_SHAPES or "least" in row or "bound" in row:
+        return {}
+    if kind in TARGETS and (users, epsilon, share) == (24_000, TARGETS[kind][0], 0.2):
+        return {"least": least_reach(kind, shape, users)}
+    if (kind, users, epsilon, share) == ("sum capped", 2400, 1.0, 0.2):
+        return {"bound": least_capped(shape, users)}
+    return {}
+
+
+def least_capped(shape: str, users: int, draws: int = 20) -> float:
+    """The least half-width of a capped sum that keeps nine tenths of the total, at epsilon 1 and a
+    fifth of mu^2, relative to what it keeps: 1.96 C / mu (docs/explain/numbers.md)."""
+    rng = np.random.default_rng([4, users])
+    mu = mu_from(1.0, DELTA) * KINDS["sum"].share ** 0.5
+    found = []
+    for _ in range(draws):
+        amounts = np.sort(drawn(shape, users, rng).total)
+        below = np.append(0.0, np.cumsum(amounts))[:-1]
+        kept = below + amounts * np.arange(users, 0, -1)  # of caps at each amount
+        cap = np.interp(0.9 * amounts.sum(), kept, amounts)
+        found.append(Z95 * cap / mu / (0.9 * amounts.sum()))
+    return float(np.median(found))
 
 
 if __name__ == "__main__":
