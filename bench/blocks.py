@@ -478,11 +478,38 @@ def adagrid_fits() -> str:
     return table(["measurements", "calls", *FIT_SCORES], rows)
 
 
+CENSUS_SCORES = {
+    "score": "nist2018",
+    "three_way": "three-way",
+    "conjunctions": "conjunctions",
+    "income": "income",
+}
+
+
+def census() -> str:
+    """Scores of 2018's challenge by epsilon, beside samples of the true rows."""
+    found = kept("census-scores")["found"]
+    rows = []
+    for run in found["runs"]:
+        scores = [f"{run['nist2018'][name]:.3f}" for name in CENSUS_SCORES]
+        size = [f"{run['peak_gb']:.1f} GB", f"{run['model_cells'] / 1e6:.1f} million"]
+        left_out = str(len(run["left_out"]))
+        rows.append(
+            [f"epsilon {run['epsilon']:g}", *scores, f"{run['seconds']:.0f}", *size, left_out]
+        )
+    for name, sample in found["samples"].items():
+        scores = [f"{sample[key]:.3f}" for key in CENSUS_SCORES]
+        rows.append([f"{name.replace('%', ' %')}, not private", *scores, "", "", "", ""])
+    titles = ["seconds", "peak memory", "model cells", "left out"]
+    return table(["", *CENSUS_SCORES.values(), *titles], rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = (
     {
         "adagrid_fits": adagrid_fits,
         "archetypes": archetypes,
         "builds": builds,
+        "census": census,
         "cores": cores,
         "coverage": coverage,
         "measured": measured,
