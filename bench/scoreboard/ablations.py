@@ -23,8 +23,8 @@ the ablation changes the rows of one of them. If the reason is right, the loss g
 - "fresh seeds": nothing changes but the seeds. A loss that came by chance is not seen again.
 
 Results are kept beside the store, one line for each table, epsilon, measure, rival and seed. Those
-of another ablation than the reason names today are dropped, and those of a version of which the
-store has no run.
+of another ablation than the reason names today are dropped. After a change of the default, begin
+with an empty file: --fresh.
 """
 
 from __future__ import annotations
@@ -283,8 +283,7 @@ def run(kept: Store, names: list[str] | None, seeds: int, cores: int = 1) -> Non
     """Makes the lines that are not stored yet, `cores` cases at once; each is stored as it comes."""
     asked = wanted(kept)
     today = {one.loss for one in asked}
-    versions = {VERSION, *(r["version"] for r in kept.records() if r["mechanism"] == DEFAULT)}
-    lines = [x for x in stored(kept) if loss_of(x) in today and x["version"] in versions]
+    lines = [line for line in stored(kept) if loss_of(line) in today]
     known = {(*loss_of(line), line["seed"]) for line in lines}
     waiting = []
     for (table, epsilon, seed), several in by_case(asked, names, seeds).items():
@@ -349,8 +348,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--cores", type=int, default=1)
     parser.add_argument("--store", type=Path)
+    parser.add_argument("--fresh", action="store_true", help="drop all that is stored")
     options = parser.parse_args(arguments)
     kept = Store(options.store) if options.store else Store()
+    if options.fresh:
+        keep(kept, [])
     run(kept, options.tables, options.seeds, options.cores)
 
 
