@@ -232,8 +232,17 @@ def means(a: Layout) -> Groups:
     assert a.asked.value is not None
     numbers = numbers_of(a.asked.value)
     possible = float(numbers.low[numbers.valid].min()), float(numbers.high[numbers.valid].max())
-    own = {"hidden": hidden, "additive": False, "possible": possible, "notes": notes}
-    groups = Groups(mean, noise, (off, off), bins, linear, **own)
+    groups = Groups(
+        mean,
+        noise,
+        (off, off),
+        bins,
+        linear,
+        hidden=hidden,
+        additive=False,
+        possible=possible,
+        notes=notes,
+    )
     inside = None if hidden.all() else a.inside(low, middle, high, valid)
     if inside is not None:
         groups.placed_inside(np.where(small, 0.0, inside / np.maximum(kept, 1e-300)))

@@ -52,30 +52,33 @@ def plan(
     limits |= {"rows": rows_of(rows), "users": users, "public": table, "numbers": numbers}
     limits["values"] = lists
     limits["important"] = important_of(important, numbers)
-    whole = None
+    of_series = None
     if series is not None or periods is not None:
-        whole = series_of(ledger, series, periods, epsilon, delta)
-        epsilon = repr(whole[0]["epsilon"])
-        delta = whole[0]["delta"]
+        of_series = series_of(ledger, series, periods, epsilon, delta)
+        epsilon = repr(of_series[0]["epsilon"])
+        delta = of_series[0]["delta"]
     if epsilon is None:
         raise UsageError("required: -e/--epsilon (see: fastdp plan --help)")
     asked = epsilons(epsilon)
     plans = [make(schema, mechanism, e, delta, **limits) for e in asked]
     for text in (*common.weak_promises(asked, delta), *common.refusals(asked, delta)):
         warn(f"warning: {text}")
-    if as_json and whole is not None:
+    if as_json and of_series is not None:
         from ..run.series_horizon import horizon
 
-        emit({"period": plans[0].to_dict(), "series": whole[0], "horizon": horizon(*whole)})
+        facts, budget = of_series
+        coming = horizon(facts, budget)
+        emit({"period": plans[0].to_dict(), "series": facts, "horizon": coming})
     elif as_json:
         emit([p.to_dict() for p in plans])
     else:
         for p in plans:
             say(as_options(str(p)))
-    if whole is not None and not as_json:
+    if of_series is not None and not as_json:
         from ..run.series_horizon import horizon_lines
 
-        say("\n".join(horizon_lines(*whole)))
+        facts, budget = of_series
+        say("\n".join(horizon_lines(facts, budget)))
     if refused := [p.too_large for p in plans if p.too_large]:
         warn(as_options(refused[0]))
         sys.exit(ModelTooLargeError.exit_code)

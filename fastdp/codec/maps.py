@@ -239,8 +239,13 @@ def decimal_codes(column: Column, source: Source, numbers: Sequence[Decimal | No
 def dictionary_map(column: Column, table: np.ndarray) -> core.Map:
     """The kernel's map from indices into distinct values to codes; `table[i]` is the code of value
     i."""
-    rest = {"other": other_code(column), "null": null_code(column)}
-    return core.Map(core.TABLE, count=len(table), table=table, **rest)
+    return core.Map(
+        core.TABLE,
+        count=len(table),
+        table=table,
+        other=other_code(column),
+        null=null_code(column),
+    )
 
 
 def number_map(column: Column, source: Source) -> core.Map:

@@ -32,7 +32,10 @@ def check(asked: Mapping[str, str]) -> None:
     if same and asked["platform"] == here["platform"]:
         same = asked["kernels"] == here["kernels"]
     if not same:
-        raise DataError("an executor has another build of fastdp; install the driver's build on it")
+        raise DataError(
+            "an executor runs another build of fastdp than the driver; install the driver's build on "
+            "every executor"
+        )
 
 
 def _digest(pattern: str) -> str:

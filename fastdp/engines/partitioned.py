@@ -194,7 +194,8 @@ def _add(table: np.ndarray, cells: np.ndarray, sums: np.ndarray) -> None:
     whole = cells.dtype == np.int64 and sums.dtype == np.int64 and cells.shape == sums.shape
     if not whole or (np.diff(cells) <= 0).any():
         raise DataError(
-            "a partition returned sums or cells that are not valid; nothing was counted"
+            "a partition returned sums that are not exact integers, or cells out of order; nothing "
+            "was counted"
         )
     if len(cells) and (cells[0] < 0 or cells[-1] >= table.size):
         raise DataError(

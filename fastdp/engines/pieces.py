@@ -260,7 +260,10 @@ class Tables:
     def add(self, blob: bytes) -> None:
         end = self._filled + len(blob)
         if end > len(self._memory):
-            raise DataError("a partition's codes grew since they were read; nothing was counted")
+            raise DataError(
+                "a partition's codes are longer than when they were first read; nothing was counted. "
+                "Give a source that does not change during the run"
+            )
         self._memory[self._filled : end] = np.frombuffer(blob, np.uint8)
         self._filled = end
 
@@ -275,11 +278,20 @@ class Tables:
             arrays[name] = self._memory[at:end].view(dtype)
             at = end
         codes = {name: arrays["codes", name] for name in self.schema.domain}
-        counts = {name: self.head[name] for name in ("rows", "users", "dropped", "null_ids")}
         user = arrays.get(("user",))
         hashes = arrays.get(("hash",))
         exact = {name: arrays["exact", name] for name in self.schema.amounts}
-        table = Table(self.schema, codes, user=user, user_hash=hashes, exact=exact, **counts)
+        table = Table(
+            self.schema,
+            codes,
+            rows=self.head["rows"],
+            users=self.head["users"],
+            dropped=self.head["dropped"],
+            null_ids=self.head["null_ids"],
+            user=user,
+            user_hash=hashes,
+            exact=exact,
+        )
         table._rows_per_user = arrays.get(("rows",))
         return table
 

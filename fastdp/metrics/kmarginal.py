@@ -58,8 +58,13 @@ def score(
 
 
 def _of_pair(comparison: Comparison, pair: Pair) -> dict[str, Any]:
-    about = {"limit": comparison.marginals, "seed": comparison.seed}
-    return score(pair, comparison.k, **about, threads=comparison.threads)
+    return score(
+        pair,
+        comparison.k,
+        limit=comparison.marginals,
+        seed=comparison.seed,
+        threads=comparison.threads,
+    )
 
 
 def _of_sample(comparison: Comparison, rows: np.ndarray) -> dict[str, Any]:

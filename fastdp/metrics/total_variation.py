@@ -12,11 +12,12 @@ from ..engines.truth import marginals
 from ..tables.table import Table, as_schema
 from .inputs import Pair
 
-DENSE_CELLS = (
-    1 << 16,
-    1 << 22,
-)  # dense marginals have at most 4 cells per row, and at most this many
-BATCH_CELLS = 1 << 23  # cells counted in one pass over the rows
+DENSE_CELLS_PER_ROW = 4
+"""A marginal with more cells a row than this is counted sparsely: only its non-empty cells."""
+DENSE_CELLS = (1 << 16, 1 << 22)
+"""So many cells are always counted densely, and more than so many never."""
+BATCH_CELLS = 1 << 23
+"""Cells counted in one pass over the rows."""
 Cells = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
@@ -84,7 +85,8 @@ def _batches(
     """Cliques to count together, and whether sparsely: only their non-empty cells."""
     batch: list[Clique] = []
     total = 0
-    dense = int(np.clip(4 * rows, *DENSE_CELLS))
+    always, most = DENSE_CELLS
+    dense = min(max(DENSE_CELLS_PER_ROW * rows, always), most)
     for clique in dict.fromkeys(cliques):
         cells = prod(sizes[n] for n in clique)
         if cells > dense:

@@ -350,8 +350,16 @@ class Model:
             measured = {tuple(c): arrays[f"error{i}"] for i, c in enumerate(manifest["measured"])}
             loss = math.nan if manifest["loss"] is None else manifest["loss"]
             trace = [(int(n), float(v), math.nan) for n, v in manifest["trace"]]
-            own = {key: manifest[key] for key in ("total", "iterations", "ended")}
-            model = cls(domain, nodes, loss=loss, trace=trace, measured=measured, **own)
+            model = cls(
+                domain,
+                nodes,
+                total=manifest["total"],
+                loss=loss,
+                iterations=manifest["iterations"],
+                ended=manifest["ended"],
+                trace=trace,
+                measured=measured,
+            )
             model.private = manifest.get("private", True) is True
             model.hidden = str(manifest.get("hidden", ""))
             model.merged = {

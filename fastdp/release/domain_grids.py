@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 
@@ -107,14 +106,15 @@ def provisional(
         fields[name] = Places(name=name, source=column.source, dtype=column.dtype)
     for name, edges in partitions.items():
         column = columns[name]
-        about: dict[str, Any] = {
-            "name": name,
-            "source": column.source,
-            "dtype": column.dtype,
-            "nan": column.nan,
-            "edges": tuple(float(e) for e in edges),
-        }
-        fields[name] = Numeric(null=OWN_CODE, overflow=OWN_CODE, **about)
+        fields[name] = Numeric(
+            name=name,
+            source=column.source,
+            dtype=column.dtype,
+            nan=column.nan,
+            edges=tuple(float(e) for e in edges),
+            null=OWN_CODE,
+            overflow=OWN_CODE,
+        )
     return with_fields(asked, fields)
 
 

@@ -63,9 +63,15 @@ class DomainSteps:
         return closing(LaterEngine(schema, self.open_engine))
 
     def _session(self, engine: LaterEngine, clip: int) -> Session:
-        about = {"partition": engine.schema.digest()}
-        facts: dict[str, Any] = {"asked": self.asked_for, "unit": self.unit, "about": about}
-        return Session(engine, self._next(clip), cap=self.cap, mu=self.mu, **facts)
+        return Session(
+            engine,
+            self._next(clip),
+            cap=self.cap,
+            mu=self.mu,
+            asked=self.asked_for,
+            unit=self.unit,
+            about={"partition": engine.schema.digest()},
+        )
 
     def _next(self, clip: int) -> Steps:
         return Steps(

@@ -131,9 +131,16 @@ def select_keys(
     ledger, dataset = opened(ledger, dataset)
     name = run or uuid.uuid4().hex
     draws = MOST_KEYS if seed is None else None
-    about = f"keys of {column}"
-    facts: dict[str, Any] = {"unit": Unit.of(schema), "draws": draws, "about": {"mechanism": about}}
-    reservation = ledger.reserve(dataset, name, [event], digest(question), **facts)
+    label = f"keys of {column}"
+    reservation = ledger.reserve(
+        dataset,
+        name,
+        [event],
+        digest(question),
+        unit=Unit.of(schema),
+        draws=draws,
+        about={"mechanism": label},
+    )
     steps = Steps(
         reservation=reservation,
         part=0,
@@ -150,7 +157,7 @@ def select_keys(
         schema=schema,
         cap=cap,
         event=event,
-        label=about,
+        label=label,
         seed=seed,
     )
     statement = {

@@ -193,9 +193,16 @@ def reserve(
     whole = digest(settled | {"asks": [a.described() for a in asks]})
     name = uuid.uuid4().hex if run is None else run
     unit = Unit.of(schema, asks[0].unit)
-    of_series: dict[str, Any] = {"period": period, "late": late}
     reservation = ledger.reserve(
-        dataset, name, caps, whole, unit=unit, draws=draws, about=about, **of_series
+        dataset,
+        name,
+        caps,
+        whole,
+        unit=unit,
+        draws=draws,
+        about=about,
+        period=period,
+        late=late,
     )
     trace = _trace or (lambda point: None)
     return Reserved(

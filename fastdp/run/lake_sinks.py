@@ -65,8 +65,13 @@ def _to_delta(run: Run, statement: str, to: str) -> str:
 
     def commit() -> None:
         reader = pa.RecordBatchReader.from_batches(schema, _cast(dataset, schema))
-        options: dict[str, Any] = {"mode": "overwrite", "schema_mode": "overwrite"}
-        deltalake.write_deltalake(place, reader, commit_properties=about, **options)
+        deltalake.write_deltalake(
+            place,
+            reader,
+            mode="overwrite",
+            schema_mode="overwrite",
+            commit_properties=about,
+        )
 
     _committed(run, commit, place)
     return place

@@ -194,12 +194,11 @@ def divided(
     checked_epsilons(epsilon, delta)
     if not delta > 0:
         raise UsageError("linked tables are measured with Gaussian noise and need a delta above 0")
-    limits = {
-        "max_cells": options.max_cells,
-        "memory": options.memory,
-        "deadline": options.deadline,
-    }
-    recipe = recipes.load(mechanism).with_limits(**limits)
+    recipe = recipes.load(mechanism).with_limits(
+        max_cells=options.max_cells,
+        memory=options.memory,
+        deadline=options.deadline,
+    )
     if recipe.numbers is not None:
         raise UsageError(f"numbers: not supported for linked tables; {REFUSED['numbers']}")
     if recipe.values is not None:

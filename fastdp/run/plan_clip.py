@@ -45,12 +45,13 @@ def clip_facts(
     rows: int,
 ) -> ClipFacts:
     """What public facts say of the clip."""
-    facts = {"public": public is not False, "user": schema.user is not None}
-    chosen = facts["user"] and config.clip == PRIVATE
+    with_public = public is not False
+    with_users = schema.user is not None
+    chosen = with_users and config.clip == PRIVATE
     table = None if isinstance(public, bool) or public.user is None else public
     if table is None and not chosen:
         return ClipFacts()
-    clip_criteria = config.clip_criteria(schema.modelled, **facts)
+    clip_criteria = config.clip_criteria(schema.modelled, public=with_public, user=with_users)
     noise = unit_noise(mu, ((p.cells, p.weight) for p in clip_criteria))
     lost = None
     suggested = None
@@ -70,5 +71,6 @@ def clip_facts(
     grid = candidates(clip)
     some = {*grid[:: max(1, len(grid) // 7)], clip} | ({suggested} if suggested else set())
     lines = tuple(ClipOption(c, c * cell, *costs.get(c, ())) for c in sorted(some))
-    histogram = HistogramNoise(False, 1, mu).std(users_share(config, **facts))
+    share = users_share(config, public=with_public, user=with_users)
+    histogram = HistogramNoise(False, 1, mu).std(share)
     return ClipFacts(lost, suggested, lines, histogram)

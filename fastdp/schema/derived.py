@@ -37,16 +37,18 @@ class Derived(SourceColumn):
                 raise fail(self.name, where, "expected 'code' or 'drop' for a derived field")
 
     def _part(self, name: str, part: str, count: int, **more: Any) -> Part:
-        own: dict[str, Any] = {
-            "source": self.source,
-            "null": self.null,
-            "overflow": self.overflow,
-            "user": self.user,
-            "of": self.name,
-            "part": part,
-            "count": count,
-        }
-        return Part(name=name, dtype="int64" if count > 32767 else "int16", **own, **more)
+        return Part(
+            name=name,
+            source=self.source,
+            dtype="int64" if count > 32767 else "int16",
+            null=self.null,
+            overflow=self.overflow,
+            user=self.user,
+            of=self.name,
+            part=part,
+            count=count,
+            **more,
+        )
 
     @property
     def is_moment(self) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from ..errors import SchemaError
@@ -95,12 +95,7 @@ class Dialect:
         quote = self.quote
         if quote is None:
             quote = "" if tabs or delimiter == '"' else '"'
-        rest = {
-            f.name: getattr(self, f.name)
-            for f in fields(self)
-            if f.name not in ("delimiter", "quote")
-        }
-        return Dialect(delimiter, quote, **rest)
+        return replace(self, delimiter=delimiter, quote=quote)
 
     @property
     def trusts_writer(self) -> bool:

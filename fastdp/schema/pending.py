@@ -125,9 +125,12 @@ class Pending(Column):
         """The grids (`transforms.CLOCK_STEPS`) that the column's times lie on, or the hours of its
         numbers read as clock times (HHMM), as codes. Numbers that are not clock times have a code
         of their own. It is only counted."""
-        own: dict[str, Any] = {"name": self.name, "source": self.source, "dtype": self.dtype}
         return Transform(
-            **own, transform="step" if self.may_have_step else "hhmm", names=(self.name,)
+            name=self.name,
+            source=self.source,
+            dtype=self.dtype,
+            transform="step" if self.may_have_step else "hhmm",
+            names=(self.name,),
         )
 
     def with_step(self, step: int) -> Pending:

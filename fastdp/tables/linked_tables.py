@@ -306,8 +306,14 @@ def _child(
     number = (np.cumsum(kept) - 1).astype(np.uint32)
     modelled = {n: codes[n] for n in schema.domain}
     user_hash = np.ascontiguousarray(hashes[np.flatnonzero(kept)])
-    users = {"user": number[key], "users": int(kept.sum()), "user_hash": user_hash}
-    return Table(schema, modelled, rows=len(key), **users)
+    return Table(
+        schema,
+        modelled,
+        rows=len(key),
+        user=number[key],
+        users=int(kept.sum()),
+        user_hash=user_hash,
+    )
 
 
 def first_rows(table: Table, hashes: np.ndarray, keys: int) -> np.ndarray:

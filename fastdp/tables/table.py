@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -125,13 +124,17 @@ class Table:
                 checked = {name: column[has_id] for name, column in checked.items()}
             users = len(hashes)
         kept = (rows or 0) if index is None else len(index)
-        own: dict[str, Any] = {
-            "user": index,
-            "users": users,
-            "user_hash": hashes,
-            "null_ids": null_ids,
-        }
-        return cls(schema, checked, rows=kept, public=public, dropped=(rows or 0) - kept, **own)
+        return cls(
+            schema,
+            checked,
+            rows=kept,
+            user=index,
+            users=users,
+            user_hash=hashes,
+            null_ids=null_ids,
+            public=public,
+            dropped=(rows or 0) - kept,
+        )
 
     @property
     def domain(self) -> Domain:

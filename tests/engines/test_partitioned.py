@@ -144,7 +144,7 @@ def test_answers_that_are_no_answers_are_refused():
     for cells, sums in [([2, 0], [1, 5]), ([0, 0], [1, 1]), ([0, 3], [1, 1]), ([-1, 0], [1, 1])]:
         with pytest.raises(DataError, match="a partition"):
             add(np.array(cells), np.array(sums))
-    with pytest.raises(DataError, match="not valid"):
+    with pytest.raises(DataError, match="not exact integers"):
         add(np.array([0]), np.array([0.5]))
     with pytest.raises(DataError, match="different request"):
         add(*good, digest=MarginalRequest((("a",),), 1).digest())

@@ -235,5 +235,5 @@ def numbers(*values):
 def test_an_executor_of_another_build_makes_no_rows():
     table = pa.table({"a": [1]})
     for other in ({"sources": "0"}, {"kernels": "0"}):
-        with pytest.raises(DataError, match="an executor has another build of fastdp"):
+        with pytest.raises(DataError, match="an executor runs another build of fastdp"):
             next(make(Blocks(table), build() | other, numbers(0)))

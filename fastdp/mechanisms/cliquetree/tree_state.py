@@ -516,8 +516,14 @@ class CliqueTreeState:
         if self.priors is not None:
             measurements += self.priors.measurements(self.measured)
         warm = start if start is not None and start.domain == codes.domain else None
-        held = {"total": self.merged.fitted_total, "zeros": self.merged.zeros}
-        return self.job.fit(codes.domain, measurements, stop=stop, warm_start=warm, **held)
+        return self.job.fit(
+            codes.domain,
+            measurements,
+            stop=stop,
+            warm_start=warm,
+            total=self.merged.fitted_total,
+            zeros=self.merged.zeros,
+        )
 
     def workload_distances(self, model: Model) -> dict[Clique, tuple[float, float]]:
         """How far the finished model is from the workload's items."""

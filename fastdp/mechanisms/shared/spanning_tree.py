@@ -66,15 +66,17 @@ class ForestRule:
         return between + within - components(self._domain, [*inside, *self._settled])
 
     def allows(self, pair: Clique) -> bool:
-        free = not self._joined.connected(*pair)
-        return free or (self._inside(pair) and not self._measured.connected(*pair))
+        a, b = pair
+        free = not self._joined.connected(a, b)
+        return free or (self._inside(pair) and not self._measured.connected(a, b))
 
     def take(self, pair: Clique) -> bool:
         """Take the pair if it may be taken."""
         if not self.allows(pair):
             return False
-        self._joined.merge(*pair)
-        self._measured.merge(*pair)
+        a, b = pair
+        self._joined.merge(a, b)
+        self._measured.merge(a, b)
         return True
 
     def alone(self, name: str) -> bool:

@@ -144,9 +144,13 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return ids_share(self.ids, public=public, user=user) if self.output == "events" else 0.0
 
     def run(self, session: Session, job: Job) -> Outcome:
-        facts = {"public": job.public is not None, "user": job.schema.user is not None}
-        people = self.people_share(**facts, bound=job.schema.max_rows_per_user)
-        plan = self.steps(session.domain, people, public=facts["public"])
+        public = job.public is not None
+        people = self.people_share(
+            public=public,
+            user=job.schema.user is not None,
+            bound=job.schema.max_rows_per_user,
+        )
+        plan = self.steps(session.domain, people, public=public)
         share = plan.share(GROUPS)
         level_shares = self.shares(people)[1]
         whole = session.pure if self.pure else session.mu
@@ -200,8 +204,16 @@ class UserCounts(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return whole_grid(columns, job.schema.domain.shape(columns), self.largest_t)
         if job.public is None:
             raise UsageError('usercounts: cells = "public" needs public data (public=)')
-        own = {k: getattr(self, k) for k in ("year", "month", "months", "repeats", "t_max")}
-        cells = from_public(job.public, job.schema, columns, **own)
+        cells = from_public(
+            job.public,
+            job.schema,
+            columns,
+            year=self.year,
+            month=self.month,
+            months=self.months,
+            repeats=self.repeats,
+            t_max=self.t_max,
+        )
         return cells.people() if self.method == "hierarchy" else cells
 
     def expectations(self, job: Job, groups: np.ndarray) -> np.ndarray | None:
@@ -344,8 +356,14 @@ def resolve(config: UserCounts, schema: Schema, epsilon: float, delta: float) ->
             "`cap` in the recipe, or `max_rows` of the schema's user"
         )
     clip = config.fixed_clip if config.fixed_clip is not None else schema.max_rows_per_user or cap
-    own = {"columns": columns, "kind": columns[-1], "totals": _totals(config, columns)}
-    config = msgspec.structs.replace(config, **own, cap=cap, clip=clip)
+    config = msgspec.structs.replace(
+        config,
+        columns=columns,
+        kind=columns[-1],
+        totals=_totals(config, columns),
+        cap=cap,
+        clip=clip,
+    )
     return msgspec.structs.replace(config, noise=_law(config, cap, epsilon, delta))
 
 

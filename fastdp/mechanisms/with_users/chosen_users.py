@@ -73,8 +73,14 @@ def with_chosen_users(asked: UserQuestions, outcome: Outcome) -> Outcome:
     described["without_id"] = asked.without_id(rows.total)
     details = {**outcome.details, "users": described}
     measurements = (*outcome.measurements, *asked.released)
-    made_rows = {"rows": rows, "dealer": made, "tables": tables}
-    return replace(outcome, measurements=measurements, details=details, **made_rows)
+    return replace(
+        outcome,
+        measurements=measurements,
+        details=details,
+        rows=rows,
+        dealer=made,
+        tables=tables,
+    )
 
 
 def _groups(asked: UserQuestions) -> tuple[str, tuple[int, ...]]:

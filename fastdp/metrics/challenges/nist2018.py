@@ -139,5 +139,15 @@ def _inequality(table: pa.Table) -> dict[Any, tuple[float, float]]:
 
 @metric("nist2018", rank=12)
 def of_tables(comparison: Comparison) -> dict[str, Any]:
-    values = (comparison.truth, comparison.synthetic) if comparison.in_values else ()
-    return score(comparison.pair, *values, seed=comparison.seed, threads=comparison.threads)
+    truth = None
+    synthetic = None
+    if comparison.in_values:
+        truth = comparison.truth
+        synthetic = comparison.synthetic
+    return score(
+        comparison.pair,
+        truth,
+        synthetic,
+        seed=comparison.seed,
+        threads=comparison.threads,
+    )

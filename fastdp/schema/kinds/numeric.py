@@ -180,8 +180,6 @@ class Numeric(Column):
         inside = parse_inside(
             entry.name, entry.plain, lambda v, where: edge_of(entry.name, where, v, dtype)
         )
-        limits = {key: entry.limit(key, dtype) for key in ("min", "max")}
-        tails = {key: entry.tail(key) for key in ("tail", "lower_tail")}
         whole = entry.flag("whole", dtypes.family(dtype) == "int")
         digits = entry.whole("digits")
         if edges is None:
@@ -189,9 +187,11 @@ class Numeric(Column):
         places = [edge_of(entry.name, f"edges[{i}]", v, dtype) for i, v in enumerate(edges)]
         return cls(
             **common,
-            **limits,
-            **tails,
             **inside,
+            min=entry.limit("min", dtype),
+            max=entry.limit("max", dtype),
+            tail=entry.tail("tail"),
+            lower_tail=entry.tail("lower_tail"),
             nan=entry.nan(),
             whole=whole,
             digits=digits,

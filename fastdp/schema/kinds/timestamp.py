@@ -353,9 +353,14 @@ class Timestamp(Derived):
             parts = ["date"] if last - first < DAYS_LISTED else ["year", "month", "day_of_week"]
             if dtypes.family(column.dtype) != "date" and column.stated.get("step") != DAY_SECONDS:
                 parts.append("hour")
-        span = {"min": epoch.text_of(first, "date32"), "max": epoch.text_of(last, "date32")}
-        null = "code" if nulls else "drop"
-        return column.finished("timestamp", null, "code", parts=parts, **span)
+        return column.finished(
+            "timestamp",
+            "code" if nulls else "drop",
+            "code",
+            parts=parts,
+            min=epoch.text_of(first, "date32"),
+            max=epoch.text_of(last, "date32"),
+        )
 
     @classmethod
     def stand_in_entry(cls, column: Any) -> dict[str, Any]:

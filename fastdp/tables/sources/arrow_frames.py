@@ -84,10 +84,14 @@ class ArrowDataset(Source):
         if type(getattr(self.given, "filesystem", None)).__name__ == "LocalFileSystem":
             # A lakehouse's own dataset has another file system.
             check_plain(f"<pyarrow.{self.kind}>", self.paths())
-        sizes = {"batch_size": parts.BATCH_ROWS, "batch_readahead": 4, "fragment_readahead": 1}
 
         def batches(columns: list[str]) -> Any:
-            return self.given.to_batches(columns=columns, **sizes)
+            return self.given.to_batches(
+                columns=columns,
+                batch_size=parts.BATCH_ROWS,
+                batch_readahead=4,
+                fragment_readahead=1,
+            )
 
         return [of_batches(f"<pyarrow.{self.kind}>", self.given.schema, batches)]
 

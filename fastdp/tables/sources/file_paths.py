@@ -247,8 +247,12 @@ def parquet_part(
         def group(number: int, sets: int = 1, share: Any = None) -> Iterator[pa.RecordBatch]:
             sets = min(sets, len(columns))
             if sets < 2 or metadata.row_group(number).num_rows > SHARED_ROWS:
-                wanted = {"row_groups": [number], "columns": list(columns)}
-                yield from reader().iter_batches(parts.BATCH_ROWS, **wanted, use_threads=False)
+                yield from reader().iter_batches(
+                    parts.BATCH_ROWS,
+                    row_groups=[number],
+                    columns=list(columns),
+                    use_threads=False,
+                )
                 return
             found = share([partial(some, number, list(columns[k::sets])) for k in range(sets)])
             arrays = [found[k % sets].column(name) for k, name in enumerate(columns)]

@@ -41,4 +41,7 @@ class SparkFrame(Source):
         )
 
     def why_not_diagnosed(self) -> str:
-        return "diagnose reads values in this process; Spark's rows stay on the cluster"
+        return (
+            "diagnose reads the values in this process, and Spark's rows stay on the cluster; leave "
+            "diagnose out, or run on the files that the DataFrame reads"
+        )
