@@ -9,9 +9,13 @@ from .people import Codes
 
 
 class Pool(Struct, frozen=True, eq=False):
-    """Users, sorted by their numbers of rows. `codes`: of their rows, one user after the other: those of
-    user u are start[u] to start[u + 1] - 1. `place`: where each of these rows was before. `part`: how
-    often each user counts: a user and its siblings count as one."""
+    """Users, sorted by their numbers of rows.
+
+    codes : of their rows, one user after the other
+    start : the rows of user u are start[u] to start[u + 1] - 1
+    place : where each of these rows was in the arrays that the pool was made of
+    part : how often each user counts; a user and its siblings count as one
+    """
 
     codes: Codes
     start: np.ndarray
@@ -59,7 +63,7 @@ class Pool(Struct, frozen=True, eq=False):
         return float(self.size @ self.part)
 
     def to_rows(self, of_users: np.ndarray) -> np.ndarray:
-        """A number of each user, for each of its rows."""
+        """A value of each user, repeated for each of its rows."""
         return np.repeat(of_users, self.size)
 
     def first_rows(self, count: np.ndarray) -> np.ndarray:

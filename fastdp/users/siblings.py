@@ -1,16 +1,19 @@
 """Siblings: more users of the kinds that a pool lacks.
 
 A user whom the releases want more than once stands for a kind of which the pool has too few. It gets
-siblings: users with as many rows, each of which is a row of somebody else in the pool that is the same in
-what is known of users: constants, the period, and as many as possible of the columns whose values
-users repeat or add up. So siblings have the same facts and other rows, and rows are whole rows of the
-model. Post-processing of released numbers and of rows that were made by them.
+siblings: users with as many rows as it has. Each row of a sibling is a row of somebody else in the
+pool. That row is the same in what is known of users: constants, the period, and as many as possible
+of the columns whose values users repeat or add up. So siblings have the same facts and other rows,
+and every row is a whole row of the model. Post-processing of released numbers and of rows that were
+made by them.
+
+For example, a user lives in Jena and has a trip in May and one in June. A sibling lives in Jena too.
+Its trips are those of two other people of Jena, one in May and one in June.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
 
 import numpy as np
 from msgspec import Struct
@@ -18,18 +21,34 @@ from msgspec import Struct
 from .people import Codes
 from .pool import Pool
 
-Columns = tuple[list[np.ndarray], list[np.ndarray]]
-"""Codes that must be the same, and codes that should be, the first ones first."""
 LEAST_LACKING = 0.01
 """Siblings are made where more than this part of all odds is above 1. Less is below the noise of any
 table about users."""
+ROUNDING = 1e-9
+"""Odds above a whole number by less than this are that number: what sums of floats leave."""
+
+
+class ComparedCodes(Struct, frozen=True, eq=False):
+    """Of some rows, the codes that decide whether another row is like them. `must`: those that are the
+    same. `should`: those that are the same if possible, the first ones first."""
+
+    must: list[np.ndarray]
+    should: list[np.ndarray]
+
+    def at(self, rows: np.ndarray) -> ComparedCodes:
+        """Those of these rows alone."""
+        return ComparedCodes([x[rows] for x in self.must], [x[rows] for x in self.should])
 
 
 class Likeness(Struct, frozen=True, eq=False):
-    """What rows of siblings have in common: the codes of columns `fixed`, the period of the first
-    column of `order` (a code times `periods` over its `size`). Then as much as possible of that
-    column's code and of the columns `known`, the first ones first. `once`: a user has no two rows with
-    the same code of that column (`once`)."""
+    """What rows of siblings have in common.
+
+    fixed : columns that must be the same
+    known : columns that should be the same, the first ones first
+    order : columns of time; the first one's period must be the same, and its code should be
+    periods, size : the period of a code is code * periods // size
+    once : whether a user has no two rows with the same code of the first column of `order`
+    """
 
     fixed: Sequence[str] = ()
     known: Sequence[str] = ()
@@ -38,13 +57,13 @@ class Likeness(Struct, frozen=True, eq=False):
     size: int = 1
     once: bool = False
 
-    def columns(self, codes: Codes) -> Columns:
-        """Of rows with these codes."""
+    def compared(self, codes: Codes) -> ComparedCodes:
+        """Of rows with these codes. The period is the last of what must be the same."""
         must = [codes[name] for name in self.fixed if name in codes]
         lead = [name for name in self.order[:1] if name in codes and name not in self.fixed]
         must += [codes[name].astype(np.int64) * self.periods // self.size for name in lead]
         names = [n for n in (*lead, *self.known) if n in codes and n not in self.fixed]
-        return must, [codes[name] for name in dict.fromkeys(names)]
+        return ComparedCodes(must, [codes[name] for name in dict.fromkeys(names)])
 
 
 def lacking(odds: np.ndarray) -> float:
@@ -56,71 +75,100 @@ def with_siblings(
     pool: Pool, odds: np.ndarray, alike: Likeness, seed: int
 ) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
     """(codes, owner, part of each owner): the pool's rows, and those of as many siblings of each user
-    that odds of 1 are enough; at most as many as the pool has. A user and its siblings count as one
-    (`Pool.part`). No sibling has the rows of its user. Users come in a random order."""
+    that odds of 1 are enough. Siblings have at most as many rows as the pool has. A user and its
+    siblings count as one (`Pool.part`). No sibling has the rows of its user. Users come in a random
+    order."""
     generator = np.random.Generator(np.random.Philox(key=[seed, 5]))
-    more = np.ceil(np.maximum(odds, 1.0) - 1e-9).astype(np.int64) - 1
-    rows = int((more * pool.size).sum())
-    if rows > pool.rows:
-        more = (more * (pool.rows / rows)).astype(np.int64)
-    parent = np.repeat(np.arange(pool.users), more)
+    parent = np.repeat(np.arange(pool.users), _siblings_of_each(pool, odds))
     size = pool.size[parent]
     first = np.cumsum(size) - size
-    own = np.repeat(pool.start[parent] - first, size) + np.arange(int(size.sum()))
-    columns = alike.columns(pool.codes)
-    wanted = [x[own] for x in columns[0]], [x[own] for x in columns[1]]
-    rows_of = rows_like(pool.rows, columns, wanted, own, generator)
-    new = np.add.reduceat(rows_of != own, first) > 0 if len(first) else np.empty(0, bool)
-    rows_of = rows_of[np.repeat(new, size)]
-    owner = np.repeat(pool.users + np.arange(int(new.sum())), size[new])
-    rows_of = in_order(pool.codes, rows_of, owner, alike.order)
-    parent = parent[new]
+
+    # each row of a sibling in turn: the row of its parent, and a row that is like that
+    rank = np.arange(int(size.sum())) - np.repeat(first, size)
+    parent_row = np.repeat(pool.start[parent], size) + rank
+    compared = alike.compared(pool.codes)
+    row = rows_like(pool.rows, compared, compared.at(parent_row), parent_row, generator)
+
+    # a sibling all of whose rows are its parent's says nothing new
+    differs = np.add.reduceat(row != parent_row, first) > 0 if len(first) else np.empty(0, bool)
+    row = row[np.repeat(differs, size)]
+    parent = parent[differs]
+    owner = pool.users + np.repeat(np.arange(len(parent)), size[differs])
+    row = in_order(pool.codes, row, owner, alike.order)
     part = pool.part / (1 + np.bincount(parent, minlength=pool.users))
     part = np.append(part, part[parent])
-    users = generator.permutation(len(part))
-    owners = users[np.append(pool.to_rows(np.arange(pool.users)), owner)]
+
+    # the pool's rows and the siblings', by new numbers of their users
+    number = generator.permutation(len(part))
+    owners = number[np.append(pool.to_rows(np.arange(pool.users)), owner)]
     order = np.argsort(owners, kind="stable")
-    rows_of = np.append(np.arange(pool.rows), rows_of)[order]
-    codes = {name: column[rows_of] for name, column in pool.codes.items()}
-    return codes, owners[order].astype(np.uint32), part[np.argsort(users)]
+    rows = np.append(np.arange(pool.rows), row)[order]
+    codes = {name: column[rows] for name, column in pool.codes.items()}
+    return codes, owners[order].astype(np.uint32), part[np.argsort(number)]
+
+
+def _siblings_of_each(pool: Pool, odds: np.ndarray) -> np.ndarray:
+    """How many siblings each user of the pool gets: a user who is wanted 2.3 times gets two. If they
+    would have more rows than the pool, all get fewer."""
+    siblings = np.ceil(np.maximum(odds, 1.0) - ROUNDING).astype(np.int64) - 1
+    rows = int((siblings * pool.size).sum())
+    if rows > pool.rows:
+        siblings = (siblings * (pool.rows / rows)).astype(np.int64)
+    return siblings
 
 
 def rows_like(
-    rows: int, columns: Columns, wanted: Columns, own: np.ndarray, generator: np.random.Generator
+    rows: int,
+    compared: ComparedCodes,
+    wanted: ComparedCodes,
+    own: np.ndarray,
+    generator: np.random.Generator,
 ) -> np.ndarray:
-    """For each of the wanted combinations of codes, one of the `rows` that is like it, at random. Where
-    there is none, or `own` alone, it is `own`."""
-    both = [np.append(x, y) for x, y in zip(chain(*columns), chain(*wanted))]
-    order = np.lexsort((np.zeros(rows + len(own), np.uint8), *reversed(both)))
+    """For each of the `wanted` rows, the number of one of the `rows` that is like it, at random.
+    `compared`: codes of the `rows`. `own`: the number that each wanted row has itself. That number is
+    the answer only if no other row is like it."""
+    columns = [
+        np.append(x, y)
+        for x, y in zip([*compared.must, *compared.should], [*wanted.must, *wanted.should])
+    ]
+
+    # Rows and wanted rows are sorted together by all columns. So rows with the same codes of the first
+    # k columns are neighbours, for every k: a run. Runs of k + 1 columns lie inside those of k.
+    order = np.lexsort((np.zeros(rows + len(own), np.uint8), *reversed(columns)))
     real = order < rows
     sorted_rows = order[real]
-    before = np.append(0, np.cumsum(real))
-    at = np.empty(len(order), np.int64)
-    at[order] = np.arange(len(order))
+    rows_before = np.append(0, np.cumsum(real))  # how many of the `rows` lie before a place
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+
+    # of each wanted row, the run of the most columns that has a row besides its own
     first = np.zeros(len(own), np.int64)
     count = np.zeros(len(own), np.int64)
     starts = np.arange(len(order)) == 0
-    for depth in range(len(both) + 1):
-        # what is alike in more columns lies inside what is alike in fewer
-        if depth > 0:
-            codes = both[depth - 1][order].astype(np.int64)
+    for k in range(len(columns) + 1):
+        if k > 0:
+            codes = columns[k - 1][order].astype(np.int64)
             starts |= np.append(True, np.diff(codes) != 0)
-        if depth < len(columns[0]):
+        if k < len(compared.must):
             continue
         ends = np.append(np.flatnonzero(starts), len(order))
-        group = np.searchsorted(ends, at[rows:], "right") - 1
-        low, high = before[ends[group]], before[ends[group + 1]]
+        run = np.searchsorted(ends, place[rows:], "right") - 1
+        low = rows_before[ends[run]]
+        high = rows_before[ends[run + 1]]
         alone = (high - low == 1) & (sorted_rows[np.minimum(low, rows - 1)] == own)
         enough = (high > low) & ~alone
         first = np.where(enough, low, first)
         count = np.where(enough, high - low, count)
+
+    # one row of the run, at random; in place of the own one the next
     step = (generator.random(len(own)) * count).astype(np.int64)
     found = sorted_rows[first + step]
-    another = sorted_rows[first + (step + 1) % np.maximum(count, 1)]
-    return np.where(count > 0, np.where(found == own, another, found), own)
+    following = sorted_rows[first + (step + 1) % np.maximum(count, 1)]
+    found = np.where(found == own, following, found)
+    return np.where(count > 0, found, own)
 
 
 def in_order(codes: Codes, rows: np.ndarray, owner: np.ndarray, order: Sequence[str]) -> np.ndarray:
-    """The rows, those of each owner by the columns of the order."""
+    """The numbers of rows sorted by their owner, and for each owner by the columns of the order."""
     names = [name for name in order if name in codes]
     return rows[np.lexsort((*(codes[name][rows] for name in reversed(names)), owner))]
