@@ -16,17 +16,18 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def version_of(root: Path) -> str:
     """The version of a checkout with a digest of its sources, so that runs of other code are not
-    taken for runs of this one: "0.1.0+1a2b3c4d"."""
+    taken for runs of this one: "0.1.0+1a2b3c4d". It is the same before and after a build."""
     project = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]
     sums = hashlib.sha256()
-    for path in sorted((root / "fastdp").rglob("*")):
-        generated = path.suffix == ".c" and path.with_suffix(".pyx").exists()
-        if path.suffix in SOURCES and not generated:
-            sums.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes())
+    for folder, suffixes in SOURCES.items():
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in suffixes:
+                sums.update(f"{path.relative_to(root).as_posix()}\0".encode() + path.read_bytes())
     return f"{project['version']}+{sums.hexdigest()[:8]}"
 
 
-SOURCES = (".py", ".pyx", ".pxd", ".c", ".h", ".toml")
+SOURCES = {"fastdp": (".py", ".pyx", ".pxd", ".toml"), "csrc": (".c", ".h")}
+"""Suffixes of what is written by hand. A build puts C files of its own into fastdp/_core."""
 VERSION = version_of(ROOT)
 """Of the fastdp of this checkout, installed or not."""
 FLOORS = ("uniform", "independent")

@@ -442,18 +442,26 @@ def test_times_are_of_one_machine_and_errors_of_the_last_run():
 
 
 def test_a_version_is_of_the_sources(tmp_path):
-    """A changed line gives another version; what a build leaves behind does not."""
+    """A changed line gives another version, in Python and in a kernel; what a build leaves behind
+    does not."""
     code = tmp_path / "fastdp"
-    code.mkdir()
+    kernels = tmp_path / "csrc"
+    for folder in (code, kernels):
+        folder.mkdir()
     (tmp_path / "pyproject.toml").write_text('[project]\nversion = "1.2"\n')
     (code / "rule.py").write_text("share = 3\n")
     (code / "loop.pyx").write_text("cdef int n\n")
+    (kernels / "loop.c").write_text("int n = 3;\n")
     before = contestants.version_of(tmp_path)
     (code / "loop.c").write_text("/* made from loop.pyx */\n")
+    (code / "_shared.c").write_text("/* made by the compiler for all modules */\n")
     (code / "loop.so").write_bytes(b"1")
     assert contestants.version_of(tmp_path) == before and before.startswith("1.2+")
     (code / "rule.py").write_text("share = 2\n")
-    assert contestants.version_of(tmp_path) != before
+    changed = contestants.version_of(tmp_path)
+    assert changed != before
+    (kernels / "loop.c").write_text("int n = 2;\n")
+    assert contestants.version_of(tmp_path) not in (before, changed)
 
 
 def test_reasons_are_taken_away():
