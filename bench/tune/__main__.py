@@ -78,7 +78,7 @@ def runs(options: argparse.Namespace, names: list[str]) -> list[job.Wanted]:
         if not changes:
             continue
         chosen = suites.TABLES[suite]
-        known = suites.BENCHMARKS if suite == "rows" else chosen
+        known = suites.KNOWN.get(suite, chosen)
         if options.quick and suite == "rows":
             chosen = suites.SMALL
         if options.tables:

@@ -292,13 +292,41 @@ TRIED = (
     ),
     Ablation("tried: rare 2", "values below two standard errors merged", options={"rare": 2.0}),
     Ablation("tried: rare 4", "values below four standard errors merged", options={"rare": 4.0}),
+    Ablation(
+        "tried: EXPLAINED .5",
+        "half a distance is explained, in place of three quarters",
+        change={f"{SHARED}.screening.EXPLAINED": 0.5},
+    ),
+    Ablation(
+        "tried: EXPLAINED .9",
+        "nine tenths of a distance are explained",
+        change={f"{SHARED}.screening.EXPLAINED": 0.9},
+    ),
+    Ablation(
+        "tried: LEAST_GAIN 0",
+        "exchanges for order end where nothing is gained",
+        "people",
+        {"users.order.LEAST_GAIN": 0.0},
+    ),
+    Ablation(
+        "tried: LEAST_GAIN .05",
+        "exchanges for order end 25 times as early",
+        "people",
+        {"users.order.LEAST_GAIN": 0.05},
+    ),
 )
 ABLATIONS = {one.name: one for one in (*ROWS, *REPLACED, *TRIED, *PEOPLE, *NUMBERS)}
 
 
-def given(text: str, suite: str = "rows") -> Ablation:
-    """Another value of one constant: "mechanisms.shared.halving.LEVELS=2"."""
+SUITE_OF = {"users": "people", "numbers": "numbers"}
+"""The suite that measures constants of a folder, where it is not that of rows."""
+
+
+def given(text: str) -> Ablation:
+    """Another value of one constant: "mechanisms.shared.halving.LEVELS=2". Its folder says which
+    suite measures it."""
     path, value = text.split("=", 1)
+    suite = SUITE_OF.get(path.split(".", 1)[0], "rows")
     return Ablation(text, f"{path} = {value}", suite, {path: ast.literal_eval(value)})
 
 

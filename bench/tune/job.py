@@ -36,7 +36,7 @@ def run(one: Wanted) -> dict:
     """The record of one run: its errors, or why there are none."""
     change = ABLATIONS.get(one.without)
     if change is None and one.without != AS_IT_IS:
-        change = given(one.without, one.suite)
+        change = given(one.without)
     options = change.options if change is not None else {}
     record = dict(vars(one))
     started = time.process_time()

@@ -21,7 +21,7 @@ from .store import AS_IT_IS
 LEAST = 1e-4
 """Added to errors before their ratio is taken: below it nobody sees a difference."""
 BEYOND = 2.0
-"""Standard errors beyond which an effect counts, as issue 60 asks."""
+"""Standard errors beyond which an effect counts."""
 
 Cell = tuple[str, float]
 

@@ -83,6 +83,8 @@ def numbers(table: str, epsilon: float, seed: int, options: Mapping[str, Any]) -
     return {"missed": 1 - line["cover"], "low": line["low"], "high": line["high"]}
 
 
+KNOWN = {"rows": tuple(BENCHMARKS), "people": tuple(users.TABLES)}
+"""Tables that can be named, where these are more than `TABLES`."""
 SUITES = {"rows": rows, "people": people, "numbers": numbers}
 TABLES = {
     "rows": (*SMALL, *LARGER, *REAL, *PUBLIC),

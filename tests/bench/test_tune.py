@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from bench.tune import inventory, page
-from bench.tune.ablations import ABLATIONS, Ablation, owner, places, switched_off
+from bench.tune.ablations import ABLATIONS, Ablation, given, owner, places, switched_off
 from bench.tune.job import Idle, Wanted, in_order
 from bench.tune.judge import judged, newest
 from fastdp.mechanisms.cliquetree import tree_state, trends
 from fastdp.mechanisms.shared import halving, merged_codes, screening
+from fastdp.users import order
 
 SOURCE = '''
 """A module."""
@@ -134,6 +135,15 @@ def test_a_change_that_does_nothing_is_not_run_with_further_seeds():
     runs = [vars(w) | {"commit": "c", "errors": {"pairs": 0.1}} for w in wanted[:3]]
     runs.append(vars(wanted[3]) | {"commit": "c", "idle": True})
     assert judged("rule", newest(runs)["rule"]).word == "acts nowhere"
+
+
+def test_another_value_is_measured_by_the_suite_of_its_folder():
+    """Constants about users had been set in runs of tables without users, where nothing differs."""
+    assert given("mechanisms.shared.screening.EXPLAINED=.5").suite == "rows"
+    least = given("users.order.LEAST_GAIN=0.1")
+    assert least.suite == "people"
+    with switched_off(least):
+        assert order.LEAST_GAIN == 0.1
 
 
 @pytest.mark.slow
