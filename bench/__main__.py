@@ -297,6 +297,11 @@ BENCHES = {
         "what each rule about synthetic users buys: bench.users with it and without it, paired seeds",
         (("tight counts", "--tables", "tiny", "--seeds", "700", "702", "--no-save"),),
     ),
+    "people_kinds": Bench(
+        "what an analyst would compute about people, on five kinds of tables nothing was chosen on",
+        (("--tables", "renewals", "--seeds", "1", "2", "--no-save"),),
+        (("--seeds", "1", "4"),),
+    ),
     "pool": Bench(
         "processor seconds per million rows of a pool of users and of the choice, by stage; memory",
         (("--tables", "purchases", "--rows", "30000", "--no-save"),),

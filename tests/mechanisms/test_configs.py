@@ -173,7 +173,7 @@ def test_lists_of_mechanisms_come_from_the_registry():
     with pytest.raises(
         UsageError, match=r"mst has no field 'deadline'; mechanisms that have it: aim, cliquetree"
     ):
-        recipe.load("mst").limited(deadline=3.0)
+        recipe.load("mst").with_limits(deadline=3.0)
 
 
 # What a plan says of any mechanism: its noise and its charges cost the budget, no more and no less.
