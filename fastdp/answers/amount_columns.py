@@ -38,7 +38,7 @@ def adds_up(column: Any) -> bool:
 def is_period(column: Any) -> bool:
     """Whether a column's codes are spans of time, by its type or its name."""
     words = set(f"{column.name} {getattr(column, 'part', '')}".lower().replace("_", " ").split())
-    return column.timely or not words.isdisjoint(PERIOD_WORDS)
+    return column.temporal or not words.isdisjoint(PERIOD_WORDS)
 
 
 def bounded(column: Any) -> bool:

@@ -99,7 +99,7 @@ def select(column: Column, condition: Any) -> Selection:
 
 def _whole_day(column: Column, condition: Any) -> Any:
     """A single date of a column of times in bins as the range of that day; else the condition."""
-    if not (column.binned and column.timely) or isinstance(condition, datetime):
+    if not (column.binned and column.temporal) or isinstance(condition, datetime):
         return condition
     try:
         day = date.fromisoformat(condition) if isinstance(condition, str) else condition
@@ -144,11 +144,11 @@ def number_limits(column: Column, condition: tuple[Any, Any]) -> tuple[float, fl
     for value, missing in zip(condition, (-math.inf, math.inf), strict=True):
         if value is None:
             out.append(missing)
-        elif isinstance(value, After) and not column.timely:
+        elif isinstance(value, After) and not column.temporal:
             whole, decimals = (getattr(column, name, None) for name in ("whole", "digits"))
             unit = unit_of(column.dtype, bool(whole), decimals)
             out.append(after(float(value.number), column.dtype, unit))
-        elif column.binned and column.timely and isinstance(value, str | date):
+        elif column.binned and column.temporal and isinstance(value, str | date):
             try:
                 out.append(float(epoch.coarse(str(value), column.dtype)))
             except ValueError:

@@ -20,7 +20,7 @@ def drawn_overflow(column: Column) -> int | None:
 
 def stored_per_number(column: SourceColumn | BinColumn) -> float:
     """How many units of the stored Arrow number make 1; for dates and times, one second."""
-    if column.timely:
+    if column.temporal:
         return per_unit(column.dtype) / (
             DAY_SECONDS if dtypes.family(column.dtype) == "date" else 1
         )
@@ -31,7 +31,7 @@ def as_numbers(column: SourceColumn, array: pa.Array) -> np.ndarray:
     """A column of written values as float64 numbers, nan for nulls; dates and times in seconds."""
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
-    if column.timely:
+    if column.temporal:
         stored = pc.cast(array, dtypes.arrow(column.dtype), safe=False)
         stored = stored.view(pa.int32() if column.dtype == "date32" else pa.int64())
         numbers = pc.cast(pc.cast(stored, pa.int64()), pa.float64(), safe=False)

@@ -69,7 +69,7 @@ def values(
     if book.bins is not None and column.in_bins is not None:
         if numbers is None:
             raw = numbers_in_bins(column.in_bins, book.bins, codes, seed, row)
-        elif column.timely:
+        elif column.temporal:
             raw = _stored_times(column.dtype, np.rint(np.nan_to_num(numbers)).astype(np.int64))
         else:
             raw = empty_numbers(column.in_bins, len(codes))
@@ -221,7 +221,7 @@ def rebuilt(
 
 def _times(item: Field, values: np.ndarray, null: np.ndarray) -> pa.Array:
     """Values of a derived field (times in seconds on the local clock) as it writes them."""
-    if not item.timely:
+    if not item.temporal:
         return arrow_array(values, null, item.dtype)
     kind = dtypes.arrow(item.dtype)
     stored = _stored_times(item.dtype, values)
@@ -245,8 +245,8 @@ def arrow_array(values: np.ndarray, null: np.ndarray | None, dtype: str) -> pa.A
     if family == "bool":
         return of_numpy(np.ascontiguousarray(values, np.uint8), null, pa.uint8()).cast(kind)
     if family != "decimal":
-        timely = f"i{kind.bit_width // 8}" if family in ("date", "timestamp") else ""
-        values = np.ascontiguousarray(values, timely or dtypes.machine_dtype(kind))
+        as_integers = f"i{kind.bit_width // 8}" if family in ("date", "timestamp") else ""
+        values = np.ascontiguousarray(values, as_integers or dtypes.machine_dtype(kind))
     elif values.ndim == 1:
         low = np.ascontiguousarray(values, np.int64)
         values = np.stack([low, low >> 63], axis=1)

@@ -78,7 +78,7 @@ def _raw_numbers(
         _draw(bins, codes, unit, key, row, out)
     if family == "decimal":
         out *= more
-    elif column.timely:
+    elif column.temporal:
         out *= per_unit(column.dtype)
     return out
 

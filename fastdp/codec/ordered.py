@@ -256,7 +256,7 @@ def ordered_item(schema: Schema, name: str) -> Item:
         low, high = bins.low / bins.unit, bins.high / bins.unit
         step = 1 / bins.unit if on_grid(column.in_bins) else 0.0
         kind = "number"
-        if column.timely:
+        if column.temporal:
             step = float(DAY_SECONDS if dtypes.family(column.dtype) == "date" else 1)
             low, high = low * step, high * step
             if getattr(dtypes.arrow(column.dtype), "tz", None) is None:

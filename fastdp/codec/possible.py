@@ -250,7 +250,7 @@ def _follows(schema: Schema, constraint: Constraint) -> Follows:
 
 
 def _number(target: Column, value: object) -> float:
-    if target.timely or isinstance(value, str | bool):
+    if target.temporal or isinstance(value, str | bool):
         raise SchemaError(
             f"column {target.name!r}: expected a number as its computed value, got {value!r}"
         )

@@ -98,7 +98,7 @@ def rule_of(column: Column, source: Form) -> Rule:
         keys = (coding.first, coding.first + coding.count - 1)
         step = scale
     elif isinstance(coding, Bins):
-        units = per_unit(column.dtype) if coding.timely else 1
+        units = per_unit(column.dtype) if coding.temporal else 1
         inner = [edge for edge in coding.edges if math.isfinite(edge)]
         lowest = [] if math.isinf(coding.edges[0]) else [below]
         highest = [] if math.isinf(coding.edges[-1]) else [above]

@@ -48,7 +48,7 @@ def _text_rule(column: Column) -> Callable[[bytes], int]:
         return _own_rule(column)
     if isinstance(coding, Listed):
         return _list_rule(column, coding)
-    if isinstance(coding, Bins) and coding.timely:
+    if isinstance(coding, Bins) and coding.temporal:
         return _time_rule(column, coding)
     return _number_rule(column, coding)
 
@@ -187,11 +187,11 @@ def parsed(
     values = np.zeros(len(texts), dtype=np.int64)
     good = np.ones(len(texts), dtype=bool)
     null = np.zeros(len(texts), dtype=bool)
-    timely = dtypes.family(item.dtype) in ("date", "timestamp")
+    temporal = dtypes.family(item.dtype) in ("date", "timestamp")
     for i, text in enumerate(texts):
         if text is None or is_missing(text):
             null[i] = True
-        elif timely:
+        elif temporal:
             seconds = local_moment(text, getattr(dtypes.arrow(item.dtype), "tz", None))
             good[i] = seconds is not None
             values[i] = seconds or 0

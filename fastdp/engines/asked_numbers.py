@@ -52,7 +52,7 @@ def user_sums(
 ) -> np.ndarray:
     """int64[plan.size]: see `Counter.user_sums`. `kept`: of earlier calls on the same table."""
     number = plan.number
-    check_read(table.schema, plan)
+    require_exact_numbers(table.schema, plan)
     if kept is not None and (found := kept.of(number)):
         return np.sum([plan.encoding.add_up(values) for values in found], axis=0)
     codes = {name: table.codes[name] for name in columns_of(number) if name in table.codes}
@@ -97,7 +97,7 @@ def _by_user(
     return counts, order.view(np.int64)
 
 
-def check_read(schema: Schema, plan: SumsPlan) -> None:
+def require_exact_numbers(schema: Schema, plan: SumsPlan) -> None:
     """Raise DataError if the rows were read without a column's exact numbers."""
     for name in plan.number.amounts:
         field = schema.fields.get(name)
@@ -114,7 +114,7 @@ def _exact(table: Table, name: str) -> np.ndarray:
     if name in table.exact:
         return table.exact[name]
     column = table.schema.columns[name]
-    assert column.whole_codes, "checked by check_read"
+    assert column.whole_codes, "checked by require_exact_numbers"
     values = np.full(column.size, MISSING)
     values[: column.base] = column.code_values()
     return values[table.codes[name]]

@@ -313,7 +313,7 @@ class PartitionedCounter:
 
     def user_sums(self, plan: SumsPlan) -> np.ndarray:
         """See `Counter.user_sums`."""
-        asked_numbers.check_read(self.schema, plan)
+        asked_numbers.require_exact_numbers(self.schema, plan)
         request = NumberRequest(plan.to_plain(), plan.size)
         (sums,) = added(
             self.partitions.answers(request), request, self.partitions.count, [plan.size]

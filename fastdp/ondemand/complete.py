@@ -21,7 +21,8 @@ TRIES = 64
 """How often a row is drawn again whose computed column was given and came out differently. Only
 columns that are computed from several others need it."""
 
-Draw = Callable[[Known, str], tuple[Codes, np.ndarray]]
+Draw = Callable[[Known], tuple[Codes, np.ndarray]]
+"""Draws rows: (codes of all columns, log probability of what is known of each row)."""
 
 
 def complete_rows(
@@ -33,8 +34,8 @@ def complete_rows(
     outputs: bool = False,
     threads: int | None = None,
 ) -> pa.Table:
-    """Whole rows as values, without users. `draw`: how codes are drawn (known, stream), if not from
-    the law row by row. DataError names the first row that no constraint-abiding row can have."""
+    """Whole rows as values, without users. `draw`: how codes are drawn at first, if not from the law
+    row by row. DataError names the first given row that no row within the constraints has."""
     codes = complete_codes(law, given, seed, draw, threads)
     return completed_values(law.schema, given, codes, seed, outputs=outputs, threads=threads)
 
@@ -49,20 +50,19 @@ def complete_codes(
     """The codes of whole rows; see `complete_rows`."""
     schema = law.schema
 
-    def plain(known: Known, stream: str) -> tuple[Codes, np.ndarray]:
+    def row_by_row(known: Known, stream: str) -> tuple[Codes, np.ndarray]:
         return law.draw(known, seed, stream, threads)
 
-    draw = draw or plain
-    codes, logs = draw(given.known, "")
+    codes, logs = row_by_row(given.known, "") if draw is None else draw(given.known)
     lost = np.flatnonzero(~np.isfinite(logs))
     if len(lost) and given.open:
-        again, found = plain(given.relaxed(lost), "null")
+        again, found = row_by_row(given.relaxed(lost), "null")
         for name, column in codes.items():
             column[lost] = again[name]
         lost = lost[~np.isfinite(found)]
     if len(lost):
         raise DataError(_impossible(schema, given, int(lost[0]), len(lost)))
-    return _agreeing(schema, given, codes, plain)
+    return _agreeing(schema, given, codes, row_by_row)
 
 
 def completed_values(
@@ -89,7 +89,12 @@ def completed_values(
     return rows
 
 
-def _agreeing(schema: Schema, given: Given, codes: Codes, draw: Draw) -> Codes:
+def _agreeing(
+    schema: Schema,
+    given: Given,
+    codes: Codes,
+    draw: Callable[[Known, str], tuple[Codes, np.ndarray]],
+) -> Codes:
     """The codes, where rows whose given computed columns came out differently are drawn again."""
     if not given.codes:
         return codes

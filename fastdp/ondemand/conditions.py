@@ -254,7 +254,7 @@ def _add(made: Given, ids: np.ndarray, kinds: Sequence[Condition]) -> None:
     column = kinds[0].column
     if column is None:
         return
-    made.known.times_each(column.name, ids, np.stack([kind.weights for kind in kinds]))
+    made.known.multiply_rows(column.name, ids, np.stack([kind.weights for kind in kinds]))
     if any(kind.span is not None for kind in kinds):
         spans = np.array([kind.span or (-math.inf, math.inf) for kind in kinds])[ids]
         low, high = made.spans.get(column.name, (spans[:, 0], spans[:, 1]))
@@ -342,10 +342,10 @@ def _pin(given: Given, column: BinColumn, numbers: np.ndarray, where: np.ndarray
     """Fix the numbers of the rows `where`: for the decoder, and as values that are written."""
     if not where.any():
         return
-    day = DAY_SECONDS if column.timely and dtypes.family(column.dtype) == "date" else 1
+    day = DAY_SECONDS if column.temporal and dtypes.family(column.dtype) == "date" else 1
     given.pinned[column.name] = np.where(where, numbers * day, np.nan)
     plain = np.where(where, numbers, 0.0)
-    if column.timely:
+    if column.temporal:
         stored = np.rint(plain * day * stored_per_number(column)).astype(np.int64)
         kind = dtypes.arrow(column.dtype)
         width = pa.int32() if column.dtype == "date32" else pa.int64()

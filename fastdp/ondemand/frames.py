@@ -132,7 +132,7 @@ def _add_codes(
         filled = DecodeTable(column).null == 0
         if not filled.all():
             made.open[column.name] = null
-            made.known.times(column.name, null, filled.astype(float))
+            made.known.multiply(column.name, null, filled.astype(float))
 
 
 def _add_part(made: Given, column: Column, values: pa.ChunkedArray, nulls: str) -> None:
@@ -175,7 +175,7 @@ def _add_computed(schema: Schema, made: Given) -> None:
         values, ids = np.unique(given, return_inverse=True)
         skip = int((values < 0).sum())
         fits = (item.table[None, :] == values[skip:, None]).astype(float)
-        made.known.times_each(source, (ids.reshape(-1) - skip).astype(np.int32), fits)
+        made.known.multiply_rows(source, (ids.reshape(-1) - skip).astype(np.int32), fits)
 
 
 def _missing(column: pa.ChunkedArray) -> np.ndarray:

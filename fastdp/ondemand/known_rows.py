@@ -15,10 +15,14 @@ Codes = dict[str, np.ndarray]
 
 
 class Known(Struct, eq=False):
-    """What is known of rows, in the schema's codes. `codes`: by column, int32 per row, -1 where
-    nothing is known. `likelihood`: by column, (row of the matrix for each row or -1, matrix [k,
-    codes]). `numbers`: which rows these are, for their random numbers (None: from 0 on). `group`:
-    groups of their users, if known."""
+    """What is known of rows, in the schema's codes.
+
+    codes : by column, int32 for each row, -1 where nothing is known
+    likelihood : by column, (ids, matrix [kinds, codes]): row i has the likelihood matrix[ids[i]], or
+        none where ids[i] is -1
+    numbers : the number of each row, on which its random numbers depend; None: 0, 1, 2 ...
+    group : the group of each row's user, if known
+    """
 
     rows: int
     codes: dict[str, np.ndarray] = field(default_factory=dict)
@@ -34,13 +38,12 @@ class Known(Struct, eq=False):
         group = None if self.group is None else self.group[rows]
         return Known(len(rows), codes, likelihood, numbers, group)
 
-    def times(self, column: str, where: np.ndarray, weights: np.ndarray) -> None:
-        """Multiply the likelihood of a column by weights [codes] in the rows where it is not
-        known."""
-        self.times_each(column, np.where(where, 0, -1).astype(np.int32), weights[None])
+    def multiply(self, column: str, where: np.ndarray, weights: np.ndarray) -> None:
+        """Multiply the likelihood of a column by weights [codes], in the rows of the mask `where`."""
+        self.multiply_rows(column, np.where(where, 0, -1).astype(np.int32), weights[None])
 
-    def times_each(self, column: str, ids: np.ndarray, matrix: np.ndarray) -> None:
-        """Multiply the likelihood of a column by row ids[i] of the matrix (-1: by nothing)."""
+    def multiply_rows(self, column: str, ids: np.ndarray, matrix: np.ndarray) -> None:
+        """Multiply the likelihood of a column, in row i by row ids[i] of the matrix (-1: by nothing)."""
         if column not in self.likelihood:
             self.likelihood[column] = (ids, matrix)
             return

@@ -258,7 +258,7 @@ class RowLaw:
         for a, odds in self.facts.keep.items():
             at = np.zeros(known.rows, np.int32) if group is None else group.astype(np.int32)
             wide = odds[:, np.minimum(np.arange(self.size(a)), odds.shape[1] - 1)]
-            full.times_each(a, at, wide)
+            full.multiply_rows(a, at, wide)
         for item in reversed(self.facts.drawn):
             self._push(item.column, item.source, full)
         evidence = no_evidence(self.model.domain, known.rows)
@@ -294,14 +294,14 @@ class RowLaw:
         if given is not None and (given >= 0).any():
             values, ids = np.unique(given, return_inverse=True)
             skip = int((values < 0).sum())
-            full.times_each(
+            full.multiply_rows(
                 source, (ids.reshape(-1) - skip).astype(np.int32), table[:, values[skip:]].T
             )
         if column in full.likelihood:
             ids, matrix = full.likelihood[column]
             if given is not None:
                 ids = np.where(given >= 0, -1, ids)
-            full.times_each(source, ids, matrix @ table.T)
+            full.multiply_rows(source, ids, matrix @ table.T)
 
     # Rows, from the model's codes to the schema's.
 

@@ -28,20 +28,20 @@ class Habits(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, schema: Schema, privacy: Mapping[str, Any]) -> Habits:
-        """The habits that a run's statement and its schema tell."""
-        told = (privacy.get("mechanism") or {}).get("users") or {}
+        """The habits that a run's statement and its schema state."""
+        stated = (privacy.get("mechanism") or {}).get("users") or {}
         declared = [a for a, role in schema.of_users().items() if role == "constant"]
-        constant = dict.fromkeys([*declared, *told.get("constant", ())])
-        agreement = told.get("agreement", {})
-        chance = told.get("by_chance", {})
+        constant = dict.fromkeys([*declared, *stated.get("constant", ())])
+        agreement = stated.get("agreement", {})
+        chance = stated.get("by_chance", {})
         alpha = {}
-        for a in told.get("repeated", ()):
+        for a in stated.get("repeated", ()):
             if a in agreement and a in chance and agreement[a] > chance[a]:
                 alpha[a] = float(urn(np.array(agreement[a]), np.array(chance[a])))
         return cls(tuple(a for a in constant if a in schema.modelled), alpha)
 
 
-def draw_people(
+def draw_rows_of_users(
     law: Law,
     known: Known,
     user: np.ndarray,
@@ -49,7 +49,10 @@ def draw_people(
     seed: int,
     threads: int | None = None,
 ) -> tuple[Codes, np.ndarray]:
-    """`RowLaw.draw` for rows of these users (numbers from 0)."""
+    """`RowLaw.draw` for rows of users: row i is of user[i], numbered from 0.
+
+    First every user's first row is drawn, which decides its constants. Then rows 1, then 2 and 3, then
+    4 to 7 of all users, and so on: each time as many as a user has already."""
     rows = known.rows
     codes = {a: np.full(rows, -1, np.int32) for a in law.columns} | {
         a: c.copy() for a, c in known.codes.items()
@@ -69,7 +72,7 @@ def draw_people(
     places = _Places(order, starts, rank, user)
     low = 0
     while low <= rank.max(initial=-1):
-        high = max(1, 2 * low)  # rows `low` .. `high` of a user see all those before `low`
+        high = max(1, 2 * low)  # rows `low` to `high` - 1 of a user may repeat those before `low`
         here = np.flatnonzero((rank >= low) & (rank < high))
         own = Known(rows, codes, known.likelihood, known.numbers, group).of_rows(here)
         if low:
@@ -93,15 +96,16 @@ def draw_people(
                 group = group[first]
         for a, column in drawn.items():
             out[a][here] = column
-        for a in habits.constant if not low else ():
-            codes[a] = np.where(codes[a] < 0, out[a][first], codes[a]).astype(np.int32)
+        if low == 0:
+            for a in habits.constant:
+                codes[a] = np.where(codes[a] < 0, out[a][first], codes[a]).astype(np.int32)
         low = high
     return out, logs
 
 
 class _Places(Struct, frozen=True, eq=False):
-    """Rows user after user: row starts[u] + r of `order` is row r of user u. `rank`: r of each
-    row."""
+    """Where the rows of users are: row r of user u is order[starts[u] + r]. `rank`: r of each row;
+    `user`: u of each row."""
 
     order: np.ndarray
     starts: np.ndarray
@@ -110,11 +114,10 @@ class _Places(Struct, frozen=True, eq=False):
 
 
 def _fill_from_own_rows(codes: np.ndarray, user: np.ndarray) -> None:
-    """Give the rows of a user that have no code the code of another of its rows, where one has
-    it."""
-    there = np.flatnonzero(codes >= 0)
+    """Give a user's rows without a code that of the user's first row that has one."""
+    with_code = np.flatnonzero(codes >= 0)[::-1]  # the first row is written last
     of_user = np.full(int(user.max(initial=-1)) + 1, -1, np.int32)
-    of_user[user[there[::-1]]] = codes[there[::-1]]
+    of_user[user[with_code]] = codes[with_code]
     codes[:] = np.where(codes < 0, of_user[user], codes)
 
 
@@ -129,8 +132,8 @@ def _draw_later_rows(
     seed: int,
     threads: int | None,
 ) -> tuple[Codes, np.ndarray]:
-    """Draw further rows of users who have `low` rows already. A repeated column has the value of one of
-    these where the urn says so."""
+    """Draw the rows `here` of users of whom `out` has `low` rows already. A repeated column copies the
+    value of one of these where the urn says so. `own`: what is known of the rows `here`."""
     with_copies = Known(own.rows, dict(own.codes), own.likelihood, own.numbers, own.group)
     rank = places.rank[here]
     start = places.starts[places.user[here]]
@@ -144,7 +147,7 @@ def _draw_later_rows(
         with_copies.codes[a] = np.where(take, out[a][earlier], own.codes[a]).astype(np.int32)
     drawn, logs = law.draw(with_copies, seed, "users", threads, soften=False)
     lost = np.flatnonzero(~np.isfinite(logs))
-    if len(lost):  # what was copied does not go together with what is known
+    if len(lost):  # what was copied contradicts what is known: draw these rows without copies
         again, logs[lost] = law.draw(own.of_rows(lost), seed, "users again", threads)
         for a, column in drawn.items():
             column[lost] = again[a]

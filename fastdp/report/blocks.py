@@ -108,14 +108,14 @@ def bold(value: str) -> Html:
     return Html(f"<b>{text(value)}</b>")
 
 
-def strip(marks: Iterable[tuple[str, int, float]], tip: str = "") -> Html:
+def bars(marks: Iterable[tuple[str, int, float]], tip: str = "") -> Html:
     """Thin horizontal bars in one cell of a table: (CSS class, height from the top, length as a
     share)."""
-    bars = "".join(
+    drawn = "".join(
         f'<rect class="{k}" y="{y}" height="6" width="{100 * x:.2f}%"/>' for k, y, x in marks
     )
     said = f' data-tip="{text(tip)}"' if tip else ""
-    return Html(f'<svg class="duo"{said} aria-hidden="true">{bars}</svg>')
+    return Html(f'<svg class="duo"{said} aria-hidden="true">{drawn}</svg>')
 
 
 def figures(drawn: Iterable[tuple[str, str, str]]) -> str:

@@ -62,9 +62,8 @@ def evaluate(
     metrics : str, function, or sequence of these, optional
         Names of metrics, or "pairwise" (tv1, tv2, correlation, association), or "all" (every one that
         applies), or functions of your own (docs/guide/own-metrics.md). None: original, kmarginal, and
-        deid2 or
-        sprint1 where their columns are there; with a report also tv1, tv2, coverage, and users where both
-        tables have them.
+        deid2 or sprint1 where their columns are there. With a report also tv1, tv2, coverage, and users
+        where both tables have them.
     report : path, optional
         Where the HTML page is written, with `run` (its facts) and `title`. Linked tables have one page.
     about : About, mapping or path of a TOML file, optional

@@ -246,7 +246,7 @@ def kinds(data: dict) -> str:
             more = listed(item["what"] for item in one["items"][1:])
             said = Html(text(one["what"]) + (blocks.details("more", more) if more else ""))
             sample = "–" if one["sample"] is None else percent(one["sample"])
-            wrong = blocks.strip([("n", 7, one["wrong"])]), blocks.bold(percent(one["wrong"]))
+            wrong = blocks.bars([("n", 7, one["wrong"])]), blocks.bold(percent(one["wrong"]))
             rows.append((words.TABLE_KINDS[kind], said, *wrong, percent(one["mean"]), sample))
         heads = ("", "at worst", "", "wrong", "mean", "10 % sample")
         return table_html(heads, rows, "worst kinds", ("", "says", "duo-cell")) if rows else ""
@@ -342,7 +342,7 @@ def worst(data: dict) -> str:
             true = percent(c["truth"])
             made = percent(c["table"])
             marks = (("t", 3, c["truth"] / top), ("s", 11, c["table"] / top))
-            bar = blocks.strip(marks, f"truth {true}\nsynthetic {made}")
+            bar = blocks.bars(marks, f"truth {true}\nsynthetic {made}")
             rows.append(
                 (Html(what + flag), bar, true, made, blocks.bold(points(c["table"] - c["truth"])))
             )

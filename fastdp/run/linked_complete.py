@@ -85,7 +85,7 @@ def complete_linked(
         for name in linked.children
         if name in frames
     }
-    parents = _parents(
+    parents = _completed_parents(
         run=runs[parent],
         links=links,
         table=table,
@@ -178,7 +178,7 @@ def _given_children(
     return _Children(given, owner)
 
 
-def _parents(
+def _completed_parents(
     run: TableRun,
     links: Links,
     table: pa.Table,
@@ -202,7 +202,7 @@ def _parents(
             bins = np.searchsorted(links.edges(name), fixed[name], "right") - 1
             given.known.codes[count] = bins.astype(np.int32)
             given.known.codes |= _given_levels(links, name, children[name], table.num_rows)
-    clear_of_noise(given.known, links, run.measurements)
+    rule_out_hidden(given.known, links, run.measurements)
     codes = complete_codes(law, given, seeds[0], None, threads)
     values = completed_values(law.schema, given, codes, seeds[0], threads=threads)
     wanted = {}
@@ -227,25 +227,27 @@ def _given_levels(links: Links, name: str, children: _Children, parents: int) ->
     return out
 
 
-def clear_of_noise(known: Known, links: Links, measurements: Sequence[Measurement]) -> None:
-    """Let numbers of rows and levels that are not given be such as stand out of the noise."""
+def rule_out_hidden(known: Known, links: Links, measurements: Sequence[Measurement]) -> None:
+    """Rule out numbers of rows and levels of which noise hides whether anybody has them. Those that are
+    given stay."""
     every = np.ones(known.rows, bool)
     for name, count in links.counts.items():
         bins = len(links.edges(name))
         last = last_clear_bin(measurements, count, bins)
         if last is not None:
-            known.times(count, every, (np.arange(bins) <= last).astype(float))
+            known.multiply(count, every, (np.arange(bins) <= last).astype(float))
         for level in links.levels[name]:
             clear = clear_levels(measurements, level)
             if clear is not None and clear.any():
-                known.times(level, every, clear.astype(float))
+                known.multiply(level, every, clear.astype(float))
 
 
 def _other_parents(run: TableRun, links: Links, seed: int, threads: int | None) -> Codes:
+    """Codes of `OTHERS` parents drawn from the model; none where no child table has levels."""
     known = Known(OTHERS if any(links.levels.values()) else 0)
     if not known.rows:
         return {a: np.empty(0, np.int32) for a in run._law.columns}
-    clear_of_noise(known, links, run.measurements)
+    rule_out_hidden(known, links, run.measurements)
     return run._law.draw(known, seed, "other parents", threads)[0]
 
 
@@ -259,39 +261,38 @@ def _child_rows(
     seed: int,
     threads: int | None,
 ) -> tuple[pa.Table, np.ndarray]:
-    """(a child's rows without their key, the parent of each)."""
+    """(a child's rows without their key, the parent of each). `asked`: the given rows, if any. Rows of
+    the other parents are drawn with them, and then left out."""
     law = run._law
     linked = links.linked
-    whole = {a: np.concatenate([parents.codes[a], others[a]]) for a in others}
+    parent_codes = {a: np.concatenate([parents.codes[a], others[a]]) for a in others}
     owner = np.repeat(np.arange(len(parents.keys)), parents.wanted[name])
     if asked is not None:
         owner = asked.owner
-    beside = np.empty(0, np.int64)
+    other_owner = np.empty(0, np.int64)
     if links.levels[name]:
-        more = rows_of(others[links.counts[name]], links, name, seed)
-        beside = np.repeat(len(parents.keys) + np.arange(len(more)), more)
-    every = np.concatenate([owner, beside])
+        rows = rows_of(others[links.counts[name]], links, name, seed)
+        other_owner = np.repeat(len(parents.keys) + np.arange(len(rows)), rows)
+    every_owner = np.concatenate([owner, other_owner])
     given = Given(Known(len(owner))) if asked is None else asked.given
     _add_parents(links, name, given, parents, owner)
 
-    def draw(known: Known, stream: str) -> tuple[Codes, np.ndarray]:
-        if stream:
-            return law.draw(known, seed, stream, threads)
-        logs = np.zeros(len(every))
+    def draw(known: Known) -> tuple[Codes, np.ndarray]:
+        logs = np.zeros(len(every_owner))
 
         def draw_child(fixed: Codes) -> Codes:
-            own = _with_fixed(known, fixed, len(every))
+            own = _with_fixed(known, fixed, len(every_owner))
             codes, logs[:] = law.draw(own, seed, "children", threads, soften=True)
             lost = np.flatnonzero(~np.isfinite(logs))
             if len(lost):  # a level's number does not go together with what is given
                 plain = {a: c for a, c in fixed.items() if a in links.given(name)}
-                own = _with_fixed(known, plain, len(every)).of_rows(lost)
+                own = _with_fixed(known, plain, len(every_owner)).of_rows(lost)
                 again, logs[lost] = law.draw(own, seed, "children again", threads)
                 for a, column in codes.items():
                     column[lost] = again[a]
             return codes
 
-        codes = child_codes(links, name, whole, every, draw_child, seed)
+        codes = child_codes(links, name, parent_codes, every_owner, draw_child, seed)
         return {a: codes[a][: len(owner)].astype(np.int32) for a in law.columns}, logs[: len(owner)]
 
     codes: Codes = {a: np.empty(0, np.int32) for a in law.columns}
@@ -301,13 +302,14 @@ def _child_rows(
         order = np.lexsort((codes[linked.order[name]], owner))
         fixed = links.given(name)
         codes = {a: c if a in fixed else c[order] for a, c in codes.items()}
-    rows = completed_values(law.schema, given, codes, seed, threads=threads)
+    values = completed_values(law.schema, given, codes, seed, threads=threads)
     own = [f.source for f in linked.tables[name].fields.values()]
-    return rows.select(own), owner
+    return values.select(own), owner
 
 
 def _with_fixed(known: Known, fixed: Codes, rows: int) -> Known:
-    """What is known of the first rows, and in all rows the fixed codes where nothing else is."""
+    """`known` for so many `rows`: it speaks of the first of them. Where it has no code of a column, the
+    row has the `fixed` one."""
     codes: Codes = {}
     for a in {**known.codes, **fixed}:
         own = np.full(rows, -1, np.int32)
@@ -345,5 +347,6 @@ def _add_parents(
 def _keyed(
     run: TableRun, linked: LinkedSchema, name: str, rows: pa.Table, keys: pa.Array
 ) -> pa.Table:
+    """The rows with their key as the first column, marked as private or not like the run."""
     rows = stamped(rows, run.privacy.get("private") is not False)
     return rows.add_column(0, linked.tables[name].user, keys)

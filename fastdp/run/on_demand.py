@@ -25,7 +25,7 @@ from ..ondemand.frames import Given, check_names, given_rows
 from ..ondemand.known_rows import Codes, Known, Law
 from ..ondemand.row_law import RowLaw
 from ..ondemand.stored_law import StoredLaw
-from ..ondemand.user_habits import Habits, draw_people
+from ..ondemand.user_habits import Habits, draw_rows_of_users
 from ..schema import Schema
 from ..tables import reading, textvalues
 from ..tables.sources.source import open_parts
@@ -148,10 +148,8 @@ def _completed(
     """Whole rows of these users (numbers from 0), without the user column."""
     habits = Habits.of(law.schema, run.privacy)
 
-    def draw(known: Known, stream: str) -> tuple[Codes, np.ndarray]:
-        if stream:
-            return law.draw(known, seed, stream, threads)
-        return draw_people(law, known, owner, habits, seed, threads)
+    def draw(known: Known) -> tuple[Codes, np.ndarray]:
+        return draw_rows_of_users(law, known, owner, habits, seed, threads)
 
     several = len(owner) > 0 and int(owner.max()) + 1 < len(owner)
     config = (run.privacy.get("mechanism") or {}).get("config") or {}

@@ -55,7 +55,7 @@ class BinColumn(Protocol):
     @property
     def rank(self) -> Rank | None: ...
     @property
-    def timely(self) -> bool: ...
+    def temporal(self) -> bool: ...
     @property
     def base(self) -> int: ...
     @property
@@ -123,7 +123,7 @@ def _limits(column: BinColumn) -> tuple[Fraction | float, Fraction | float]:
         scale = dtypes.decimal_scale(column.dtype)
         most = Fraction(10 ** dtypes.decimal_precision(column.dtype) - 1, 10**scale)
         least = -most
-    elif column.timely:
+    elif column.temporal:
         least, most = map(Fraction, time_range(column.dtype))
     elif column.dtype == "float32":
         most = Fraction(float(np.finfo(np.float32).max))

@@ -19,10 +19,10 @@ class Range(Struct, frozen=True):
 
 class Bins(Struct, frozen=True):
     """Half-open bins: code i stands for edges[i] <= x < edges[i + 1]. The first and last edge may be
-    infinite. Of dates and times edges are days or seconds since 1970 (`timely`)."""
+    infinite. Of dates and times edges are days or seconds since 1970 (`temporal`)."""
 
     edges: tuple[float, ...]
-    timely: bool = False
+    temporal: bool = False
 
     @property
     def count(self) -> int:

@@ -120,7 +120,7 @@ class SourceColumn:
         raise NotImplementedError
 
     @property
-    def timely(self) -> bool:
+    def temporal(self) -> bool:
         """Whether the column's values are dates or times."""
         return dtypes.family(self.dtype) in ("date", "timestamp")
 
@@ -163,11 +163,11 @@ class SourceColumn:
     @property
     def summable(self) -> bool:
         """Whether its values are numbers that can be summed and have levels."""
-        return self.quantity and not self.timely
+        return self.quantity and not self.temporal
 
     def amount(self) -> Amount | None:
         """How its exact numbers are read; None if its values are not numbers or times."""
-        return amount_of_times(self) if self.timely else None
+        return amount_of_times(self) if self.temporal else None
 
     def public_range(self) -> tuple[float, float] | None:
         """The least and the largest of its exact numbers that the schema states, in days, seconds or
@@ -322,7 +322,7 @@ class Column(SourceColumn):
         if family in ("int", "float", "decimal"):
             number = number_of_text(text)
             return None if number is None else self.code_of(number)
-        if self.timely:
+        if self.temporal:
             moment = moment_of_text(text)
             if moment is None:
                 return None

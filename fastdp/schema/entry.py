@@ -82,7 +82,7 @@ class Entry:
     def limit(self, key: str, dtype: str) -> float | None:
         """min or max of numbers; of dates and times in days or seconds since 1970."""
         value = self.plain.get(key)
-        if value is not None and is_timely(dtype):
+        if value is not None and is_temporal(dtype):
             return moment_of(self.name, key, value, dtype)
         return self.number(key)
 
@@ -173,7 +173,7 @@ def shown(value: Any) -> str:
     return repr(value) if isinstance(value, int | float | str | None) else kind_of(value)
 
 
-def is_timely(dtype: str) -> bool:
+def is_temporal(dtype: str) -> bool:
     """Whether a type holds dates or times."""
     return dtypes.family(dtype) in ("date", "timestamp")
 

@@ -45,7 +45,7 @@ def number_document(
         entry = column.finished("integer", null, "clamp", min=low, max=high)
         return {k: v for k, v in entry.items() if k not in ("whole", "digits", *OPTIONS)}
     listed: list[Any]
-    if column.timely:
+    if column.temporal:
         listed = [epoch.text_of(int(edge), column.dtype) for edge in edges]
     else:
         listed = [_number(edge) for edge in edges]

@@ -90,7 +90,7 @@ class Pending(Column):
         return ("atoms",) if self.stated.get("atoms") == PRIVATE else ()
 
     def amount(self) -> Amount | None:
-        if self.timely:
+        if self.temporal:
             return super().amount()
         numbers = dtypes.family(self.dtype) in ("int", "float", "decimal")
         if self.keyed and not numbers:
@@ -149,7 +149,7 @@ class Pending(Column):
     @property
     def measured(self) -> bool:
         """Whether the run finds the means of the column's bins too."""
-        number = self.target.finds_means and not self.timely
+        number = self.target.finds_means and not self.temporal
         return number and self.stated.get("means", MEASURED) == MEASURED
 
     @property

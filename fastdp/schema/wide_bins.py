@@ -22,7 +22,7 @@ def wide_outer_bins(schema: Schema) -> list[str]:
         edges: tuple[float, ...] = getattr(column, "edges", ())
         if len(edges) < 3 or getattr(column, "means", None) is not None:
             continue
-        if column.timely or not all(math.isfinite(edge) for edge in edges):
+        if column.temporal or not all(math.isfinite(edge) for edge in edges):
             continue
         widths = [high - low for low, high in pairwise(edges)]
         for which, at in (("first", 0), ("last", -1)):

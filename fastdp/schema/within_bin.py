@@ -119,7 +119,7 @@ def takes_steps(column: Any, unit: Decimal) -> bool:
 def check_inside(column: Any) -> None:
     """Raise SchemaError if steps, means or rank do not fit the column."""
     unit = unit_of(column.dtype, column.whole, column.digits)
-    if column.atoms == PRIVATE and (column.timely or dtypes.family(column.dtype) == "decimal"):
+    if column.atoms == PRIVATE and (column.temporal or dtypes.family(column.dtype) == "decimal"):
         raise fail(column.name, "atoms", "are found of whole numbers and floats; list them")
     for i, grid in enumerate(column.grids):
         where = f"grids[{i}]"

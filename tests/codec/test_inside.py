@@ -55,7 +55,7 @@ def test_an_atom_is_one_code_and_every_value_reads_back(plain):
     for atom in column.atoms:
         code = column.code_of(atom)
         assert len(set(np.asarray(values)[codes == code].tolist())) == 1
-        if not column.timely:
+        if not column.temporal:
             assert {float(v) for v in values.filter(pa.array(codes == code)).to_pylist()} == {atom}
             assert column.labels()[code] == f"{atom:g}"
 

@@ -9,7 +9,7 @@ from fastdp.domain import Domain
 from fastdp.model.graphical_model import Model, Node
 from fastdp.ondemand.known_rows import Known
 from fastdp.ondemand.row_law import RowLaw
-from fastdp.ondemand.user_habits import Habits, draw_people
+from fastdp.ondemand.user_habits import Habits, draw_rows_of_users
 
 USERS = 3000
 ROWS = 4
@@ -40,7 +40,7 @@ def test_users_share_constants_and_repeat_values(law):
     user = np.random.default_rng(2).permutation(np.repeat(np.arange(USERS), ROWS))
     habits = Habits(("home",), {"day": 1.0})
     known = Known(len(user), {"shop": np.where(user % 3 == 0, 2, -1).astype(np.int32)})
-    drawn, logs = draw_people(law, known, user, habits, 5)
+    drawn, logs = draw_rows_of_users(law, known, user, habits, 5)
     assert np.isfinite(logs).all() and agreement(drawn["home"], user) == 1.0
     assert (drawn["shop"][user % 3 == 0] == 2).all()
     want = (1 + 1.0 / 7) / (1 + 1.0)  # (1 + alpha chance) / (1 + alpha)
@@ -55,7 +55,7 @@ def test_users_share_constants_and_repeat_values(law):
 def test_a_given_constant_reaches_all_rows_of_its_user(law):
     user = np.array([0, 0, 0, 1, 1])
     home = np.array([-1, 4, -1, -1, -1], np.int32)
-    drawn, _ = draw_people(law, Known(5, {"home": home}), user, Habits(("home",)), 1)
+    drawn, _ = draw_rows_of_users(law, Known(5, {"home": home}), user, Habits(("home",)), 1)
     assert drawn["home"][:3].tolist() == [4, 4, 4] and drawn["home"][3] == drawn["home"][4]
 
 

@@ -25,7 +25,7 @@ def numbers_in_bins(schema: Schema) -> dict[str, np.ndarray]:
     """By column whose codes are bins of numbers, or whose numbers are amounts: which codes are numbers."""
     columns = schema.columns
     names = [n for n in columns if columns[n].binned or n in schema.user_amounts]
-    return {n: ~numberless(columns[n]) for n in names if not columns[n].timely}
+    return {n: ~numberless(columns[n]) for n in names if not columns[n].temporal}
 
 
 def with_tails(values: np.ndarray, errors: np.ndarray) -> np.ndarray:

@@ -145,7 +145,7 @@ class Categorical(Column):
         return replace(self, values=tuple(int(v) + shift for v in self.values), other=None)
 
     def amount(self) -> Amount | None:
-        if self.timely:
+        if self.temporal:
             return super().amount()
         if dtypes.family(self.dtype) not in ("int", "float", "decimal"):
             return None

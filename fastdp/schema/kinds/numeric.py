@@ -16,7 +16,7 @@ from ..amounts import Amount, amount_of_numbers, amount_of_times
 from ..bins import bin_numbers, bins_of, has_tail
 from ..coding import Bins
 from ..columns import Column, fail
-from ..entry import is_number, is_timely, moment_of, shown
+from ..entry import is_number, is_temporal, moment_of, shown
 from ..kind_registry import kind
 from ..number_documents import check_numbers, likely_edges, number_document
 from ..within_bin import (
@@ -99,7 +99,7 @@ class Numeric(Column):
                 )
         if dtypes.family(self.dtype) == "bool":
             raise fail(self.name, "dtype", f"{self.dtype} cannot hold numbers")
-        if self.timely and not all(e % 1 == 0 for e in edges if math.isfinite(e)):
+        if self.temporal and not all(e % 1 == 0 for e in edges if math.isfinite(e)):
             raise fail(
                 self.name,
                 "edges",
@@ -135,10 +135,10 @@ class Numeric(Column):
 
     @property
     def coding(self) -> Bins:
-        return Bins(self.edges, self.timely)
+        return Bins(self.edges, self.temporal)
 
     def base_labels(self) -> list[str]:
-        text = [str(self._plain(e)) if self.timely or not e % 1 else f"{e:g}" for e in self.edges]
+        text = [str(self._plain(e)) if self.temporal or not e % 1 else f"{e:g}" for e in self.edges]
         opening = ["(" if t == "-inf" else "[" for t in text]
         ends = [
             math.nextafter(edge, math.inf) == end for edge, end in pairwise(self.edges)
@@ -160,14 +160,14 @@ class Numeric(Column):
 
     def _plain(self, edge: float) -> int | float | str:
         """An edge in the form in which schema documents write it."""
-        if self.timely and math.isfinite(edge):
+        if self.temporal and math.isfinite(edge):
             return epoch.text_of(int(edge), self.dtype)
         return int(edge) if edge % 1 == 0 else edge
 
     def _own_plain(self) -> dict[str, Any]:
         plain = {"edges": [self._plain(e) for e in self.edges]}
         ends = [
-            self._plain(e) if self.timely and e is not None else e for e in (self.min, self.max)
+            self._plain(e) if self.temporal and e is not None else e for e in (self.min, self.max)
         ]
         tails = [None if tail is None else tail.to_plain() for tail in (self.tail, self.lower_tail)]
         plain |= without_none(min=ends[0], max=ends[1], tail=tails[0], lower_tail=tails[1])
@@ -239,13 +239,13 @@ class Numeric(Column):
         )
 
     def code_numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-        return None if self.timely else bin_numbers(self)
+        return None if self.temporal else bin_numbers(self)
 
     def renamed(self, name: str) -> Numeric:
         return replace(self, name=name, rank=None)
 
     def amount(self) -> Amount:
-        if self.timely:
+        if self.temporal:
             return amount_of_times(self)
         low = self.edges[0] if self.min is None else self.min
         high = self.edges[-1] if self.max is None else self.max
@@ -255,7 +255,7 @@ class Numeric(Column):
     def public_range(self) -> tuple[float, float] | None:
         """Edges cut values into bins: only `min` and `max` are bounds."""
         least = 0.0 if self.min is None and self.amount().unsigned else self.min
-        if self.timely or least is None or self.max is None:
+        if self.temporal or least is None or self.max is None:
             return None
         return least, self.max
 
@@ -283,7 +283,7 @@ def edge_of(column: str, where: str, value: Any, dtype: str) -> float:
     seconds since 1970. An edge may be "inf" or "-inf"."""
     if where.startswith("edges") and value in ("inf", "+inf", "-inf"):
         return float(value)
-    if is_timely(dtype) and where.startswith(("edges", "atoms")):
+    if is_temporal(dtype) and where.startswith(("edges", "atoms")):
         value = moment_of(column, where, value, dtype)
     if not is_number(value) or value != value:
         raise fail(column, where, f"must be a number, got {shown(value)}")

@@ -98,6 +98,6 @@ class Transform(Derived):
         )
 
     def amount(self) -> Amount:
-        if self.timely:
+        if self.temporal:
             return amount_of_times(self)
         return amount_of_numbers(self, whole=True)
