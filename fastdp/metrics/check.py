@@ -410,13 +410,17 @@ class _Counts:
         )
 
 
+DECLARE_COMMA = 'with decimal commas, declare decimal = "," in the dialect'
+
+
 def _note(column: ColumnCheck, item: Column | Derived) -> str:
     """A short advice on what to do about the column."""
     notes = []
     if column.wrong:
         kind, _ = next(iter(column.kinds.items()))
         wanted = "whole numbers" if item.whole_codes else WANTS[dtypes.family(item.dtype)]
-        notes.append(f"wants {wanted}, finds for example: {kind}")
+        comma = f" ({DECLARE_COMMA})" if kind == "number with commas" else ""
+        notes.append(f"wants {wanted}, finds for example: {kind}{comma}")
     if column.nearly >= 0.001:
         notes.append(f"{column.nearly:.1%} would be in the list but for case or blanks")
     if column.null + column.outside + column.wrong >= 0.995:

@@ -3,7 +3,7 @@ read as often as the run needs."""
 
 from ..errors import UsageError
 from ..schema import Schema
-from ..tables.ingest import check_structure, checked_columns, guarded
+from ..tables.ingest import check_decimal_mark, check_structure, checked_columns, guarded
 from ..tables.sources.source import Source
 
 
@@ -21,6 +21,7 @@ def check_source(source: Source, schema: Schema) -> None:
 def _check_columns(together: list[Source], schema: Schema) -> None:
     parts = [part for one in together for part in one.parts(schema.dialect)]
     check_structure(parts, checked_columns(parts, schema.stand_in()))
+    check_decimal_mark(parts, schema)
 
 
 def check_rereading(source: Source, domains: bool = True) -> None:

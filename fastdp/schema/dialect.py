@@ -37,7 +37,9 @@ class Dialect:
     True if the first line holds the names of the fields, else the names of all fields in order.
     newlines: whether quoted values may contain line ends. If so, the privacy promise assumes that
     the file was written correctly. malformed: whether a line of the wrong shape is dropped or
-    becomes a row of nulls; in a table with users it is always dropped.
+    becomes a row of nulls; in a table with users it is always dropped. decimal: the mark before the
+    decimals of numbers, "." or ","; with a comma, `-1.234,5` is read as -1234.5. None: a point, and
+    a file delimited by semicolons is refused if a column may have decimals.
     """
 
     delimiter: str | None = None
@@ -48,6 +50,7 @@ class Dialect:
     header: bool | tuple[str, ...] = True
     newlines: bool = False
     malformed: str = "drop"
+    decimal: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "null", _texts("null", self.null))
@@ -83,6 +86,8 @@ class Dialect:
             raise _fail(
                 "malformed", f"expected one of {', '.join(_MALFORMED)}, got {self.malformed!r}"
             )
+        if self.decimal not in (None, ".", ","):
+            raise _fail("decimal", f'expected "." or ",", got {self.decimal!r}')
         object.__setattr__(self, "encoding", _encoding(self.encoding))
 
     def named(self, name: str) -> Dialect:

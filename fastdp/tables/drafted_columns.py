@@ -39,6 +39,9 @@ DAYS_LISTED = 370
 """A span of at most this many days is drafted by its dates, a longer one by year, month and day of
 the week. Where a year has fewer than `ROWS_A_YEAR` rows, it is drafted by bins of years."""
 ROWS_A_YEAR = 100
+REPEATED = 0.95
+"""Distinct values per row, at most, of a column of ids that may be those of users. Row numbers have
+1."""
 IDENTIFIERS = 50
 """Rows from which on values are taken for identifiers; whole numbers without such a name from four
 times as many."""
@@ -54,7 +57,7 @@ _CONVERT = {
     "time of day": _ISO,
 }
 """By kind of text that no column can be read as: the form to convert it to."""
-_ID = re.compile(
+ID = re.compile(
     r"(^|[_\s.-])(id|ids|key|uuid|guid|hash|token|nr|no|num|number|ssn|email|phone|name)$|[a-z]I[dD]$",
     re.I,
 )
@@ -150,10 +153,10 @@ class ColumnLook:
             every = (
                 self.distinct == rows and rows >= 4 * IDENTIFIERS and self.high - self.low >= RANGE
             )
-            named = bool(_ID.search(self.name)) and self.distinct > 2 * FEW
+            named = bool(ID.search(self.name)) and self.distinct > 2 * FEW
             looks = f"a number of {self.distinct:,} values that looks like an identifier"
             return looks if every or named else ""
-        named = bool(_ID.search(self.name) or WHO.search(self.name)) and self.distinct > 2 * FEW
+        named = bool(ID.search(self.name) or WHO.search(self.name)) and self.distinct > 2 * FEW
         if (
             self.distinct > 0.9 * rows
             or self.distinct * OFTEN > max(rows, MOST_VALUES * OFTEN)
@@ -174,11 +177,13 @@ class ColumnLook:
     @property
     def may_be_user(self) -> bool:
         """Whether the values may be user ids. They repeat, and look like identifiers, are named
-        like ids or people, or all have equally many rows, as in a panel."""
+        like ids or people, or all have equally many rows, as in a panel. Ids by name may repeat in
+        few rows: most patients come once."""
         kind = self.whole or self.family == "string"
-        if not kind or self.distinct < 2 or 2 * self.distinct > len(self.values):
+        most = REPEATED if self.why and ID.search(self.name) else 0.5
+        if not kind or self.distinct < 2 or self.distinct > most * len(self.values):
             return False
-        named = self.distinct >= OFTEN / 2 and (_ID.search(self.name) or WHO.search(self.name))
+        named = self.distinct >= OFTEN / 2 and (ID.search(self.name) or WHO.search(self.name))
         panel = (
             self.distinct > FEW and self.values.value_counts().get_column("count").n_unique() == 1
         )

@@ -20,9 +20,9 @@ from ..schema import Schema, toml_write
 from ..schema.dialect import Dialect
 from ..schema.fields import parse_field
 from ..schema.within_bin import after, unit_of
-from .drafted_columns import WHO, Candidate, ColumnLook
+from .drafted_columns import ID, WHO, Candidate, ColumnLook
 from .relations import Columns, propose
-from .whole_table import other_encoding, read_whole
+from .whole_table import decimal_commas, other_encoding, read_whole
 
 EVEN = (
     "Bins are even with round edges. If the data is public, draft it as public: bins then have"
@@ -126,18 +126,27 @@ def draft(
     drop : sequence of str
         Columns to leave out.
     dialect : Dialect or mapping, optional
-        The dialect of text files; it becomes part of the schema. None: an encoding other than UTF-8 is
-        guessed.
+        The dialect of text files; it becomes part of the schema. An encoding other than UTF-8 is
+        guessed if it is None, and whether numbers have decimal commas if it does not say so.
     public : bool
         The data may be looked at by everyone: no line is marked LEARNT, and bins have equal counts.
     """
     notes = []
+    style = Dialect() if dialect is None else Dialect.from_plain(dialect)
     if dialect is None and (encoding := other_encoding(source)) is not None:
-        dialect = {"encoding": encoding}
+        style = replace(style, encoding=encoding)
         notes.append(
             f"The data is not UTF-8 and was read as {encoding}: see [dialect], and check the texts."
         )
-    table = read_whole(source, dialect)
+    table = read_whole(source, style)
+    if style.decimal is None:
+        commas = decimal_commas(table)
+        if commas:
+            style = replace(style, decimal=",")
+            table = read_whole(source, style)
+            notes.append("Numbers have decimal commas and were read so: see [dialect].")
+        elif style.delimiter == ";":
+            style = replace(style, decimal=".")
     names = table.column_names
     for name in (*drop, *(() if user is None else (user,))):
         if name not in names:
@@ -177,8 +186,8 @@ def draft(
     document: dict[str, Any] = {"provenance": origin, "columns": columns.entries}
     if user is not None:
         document["user"] = {"column": user}
-    if dialect is not None:
-        document["dialect"] = dict(dialect) if isinstance(dialect, Mapping) else dialect.to_plain()
+    if style.to_plain():
+        document["dialect"] = style.to_plain()
     schema, refused = _constrained(document, proposed)
     if proposed:
         texts = [c.text for c in schema.constraints]
@@ -235,7 +244,13 @@ def _with_notes(
     Candidates come in the order in which they are likely to be user ids."""
     notes = [*(f"Left out: {name!r}, {why}." for name, why in left_out.items()), *more]
     ranked = sorted(
-        users, key=lambda u: (u.name != user, not WHO.search(u.name), -u.rows / u.values)
+        users,
+        key=lambda u: (
+            u.name != user,
+            not WHO.search(u.name),
+            not ID.search(u.name),
+            -u.rows / u.values,
+        ),
     )
     if user is None and ranked:
         notes.append(

@@ -31,6 +31,7 @@ from ..domain import code_dtype
 from ..errors import DataError, nearest, redact_errors
 from ..schema import Schema, dtypes
 from ..schema.dialect import Dialect
+from ..schema.entry import ANY
 from . import idvalues, reading, textvalues
 from .parts import Part, Unit
 from .row_periods import check_type, row_periods, taking_part
@@ -178,6 +179,7 @@ def read_parts(
     """`read` of opened parts. Error texts may contain private values, so the caller must use
     `guarded`."""
     wanted = checked_columns(parts, schema)
+    check_decimal_mark(parts, schema)
     threads = _threads.resolve(threads)
     if users is None and schema.user is not None:
         users = UserIndex(schema.user, threads=threads)
@@ -307,6 +309,26 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIn
             problems.append(str(error))
     if problems:
         raise DataError(f"{part.where}: {'; '.join(problems)}")
+
+
+def check_decimal_mark(parts: Sequence[Part], schema: Schema) -> None:
+    """Raise DataError where a point or a comma may precede decimals and nothing says which. It is
+    public: it says nothing of the rows."""
+    families = ("float", "decimal")
+    names = [
+        name
+        for name, field in schema.fields.items()
+        if getattr(field, "wanted", "") == ANY
+        or (dtypes.family(field.dtype) in families and not getattr(field, "whole", False))
+    ]
+    shown = ", ".join(map(repr, names[:3])) + (" ..." if len(names) > 3 else "")
+    for part in parts:
+        if part.either_mark and names:
+            raise DataError(
+                f"{part.where}: decimals in files delimited by ';' often follow a comma, as in 12,5,"
+                ' and nothing says so; declare decimal = "," or decimal = "." in the dialect (columns'
+                f" that may have decimals: {shown})"
+            )
 
 
 def _type_of(part: Part, name: str) -> pa.DataType:

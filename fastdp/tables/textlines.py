@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from .._core import lines as core
-from .._util.lazy import pa
+from .._util.lazy import pa, pc
 from ..errors import DataError
 from ..schema.dialect import Dialect
 from . import textblocks
@@ -89,7 +89,8 @@ def delimited(path: str, dialect: Dialect) -> Part:
                 final=final,
             )
             tally.add(wrong)
-            return _batch(made, columns, rows), used
+            batch = _batch(made, columns, rows)
+            return (_with_points(batch, user) if dialect.decimal == "," else batch), used
 
         if dialect.newlines:
             blocks = _with_long_lines(textblocks.body(path, dialect, header))
@@ -101,13 +102,34 @@ def delimited(path: str, dialect: Dialect) -> Part:
         raise DataError(f"{path}: its first line is {ALIGNED}")
     schema = pa.schema([(name, pa.binary()) for name in names])
     hint = _other_delimiter(names, dialect.delimiter or ",")
-    return Part(path, schema, units, text=frozenset(names), tally=tally, hint=hint)
+    either = dialect.delimiter == ";" and dialect.decimal is None
+    return Part(
+        path, schema, units, text=frozenset(names), hint=hint, either_mark=either, tally=tally
+    )
 
 
 ALIGNED = (
     "aligned by blanks, and fastdp reads one delimiter between two values; write it with commas"
     " first, for example: sed -E 's/^ +//; s/ +/,/g' FILE > NEW.csv"
 )
+
+
+COMMAS = r"^\s*[+-]?(\d{1,3}(\.\d{3})+(,\d+)?|\d+,\d*|,\d+)([eE][+-]?\d+)?\s*$"
+"""Numbers with a decimal comma, and with points between their thousands or none."""
+
+
+def _with_points(batch: pa.RecordBatch, user: str | None) -> pa.RecordBatch:
+    """The texts of a file with decimal commas. Those that are such numbers get a decimal point, and
+    lose the points between their thousands. Each depends on itself alone. Ids stay as they are."""
+
+    def read(texts: pa.Array) -> pa.Array:
+        bare = pc.replace_substring(texts, pattern=b".", replacement=b"")
+        points = pc.replace_substring(bare, pattern=b",", replacement=b".")
+        return pc.if_else(pc.match_substring_regex(texts, COMMAS), points, texts)
+
+    names = batch.schema.names
+    columns = (c if n == user else read(c) for n, c in zip(names, batch.columns, strict=True))
+    return pa.record_batch(list(columns), names=names)
 
 
 def _other_delimiter(names: Sequence[str], delimiter: str) -> str:

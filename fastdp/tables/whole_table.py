@@ -19,6 +19,10 @@ from . import reading, textblocks, textkinds, textlines, textvalues
 from .sources.source import open_parts, source_of
 
 MISSING = ("blank text", "word for missing (NA, null, ...)")
+MOST = 0.9
+"""The part of a column's texts that has to be numbers with decimal commas."""
+_DIGITS = r"^\s*[+-]?\d+\s*$"
+_NOT_THOUSANDS = r",(\d{0,2}|\d{4,})([eE][+-]?\d+)?\s*$"
 WHOLE_DIGITS = 18
 """Texts with more digits than this are not taken for whole numbers."""
 
@@ -86,6 +90,20 @@ def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) 
                 f"the sources' values cannot be put together: {text}; read them one by one"
             )
     return pa.concat_tables(tables, promote_options="permissive")
+
+
+def decimal_commas(table: pa.Table) -> bool:
+    """Whether the texts of a column are numbers with decimal commas, but for single ones. Where all
+    have three digits after the comma, it may stand between thousands."""
+    for column in table.columns:
+        if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            continue
+        texts = textkinds.series(column).drop_nulls()
+        like = texts.str.contains(textlines.COMMAS)
+        if len(texts) and like.sum() + texts.str.contains(_DIGITS).sum() > MOST * len(texts):
+            if texts.filter(like).str.contains(_NOT_THOUSANDS).any():
+                return True
+    return False
 
 
 def _json_keys(path: str) -> tuple[list[str], list[str]]:

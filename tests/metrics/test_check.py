@@ -31,7 +31,7 @@ COLUMNS = {
     "colour": {"kind": "string", "values": ["red", "green", "blue"], "null": "drop"},
     "fare": {"kind": "numeric", "dtype": "float64", "edges": [0, 10, 20], "overflow": "drop"},
 }
-SEMICOLONS = {"delimiter": ";"}
+SEMICOLONS = {"delimiter": ";", "decimal": "."}
 
 
 def schema(**more):

@@ -17,6 +17,7 @@ FULL = {
     "header": ["who", "a"],
     "newlines": True,
     "malformed": "null",
+    "decimal": ",",
 }
 
 
@@ -56,6 +57,7 @@ def test_what_is_left_open_is_decided_by_the_name():
         ({"header": []}, "header"),
         ({"malformed": "stop"}, "malformed"),
         ({"delimeter": ";"}, "delimeter"),
+        ({"decimal": ";"}, "decimal"),
     ],
 )
 def test_mistakes_name_the_field(wrong, field):

@@ -266,6 +266,91 @@ def test_numbers_of_things_are_not_taken_for_ids():
     assert [user.name for user in fastdp.draft(frame).users] == ["card"]
 
 
+def test_ids_that_repeat_in_few_rows_may_be_users():
+    """Most patients are tested once. A row number never repeats, and a clinic is not a person."""
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {
+            "test_id": rng.permutation(3000),
+            "clinic_name": [f"clinic {i}" for i in rng.integers(0, 80, 3000)],
+            "subject_id": rng.integers(0, 8000, 3000),
+            "age": rng.integers(0, 90, 3000),
+        }
+    )
+    assert [one.name for one in fastdp.draft(frame).users] == ["subject_id", "clinic_name"]
+
+
+AMOUNTS = ["1,5", "-2,25", "1.234,5", ",5", "3", "1,5e3", "1.000.000"]
+READ = [1.5, -2.25, 1234.5, 0.5, 3.0, 1500.0, 1000000.0]
+
+
+def test_decimal_commas_are_found_and_read(tmp_path):
+    """A number must not depend on where its file was written: an export with commas is drafted, read
+    and checked as one with points. Texts, dates and ids with commas stay as they are."""
+    names = ["Aix, Sud", "12.03.2024", "x,5", "1,2,3", "3.5", "b", ""]
+    head = "who;amount;town\n"
+    rows = [f"a,{i};{AMOUNTS[i % 7]};{names[i % 7]}" for i in range(140)]
+    path = tmp_path / "a.csv"
+    path.write_text(head + "\n".join(rows) + "\n")
+    drafted = fastdp.draft(path, dialect={"delimiter": ";"}, user="who")
+    assert drafted.schema.dialect.decimal == ","
+    assert any("decimal commas" in note for note in drafted.notes)
+    frame = whole.read_whole(path, drafted.schema.dialect)
+    assert frame.column("amount").to_pylist() == READ * 20
+    texts = [None if name == "" else name for name in names]
+    assert frame.column("town").to_pylist() == texts * 20
+    edges = [-10, 0, 1, 2, 100, 2000, 1e7]
+    amount = {"kind": "numeric", "dtype": "float64", "edges": edges, "null": "code"}
+    schema = fastdp.Schema.from_dict({"user": "who", "columns": {"amount": amount}})
+    commas = {"delimiter": ";", "decimal": ","}
+    table = fastdp.read(path, schema, dialect=commas)
+    frame = pl.DataFrame({"who": [f"a,{i}" for i in range(140)], "amount": READ * 20})
+    assert np.array_equal(table.codes["amount"], fastdp.read(frame, schema).codes["amount"])
+    assert table.users == 140, "ids with commas are not numbers"
+    assert fastdp.check(path, schema, dialect=commas).columns[0].wrong == 0
+    points = fastdp.check(path, schema, dialect={"delimiter": ";", "decimal": "."})
+    assert 'decimal = ","' in str(points)
+
+
+def test_commas_between_thousands_are_not_decimals(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("x\n" + "\n".join(f'"{i},{i:03}"' for i in range(1, 200)) + "\n")
+    with pytest.raises(FastdpError, match="number with commas"):
+        fastdp.draft(path)
+
+
+@pytest.mark.parametrize("how", ["schema", "private", "linked", "read"])
+def test_an_undeclared_decimal_mark_is_refused_before_the_charge(tmp_path, how):
+    """Whether a file has points or commas nobody can ask its rows for free: numbers that cannot be
+    read would show after the first noisy counts. So the declaration is asked for where semicolons
+    make commas likely. The refusal is public: it looks at no row."""
+    path = tmp_path / "a.csv"
+    path.write_text("who;x\n" + "\n".join(f"{i};1,5" for i in range(300)) + "\n")
+    ledger = fastdp.Ledger(tmp_path / "b.db")
+    ledger.open("t", epsilon=3.0, delta=1e-6, unit="user:who" if how == "linked" else "row")
+    columns = {"x": {"kind": "numeric", "dtype": "float64", "edges": [0, 1, 2]}}
+    semicolons = {"delimiter": ";"}
+    given = {"epsilon": 1.0, "delta": 1e-6, "ledger": tmp_path / "b.db", "dataset": "t"}
+    given |= {"out": tmp_path / "run"}
+    with pytest.raises(FastdpError, match='declare decimal = ","'):
+        if how == "schema":
+            schema = {"columns": columns, "dialect": semicolons}
+            fastdp.synthesize(path, schema=fastdp.Schema.from_dict(schema), **given)
+        elif how == "private":
+            fastdp.synthesize(path, domain="private", dialect=semicolons, **given)
+        elif how == "linked":
+            parent = {"columns": columns, "key": "who", "dialect": semicolons}
+            tables = {"a": parent, "b": {**parent, "parent": "a"}}
+            schema = fastdp.LinkedSchema.from_dict({"tables": tables})
+            fastdp.synthesize({"a": path, "b": path}, schema=schema, **given)
+        else:
+            fastdp.read(path, fastdp.Schema.from_dict({"columns": columns, "dialect": semicolons}))
+    assert not fastdp.Ledger(tmp_path / "b.db").entries("t")
+    whole_numbers = {"x": {"kind": "integer", "dtype": "int64", "max": 9}}
+    schema = {"columns": whole_numbers, "dialect": semicolons}
+    assert fastdp.read(path, fastdp.Schema.from_dict(schema)).rows == 300
+
+
 @pytest.mark.parametrize(
     ("encoding", "guess"), [("latin-1", "cp1252"), ("utf-16", "utf-16"), ("utf-8", None)]
 )

@@ -3,6 +3,7 @@
 from itertools import pairwise
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
@@ -114,3 +115,20 @@ def test_damaged_lines_are_those_of_text_files_read_line_by_line(tmp_path):
     (tmp_path / "x.csv").write_bytes(b"a,\xff\n1,2\n")
     with pytest.raises(DataError, match="the column names, is not utf-8"):
         textlines.delimited(str(tmp_path / "x.csv"), Dialect())
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    texts=st.lists(
+        st.none() | st.text("0123456789.,+-e a\xe9").map(str.encode) | st.binary(), max_size=8
+    )
+)
+@example([b"1,5", b"1.234,5", b"12.03.2024", None, b"\xff,5", b",", b"1,2,3", b"1.2345"])
+def test_a_decimal_comma_of_one_value_never_changes_another(texts):
+    batch = pa.record_batch([pa.array(texts, pa.binary())] * 2, names=["x", "who"])
+    made = textlines._with_points(batch, "who")
+    assert made.column("who").to_pylist() == texts
+    alone = [pa.record_batch([pa.array([text], pa.binary())], names=["x"]) for text in texts]
+    assert made.column("x").to_pylist() == [
+        textlines._with_points(one, None).column(0)[0].as_py() for one in alone
+    ]
