@@ -128,14 +128,7 @@ class State:
             raise LedgerError("a reservation must name the unit that it protects")
         self.check_unit(dataset, Unit.parse(body["unit"]))
         self._check_period(dataset, body, parts)
-        left = self.draws_left(dataset)
-        if left < FEWEST:
-            raise BudgetError(
-                f"data set {dataset!r}: with {left:,} more random numbers, the noise sampler's"
-                " error (times e^epsilon of the budget) would come near the budget's delta, so the"
-                " ledger admits no run. Open a data set with a smaller epsilon or a larger delta."
-                " Nothing was read or drawn"
-            )
+        self.check_draws_left(dataset, FEWEST)
         spent = self.totals[dataset]
         if not budget.admits(spent.plus(Totals.of(parts))):
             raise BudgetError(
@@ -226,6 +219,17 @@ class State:
                 " epsilons of different units do not add up. Run with the schema and unit of the"
                 " budget, or use a separate data set (`fastdp ledger open ... --unit`, or"
                 f" Ledger.open(..., unit={named!r})). Nothing was read or drawn"
+            )
+
+    def check_draws_left(self, dataset: str, needed: int) -> None:
+        """BudgetError if the data set's runs may draw fewer random numbers than a run needs."""
+        left = self.draws_left(dataset)
+        if left < needed:
+            raise BudgetError(
+                f"data set {dataset!r}: with {left:,} more random numbers, the noise sampler's"
+                " error (times e^epsilon of the budget) would come near the budget's delta, so the"
+                f" ledger admits no run that may draw {needed:,}. Open a data set with a smaller"
+                " epsilon or a larger delta. Nothing was read or drawn"
             )
 
     def draws_left(self, dataset: str) -> int:

@@ -216,6 +216,7 @@ class Ledger:
         *,
         unit: Unit,
         draws: int | None = None,
+        needed: int = 0,
         about: Mapping | None = None,
         period: str | None = None,
         late: bool = False,
@@ -228,7 +229,8 @@ class Ledger:
         the same plan (a digest of what it is going to do).
 
         draws: the most numbers it may draw (`sampler_distance.check_sampler`; None: a run that
-        protects nobody). about: for people who look at the ledger, such as mechanism and folder.
+        protects nobody). needed: so many it will surely ask for; the run is refused if the data set
+        has fewer left. about: for people who look at the ledger, such as mechanism and folder.
         period, late: of a series, the period that is released, and whether it is a further release
         of it.
         """
@@ -254,6 +256,7 @@ class Ledger:
                     "about": dict(about or {}),
                 }
                 body |= {} if period is None else {"period": period, "late": late}
+                work.state.check_draws_left(dataset, needed)
                 work.append("reserve", body if draws is None else body | {"draws": int(draws)})
             elif before.finished:
                 raise LedgerError(f"run {run!r} is finished; start a new one")

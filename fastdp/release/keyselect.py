@@ -139,6 +139,7 @@ def select_keys(
         digest(question),
         unit=Unit.of(schema),
         draws=draws,
+        needed=draws or 0,
         about={"mechanism": label},
     )
     steps = Steps(
@@ -189,10 +190,16 @@ def remaining_delta(delta: float, lost: float) -> float:
     return (delta - lost) * ROUNDED
 
 
-def check_draws(epsilon: float, delta: float, columns: int = 1) -> None:
-    """Raise PrivacyError if the noise of columns of unknown size could take so many random numbers
-    that the sampler's error is not far below delta."""
-    if allowed_draws(epsilon, delta) < MOST_KEYS * columns:
+def most_selections(schema: Schema) -> int:
+    """The most selections of keys by which a run finds the schema's private columns: two rounds of
+    each column of values, and one of each column of atoms."""
+    return 2 * sum(column.keyed for column in schema.pending.values()) + len(schema.atomic)
+
+
+def check_draws(epsilon: float, delta: float, selections: int = 1) -> None:
+    """Raise PrivacyError if the noise of so many selections of keys could take so many random
+    numbers that the sampler's error is not far below delta."""
+    if allowed_draws(epsilon, delta) < MOST_KEYS * selections:
         raise PrivacyError(
             f"key selection at epsilon {epsilon:g} and delta {delta:g}: the noise sampler's "
             "error, times e^epsilon, is not far below delta for a column of unknown size; "

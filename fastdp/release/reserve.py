@@ -34,7 +34,7 @@ from ..schema import Schema
 from ..tables.bound import check_clip
 from .domaincosts import DomainCosts, check_askable, clip_of, crowding_warning, vanishing_note
 from .gateway import Session
-from .keyselect import check_draws, remaining_delta
+from .keyselect import MOST_KEYS, check_draws, most_selections, remaining_delta
 from .noiseplan import check_affordable
 from .steps import Steps
 
@@ -171,8 +171,9 @@ def reserve(
     delta = asks[0].delta
     joint = epsilon_at(caps, delta)
     draws = None if seed is not None else check_sampler(joint, delta)
-    if seed is None and (schema.atomic or any(c.keyed for c in schema.pending.values())):
-        check_draws(joint, delta, 1 + len(schema.pending) + len(schema.atomic))
+    selections = 0 if seed is not None else most_selections(schema)
+    if selections:
+        check_draws(joint, delta, 1 + selections)
     for ask, cap in zip(asks, caps, strict=True):
         agreed = crosscheck.agree([cap], ask.epsilon, delta)
     if len(caps) > 1:
@@ -200,6 +201,7 @@ def reserve(
         whole,
         unit=unit,
         draws=draws,
+        needed=MOST_KEYS * selections,
         about=about,
         period=period,
         late=late,

@@ -198,6 +198,50 @@ def test_the_draws_that_columns_may_need_are_allowed_to_the_last(monkeypatch, co
             keyselect.check_draws(1.0, 1e-6, columns)
 
 
+def private_schema(columns):
+    found = {"kind": "string", "domain": "private"}
+    plain = {"name": "t", "columns": {f"c{i}": found for i in range(columns)}}
+    return Schema.from_dict(plain)
+
+
+def test_each_column_of_values_may_take_two_selections():
+    """What the first round did not find is looked for once more."""
+    assert keyselect.most_selections(private_schema(3)) == 6
+    atoms = {"kind": "numeric", "edges": [0, 9], "atoms": "private", "digits": 0}
+    assert keyselect.most_selections(Schema.from_dict({"columns": {"x": atoms}})) == 1
+    assert keyselect.most_selections(schema()) == 0
+
+
+def test_a_data_set_without_draws_for_keys_is_refused_before_the_charge(tmp_path):
+    """The data set's whole budget has a larger epsilon than the run, so fewer draws are left in it
+    than the run may make by itself."""
+    book = fastdp.Ledger(tmp_path / "budget.db")
+    book.open("d", epsilon=38.0, delta=1e-5, keys=1e-6)
+    table = pa.table({"c0": ["a", "b"] * 100})
+    calls = (
+        lambda: fastdp.synthesize(
+            table,
+            "mst",
+            epsilon=1.0,
+            delta=1e-6,
+            schema=private_schema(1),
+            ledger=book,
+            dataset="d",
+        ),
+        lambda: select_keys(
+            table, private_found(), "c0", epsilon=1.0, delta=1e-6, ledger=book, dataset="d"
+        ),
+    )
+    for call in calls:
+        with pytest.raises(BudgetError, match="Nothing was read or drawn"):
+            call()
+        assert not book.entries("d")
+
+
+def private_found():
+    return Schema.from_dict({"columns": {"c0": {"kind": "string", "values": ["?"]}}})
+
+
 def test_a_count_at_the_threshold_is_not_kept(monkeypatch):
     """Larger ones are: what a user's values pass with probability delta at most is the strict
     comparison."""
