@@ -28,9 +28,11 @@ from ..model.graphical_model import Model
 from ..privacy.clip import DOMAIN_KINDS
 from ..privacy.unit import Unit
 from ..release.domainsteps import schema_bytes
+from ..release.sums import finished
 from ..schema import Schema
 from ..schema.constraints import columns_of
 from ..schema.derived import Derived
+from ..schema.kinds.numeric import Numeric
 from .number_table import NUMBERS, VECTORS, number_problems
 from .parquet_limits import batches, bounded_file
 from .strict_json import read_json, within_floats
@@ -77,7 +79,7 @@ def asked_problems(folder: Path, statement: Mapping, part: int, entry: Mapping |
     about = statement["mechanism"].get("numbers")
     if about is None and not tables:
         return []
-    schema = Schema.from_dict(read_json(folder / "schema.json"))
+    schema = Schema.from_dict(read_json(folder / "schema.json", within_floats))
     drawn: dict[str, set[str]] | None = None
     if entry is not None:
         drawn = {}
@@ -288,29 +290,41 @@ def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> I
     releases. With the run's ledger `entry`, also where the hash of `schema.json` is not that of the
     finished schema."""
     releases = [(i, r) for i, p in enumerate(statement["parts"]) for r in p["releases"]]
-    finished = [(i, r) for i, r in releases if r["kind"] == "schema"]
+    listed = [(i, r) for i, r in releases if r["kind"] == "schema"]
     found = statement["schema"].get("found")
     if found is None:
         if any(r["kind"] in DOMAIN_KINDS for _, r in releases):
             yield "domains were released, but the statement does not name the columns"
         return
-    if [(i, r["attributes"]) for i, r in finished] != [(found["part"], found["columns"])]:
+    if [(i, r["attributes"]) for i, r in listed] != [(found["part"], found["columns"])]:
         yield "the statement names different columns than the release of the finished schema"
     measured = {
         r["attributes"][0]
         for _, r in releases
         if r["kind"] in ("grid", "keys") and r.get("of") != "rows per user"
     }
-    if measured != set(found["columns"]):
+    schema = schema_of(folder)
+    columns = set(found["columns"])
+    rest = {n for n in columns - measured if schema is None or not _has_public_means(schema, n)}
+    if not measured <= columns or rest:
         yield "the columns stated as found differ from those with a release"
-    if entry is None or not finished or (schema := schema_of(folder)) is None:
+    if entry is None or not listed or schema is None:
         return
-    part = finished[0][0]
-    label = finished[0][1]["label"]
+    part = listed[0][0]
+    label = listed[0][1]["label"]
     stored = [s["answers"] for s in entry["steps"] if (s["part"], s["label"]) == (part, label)]
     digest = hashlib.sha256(schema_bytes(schema)).hexdigest()
     if [a["sha256"] for answers in stored for a in answers] != [digest]:
         yield "ledger: schema.json is not the finished schema that the run released"
+
+
+def _has_public_means(schema: Schema, name: str) -> bool:
+    """Whether a column has the means inside its bins that follow from the schema alone: those of a
+    column whose means were to be found, but of which nothing was asked."""
+    column = schema.columns.get(name)
+    if not isinstance(column, Numeric) or column.means is None:
+        return False
+    return finished(column, np.full(column.base, np.nan), None, None).means == column.means
 
 
 def constraint_problems(folder: Path, notes: list[str]) -> Iterator[str]:

@@ -466,11 +466,33 @@ def test_found_bounds_beyond_64_bits_verify(tmp_path, largest):
     table = pa.table({"u": list(range(600)), "x": numbers})
     out = tmp_path / "run"
     fastdp.synthesize(
-        table, domain="private", user="u", mechanism="mst", epsilon=20.0, delta=1e-4, out=out
+        table,
+        domain="private",
+        user="u",
+        mechanism="mst",
+        epsilon=20.0,
+        delta=1e-4,
+        out=out,
+        numbers=["count of rows"],
     )
     edges = json.loads((out / "schema.json").read_text())["columns"]["x"]["edges"]
     assert max(float(e) for e in edges) >= 2.0**63, "the found bounds are too small for this test"
     assert verify(out).ok
+
+
+def test_columns_stated_as_found_have_a_release_or_the_means_of_the_schema(tmp_path):
+    """Of a bin that is open at its other end no mean can be asked: then the schema's stands."""
+    open_ends = {"kind": "numeric", "edges": ["-inf", 0, "inf"], "means": "private", "digits": 2}
+    columns = {"x": open_ends, "y": open_ends | {"edges": [0, 10, 20]}}
+    schema = fastdp.Schema.from_dict({"fastdp": 1, "name": "t", "columns": columns})
+    table = pa.table({"x": [1.0, -2.0] * 300, "y": [3.0, 14.5] * 300})
+    out = tmp_path / "run"
+    fastdp.synthesize(table, "mst", epsilon=1.0, delta=1e-6, schema=schema, out=out)
+    assert verify(out).ok
+    forged = statement_of(out)
+    part = forged["parts"][0]
+    part["releases"] = [r for r in part["releases"] if r["kind"] != "grid"]
+    assert any("stated as found" in text for text in folder_check.found_problems(out, forged, None))
 
 
 @pytest.mark.parametrize(
