@@ -61,8 +61,10 @@ def _order(truth: Table, synthetic: Table) -> dict[str, Any]:
         n: _variation(*(f[n] / max(f[n].sum(), 1.0) for f in found))
         for n in ("gaps", "first", "last")
     }
+    count = len(key.pairs)
     near = [
-        f["near"].reshape(len(key.pairs), -1).sum(axis=1) / max(f["users"].sum(), 1.0)
+        f["near"].reshape(count, f["near"].size // max(count, 1)).sum(axis=1)
+        / max(f["users"].sum(), 1.0)
         for f in found
     ]
     pairs = [*zip(key.pairs, *((1 + n) / 2 for n in near))]

@@ -61,6 +61,25 @@ def test_rows_in_order_have_a_report_and_scores(tmp_path):
         assert fastdp.evaluate(truth, made, schema)["kmarginal"]["score"] > 0
 
 
+def test_a_table_of_the_column_of_the_order_alone_has_a_report(tmp_path):
+    """No pair of columns follows each other from row to row there."""
+    schema = fastdp.Schema.from_dict(ORDERED | {"columns": {"day": ORDERED["columns"]["day"]}})
+    rows = ordered_rows().drop("n")
+    fastdp.synthesize(rows, epsilon=3, delta=1e-6, schema=schema, out=tmp_path / "run", report=True)
+    assert (tmp_path / "run.private" / "report.html").is_file()
+
+
+@pytest.mark.parametrize("mechanism", first(1, ["cliquetree", "mst"]))
+def test_a_run_of_users_makes_no_rows_where_none_are_wanted(mechanism):
+    """The table about users has what is likely before it: that of rows of the model, of which there
+    must be some."""
+    schema = fastdp.Schema.from_dict(ORDERED)
+    run = fastdp.synthesize(
+        ordered_rows(), mechanism, epsilon=3, delta=1e-6, schema=schema, rows=0, seed=1
+    )
+    assert run.data.num_rows == 0 and run.data.column_names == ["u", "day", "n"]
+
+
 @pytest.mark.parametrize("error", first(2, FAILURES), ids=lambda e: type(e).__name__)
 @pytest.mark.parametrize("place", ["fastdp.report.evaluate.evaluate", "fastdp.metrics.check.check"])
 def test_a_report_that_fails_leaves_the_run_whole(tmp_path, monkeypatch, error, place):

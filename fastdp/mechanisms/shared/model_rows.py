@@ -71,10 +71,11 @@ class ModelRows:
         return other
 
     def some(self, count: int, seed: int) -> dict[str, np.ndarray]:
-        """The codes of `count` other rows of the same model."""
-        other = self.again(count, seed)
-        shards = [other.shard(i) for i in range(max(1, -(-count // other.shard_rows)))]
-        return {name: np.concatenate([codes[name] for codes in shards]) for name in shards[0]}
+        """The codes of `count` other rows of the same model; none if `count` is 0."""
+        other = self.again(max(1, count), seed)  # a model of no rows has no shard
+        shards = [other.shard(i) for i in range(-(-other.total // other.shard_rows))]
+        drawn = {name: np.concatenate([codes[name] for codes in shards]) for name in shards[0]}
+        return {name: codes[:count] for name, codes in drawn.items()}
 
     def given(self, known: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
         """Codes of the other columns, for rows with these known codes."""
