@@ -25,8 +25,8 @@ def wide_outer_bins(schema: Schema) -> list[str]:
         if column.temporal or not all(math.isfinite(edge) for edge in edges):
             continue
         widths = [high - low for low, high in pairwise(edges)]
-        for which, at in (("first", 0), ("last", -1)):
-            rest = sum(widths) - widths[at]
+        for which, at, others in (("first", 0, widths[1:]), ("last", -1, widths[:-1])):
+            rest = sum(others)  # what is left of the sum of all may be rounded to 0
             if widths[at] > WIDE * rest:
                 low, high = (edges[0], edges[1]) if at == 0 else (edges[-2], edges[-1])
                 out.append(_warning(name, which, low, high, widths[at] / rest))

@@ -119,6 +119,7 @@ def test_wide_outer_bins_warn_where_a_run_would_spread_rows_over_them(caplog):
     (said,) = wide_outer_bins(of([0, 10, 50, 10000]))
     assert "last bin, 50 to 10000, is 199 times" in said and "100" in said
     assert "first bin" in wide_outer_bins(of([-5000, 0, 10, 20]))[0]
+    assert "last bin" in wide_outer_bins(of([0, 1e-9, 1e300]))[0], "the others are not 0 wide"
     for fine in ([0, 1, 10, 100, 1000, 10000], [0, 20, 50, 100, 500, 5000], [0, 10, float("inf")]):
         assert wide_outer_bins(of(fine)) == []
     assert wide_outer_bins(of([0, 10, 50, 10000], means=[5, 20, 300])) == []
