@@ -127,8 +127,12 @@ screening round, as far as pairs do not account for the columns anyway (`screeni
 Chosen on the same tables."""
 NOISE_RATIO = 0.0033
 """The noise ratio is the mean total variation that noise would cause in the 1-ways if they got the
-whole budget (`one_ways.noise_ratio`). At this ratio the 1-ways get a share of 0.2, and 0.19 more
-with every doubling. Chosen on the same tables."""
+whole budget (`one_ways.noise_ratio`). At this ratio the 1-ways get ONES_AT_RATIO of mu^2, and
+ONES_PER_DOUBLING more with every doubling. Chosen on the same tables."""
+ONES_AT_RATIO = 0.2
+"""Share of mu^2 of the 1-ways at NOISE_RATIO. Chosen on the same tables."""
+ONES_PER_DOUBLING = 0.19
+"""Share of mu^2 that the 1-ways get more when the noise ratio doubles. Chosen on the same tables."""
 FEW_ROUNDS = 0.008
 """At this noise ratio or above there are two screening rounds, below it three. Chosen on the same
 tables."""
@@ -137,6 +141,9 @@ SCREENING = 0.05
 BATCHES = {1: (1.0,), 2: (0.45, 0.55), 3: (0.3, 0.35, 0.35)}
 """How what is left is divided among the batches, by the number of rounds. Chosen on the same
 tables."""
+FIRST_OF_MANY = 0.3
+"""Part of the first batch where the number of rounds is fixed at one that BATCHES lacks. The others get
+equal parts of the rest."""
 WORKLOAD_ONES = 0.2
 """Least share of the 1-ways in a run with a workload: only they tell rare values apart. Chosen on
 the coded Chicago table (docs/research/workloads.md)."""

@@ -47,9 +47,8 @@ def say_starting(silent: bool, form: str) -> None:
     if silent or form == "json":
         return
     if sys.stderr.isatty():
-        print(
-            "fastdp: starting", end="\r", file=sys.stderr, flush=True
-        )  # the next text takes its place
+        # the next text takes its place
+        print("fastdp: starting", end="\r", file=sys.stderr, flush=True)
     else:
         print(_stage_line(0.0, "starting"), file=sys.stderr, flush=True)
 
@@ -59,6 +58,7 @@ def _stage_line(seconds: float, text: str) -> str:
 
 
 def _lines() -> Callable[[Progress], None]:
+    """A line for each stage, and another one every `LOG_SECONDS` of a stage."""
     seen: set[str] = set()
     at = 0.0
 

@@ -24,7 +24,8 @@ from ..errors import UsageError
 
 MAX_ROWS = 2**32 - 2
 """Rows that get ids at once: the kernel numbers them by 32 bits."""
-_STEP = 1 << 18  # rows numbered at a time
+_STEP = 1 << 18
+"""Rows whose cells are numbered at a time."""
 
 
 class Habits(Struct, frozen=True, eq=False):
@@ -110,9 +111,10 @@ def deal(
     counts = _bounded(habits, bound, rng)
     cell = cell_numbers(codes, habits.columns, habits.shape, rows, threads)
     sizes = np.add.reduceat(counts, habits.indptr[:-1])
-    taken = _draw_models(np.full(habits.users, rows / int(counts.sum())), sizes, rows, rng)
-    unit_user, unit_cell = _asked_rows(habits, counts, taken, threads)
-    return _deal_rounds(habits, cell, unit_user, unit_cell, rng, threads), int(taken.shape[0])
+    models = _draw_models(np.full(habits.users, rows / int(counts.sum())), sizes, rows, rng)
+    asked_by, asked_cell = _asked_rows(habits, counts, models, threads)
+    owner = _deal_rounds(habits.shape, cell, asked_by, asked_cell, rng, threads)
+    return owner, int(models.shape[0])
 
 
 def deal_by_size(
@@ -132,10 +134,10 @@ def deal_by_size(
         weight = np.ones(sizes.shape[0])
     rng = np.random.Generator(np.random.Philox(key=seed))
     scale = rows / float((weight * sizes).sum())
-    taken = _draw_models(weight * scale, sizes, rows, rng)
-    owner = np.repeat(np.arange(taken.shape[0], dtype=np.uint32), sizes[taken])
+    models = _draw_models(weight * scale, sizes, rows, rng)
+    owner = np.repeat(np.arange(models.shape[0], dtype=np.uint32), sizes[models])
     rng.shuffle(owner)
-    return owner[:rows], int(taken.shape[0])
+    return owner[:rows], int(models.shape[0])
 
 
 def _bounded(habits: Habits, bound: int | None, rng: np.random.Generator) -> np.ndarray:
@@ -155,36 +157,34 @@ def _draw_models(
     weight: np.ndarray, sizes: np.ndarray, rows: int, rng: np.random.Generator
 ) -> np.ndarray:
     """The number of the public user that each synthetic user is modelled on. It is systematic
-    sampling by weight, with further draws until the sizes add up to at least `rows`. At least one
-    size must be positive."""
+    sampling: user u is taken weight[u] times on average. Further users are drawn until the sizes add up
+    to at least `rows`. At least one size must be positive."""
     edges = np.cumsum(weight) + rng.random()
     times = np.diff(np.floor(np.concatenate([[edges[0] - weight[0]], edges])).astype(np.int64))
     times[sizes <= 0] = 0
-    taken = np.repeat(np.arange(weight.shape[0]), times)
-    room = int(sizes[taken].sum())
-    useful = np.where(sizes > 0, np.maximum(weight, 0), 0)
-    useful = useful / useful.sum() if useful.sum() > 0 else (sizes > 0) / (sizes > 0).sum()
-    mean = float((useful * sizes).sum())
+    models = np.repeat(np.arange(weight.shape[0]), times)
+    room = int(sizes[models].sum())
+    chance = np.where(sizes > 0, np.maximum(weight, 0), 0)
+    chance = chance / chance.sum() if chance.sum() > 0 else (sizes > 0) / (sizes > 0).sum()
+    mean = float((chance * sizes).sum())
     while room < rows:
-        more = rng.choice(weight.shape[0], size=int((rows - room) / mean) + 1, p=useful)
-        taken = np.concatenate(
-            [taken, more[: np.searchsorted(np.cumsum(sizes[more]), rows - room) + 1]]
-        )
-        room = int(sizes[taken].sum())
-    rng.shuffle(taken)
-    return taken
+        more = rng.choice(weight.shape[0], size=int((rows - room) / mean) + 1, p=chance)
+        enough = np.searchsorted(np.cumsum(sizes[more]), rows - room) + 1
+        models = np.concatenate([models, more[:enough]])
+        room = int(sizes[models].sum())
+    rng.shuffle(models)
+    return models
 
 
 def _asked_rows(
-    habits: Habits, counts: np.ndarray, taken: np.ndarray, threads: int
+    habits: Habits, counts: np.ndarray, models: np.ndarray, threads: int
 ) -> tuple[np.ndarray, ...]:
-    """Two uint32 arrays with one entry per row that a synthetic user asks for: the user and the
-    cell."""
-
+    """(user, cell) of each row that a synthetic user asks for, uint32: as many rows in the same cells
+    as the public user it is modelled on has."""
     indptr = np.ascontiguousarray(habits.indptr, np.int64)
     cells = np.ascontiguousarray(habits.cells, np.uint32)
-    number = int(np.add.reduceat(counts, indptr[:-1])[taken].sum())
-    return core.units(indptr, counts, cells, np.ascontiguousarray(taken, np.int64), number, threads)
+    rows = int(np.add.reduceat(counts, indptr[:-1])[models].sum())
+    return core.units(indptr, counts, cells, np.ascontiguousarray(models, np.int64), rows, threads)
 
 
 def _rounds(columns: int) -> list[tuple[int, ...]]:
@@ -199,41 +199,57 @@ def _rounds(columns: int) -> list[tuple[int, ...]]:
     return [*dict.fromkeys(out), ()]
 
 
-def _deal_rounds(habits, cell, unit_user, unit_cell, rng, threads: int) -> np.ndarray:
-    """The user number of every row."""
+def _deal_rounds(
+    shape: tuple[int, ...],
+    cell: np.ndarray,
+    asked_by: np.ndarray,
+    asked_cell: np.ndarray,
+    rng: np.random.Generator,
+    threads: int,
+) -> np.ndarray:
+    """The user number of every row. `cell`: of each row, over columns of this shape. `asked_by`,
+    `asked_cell`: see `_asked_rows`. A row and an asked row with the same key of a round are matched at
+    random; what is left goes to the next round."""
     owner = np.zeros(cell.shape[0], np.uint32)
-    row: np.ndarray | None = None  # which are left; None: all
-    unit: np.ndarray | None = None
-    size = int(np.prod(habits.shape, dtype=np.int64))
-    codes = np.unravel_index(np.arange(size), habits.shape) if habits.shape else ()
-    for axes in _rounds(len(habits.shape)):
-        # all columns: a cell is its own key
-        key_of = None
-        keys = size
-        if len(axes) < len(habits.shape):
-            key_of = np.zeros(size, np.uint32)
-            keys = 1
-            for i in axes:
-                key_of = key_of * np.uint32(habits.shape[i]) + codes[i].astype(np.uint32)
-                keys *= habits.shape[i]
+    rows_left: np.ndarray | None = None  # None: all
+    asked_left: np.ndarray | None = None
+    for axes in _rounds(len(shape)):
+        key_of, keys = _keys_of_cells(shape, axes)
         seeds = rng.integers(0, 2**63, size=2, dtype=np.uint64).tolist()
-        left = [c if some is None else c[some] for c, some in ((cell, row), (unit_cell, unit))]
-        left = left if key_of is None else [key_of[cells] for cells in left]
-        row_order, row_start = core.group(left[0], keys, seeds[0], threads)
-        unit_order, unit_start = core.group(left[1], keys, seeds[1], threads)
-        row, unit = core.deal(
+        row_cell = cell if rows_left is None else cell[rows_left]
+        unit_cell = asked_cell if asked_left is None else asked_cell[asked_left]
+        row_key = row_cell if key_of is None else key_of[row_cell]
+        unit_key = unit_cell if key_of is None else key_of[unit_cell]
+        row_order, row_start = core.group(row_key, keys, seeds[0], threads)
+        unit_order, unit_start = core.group(unit_key, keys, seeds[1], threads)
+        rows_left, asked_left = core.deal(
             row_order=row_order,
             row_start=row_start,
             unit_order=unit_order,
             unit_start=unit_start,
-            row=row,
-            unit=unit,
-            user=unit_user,
+            row=rows_left,
+            unit=asked_left,
+            user=asked_by,
             owner=owner,
             threads=threads,
         )
-        row = np.ascontiguousarray(row)
-        unit = np.ascontiguousarray(unit)
-        if row.shape[0] == 0:
+        rows_left = np.ascontiguousarray(rows_left)
+        asked_left = np.ascontiguousarray(asked_left)
+        if rows_left.shape[0] == 0:
             break
     return owner
+
+
+def _keys_of_cells(shape: tuple[int, ...], axes: tuple[int, ...]) -> tuple[np.ndarray | None, int]:
+    """(key of each cell, number of keys): the cell's number over these axes alone. None where these
+    are all axes: a cell is its own key."""
+    cells = int(np.prod(shape, dtype=np.int64))
+    if len(axes) == len(shape):
+        return None, cells
+    codes = np.unravel_index(np.arange(cells), shape)
+    key_of = np.zeros(cells, np.uint32)
+    keys = 1
+    for i in axes:
+        key_of = key_of * np.uint32(shape[i]) + codes[i].astype(np.uint32)
+        keys *= shape[i]
+    return key_of, keys

@@ -60,11 +60,13 @@ def publish(run: str | os.PathLike[str], to: Any) -> str:
     try:
         if _is_there(system, place, folder, names):
             return stores.shown(to)
-        for name in names:
+        *before_statement, statement = names
+        for name in before_statement:
             LOG.info("publishing %s", name)
             _upload(system, f"{place}/{name}", folder / name)
-            if name == names[-2 if len(names) > 1 else -1]:
-                _check_sizes(system, place, folder, names[:-1])
+        _check_sizes(system, place, folder, before_statement)
+        LOG.info("publishing %s", statement)
+        _upload(system, f"{place}/{statement}", folder / statement)
     except (OSError, pa.ArrowException) as error:
         why = stores.refused(to, error)
         raise RunError(

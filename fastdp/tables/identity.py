@@ -18,20 +18,21 @@ def overlap(one: Source, other: Source) -> bool:
     that a query (a LazyFrame, a relation) will read.
     """
     same = one.given is other.given or bool(one.files() & other.files())
-    return same or _meet(_addresses(one), _addresses(other))
+    return same or _share_a_byte(_addresses(one), _addresses(other))
 
 
 def _addresses(source: Source) -> list[tuple[int, int]]:
-    return sorted(place for column in source.held() for place in _column(column))
+    """The address ranges in memory of all columns of a source, sorted; none for files and queries."""
+    return sorted(place for column in source.held() for place in _ranges_of(column))
 
 
-def _column(column: Any) -> Iterator[tuple[int, int]]:
+def _ranges_of(column: Any) -> Iterator[tuple[int, int]]:
     """Address ranges [start, end) in memory of the values of a series or array; none for any other
     object."""
     module = module_of(column)
     pieces = list[Any]()
     if isinstance(column, pa.Array):
-        yield from _array(column)
+        yield from _ranges_of_array(column)
     elif isinstance(column, np.ndarray) and column.size:
         yield np.lib.array_utils.byte_bounds(column)
     elif isinstance(column, pa.ChunkedArray):
@@ -41,21 +42,21 @@ def _column(column: Any) -> Iterator[tuple[int, int]]:
         pieces = [chunk.to_arrow(compat_level=newest) for chunk in column.get_chunks()]
     elif module == "pandas":
         held = column.array
-        pieces = [held._pa_array if hasattr(held, "_pa_array") else _plain(held)]
+        pieces = [held._pa_array if hasattr(held, "_pa_array") else _numpy_storage(held)]
     for piece in pieces:
-        yield from _column(piece)
+        yield from _ranges_of(piece)
 
 
-def _plain(held: Any) -> np.ndarray | None:
+def _numpy_storage(held: Any) -> np.ndarray | None:
     """The numpy array that stores a pandas column, or None."""
     inner = getattr(held, "_ndarray", getattr(held, "_data", None))
     return inner if isinstance(inner, np.ndarray) else None
 
 
-def _array(array: Any) -> Iterator[tuple[int, int]]:
+def _ranges_of_array(array: Any) -> Iterator[tuple[int, int]]:
     """(start, end) of the memory that holds an array's values."""
     if isinstance(array, pa.ExtensionArray):
-        yield from _array(array.storage)
+        yield from _ranges_of_array(array.storage)
         return
     if isinstance(array, pa.DictionaryArray):
         array = array.indices
@@ -80,7 +81,7 @@ def _array(array: Any) -> Iterator[tuple[int, int]]:
     yield start, start + max(1, len(array) * bits // 8)
 
 
-def _meet(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> bool:
+def _share_a_byte(one: list[tuple[int, int]], other: list[tuple[int, int]]) -> bool:
     """Whether two sorted lists of intervals have a byte in common."""
     i = j = 0
     while i < len(one) and j < len(other):

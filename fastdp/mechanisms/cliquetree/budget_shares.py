@@ -11,11 +11,14 @@ from ...division import (
     BATCHES,
     FEW_ROUNDS,
     FINAL,
+    FIRST_OF_MANY,
     LEAST_ONES,
     MOST_FIRST,
     MOST_ONES,
     NOISE_RATIO,
+    ONES_AT_RATIO,
     ONES_PER_COLUMN,
+    ONES_PER_DOUBLING,
     REPORT,
     SCREENING,
     WORKLOAD_BATCHES,
@@ -28,9 +31,13 @@ at rounding level cannot be calibrated."""
 
 
 class Shares(Struct, frozen=True):
-    """Shares of mu^2. `ones`: the 1-ways; `again`: measuring them again; `open`: once more after
-    the first screening round. `screening`: each screening round; `batches`: the batch after each.
-    `report`: errors of a workload's items; `final`: distances of the finished model."""
+    """Shares of mu^2.
+
+    ones, again, open : the 1-ways; measuring them again; and once more after the first screening round,
+        of which pairs may then get a part (`decided`)
+    screening, batches : each screening round; the batch after each
+    report, final : errors of a workload's items; distances of the finished model
+    """
 
     ones: float
     again: float
@@ -74,22 +81,45 @@ def shares(
     report = rest * REPORT if workload else 0.0
     final = rest * FINAL if columns > 1 else 0.0
     rest -= report + final
-    first = min(
-        MOST_FIRST, max(WORKLOAD_ONES if workload else LEAST_ONES, ONES_PER_COLUMN * columns)
-    )
     if columns == 1:
-        return Shares(rest, 0.0, 0.0, (), report)
-    first = first if spent is None else spent / rest
-    ones = min(MOST_ONES, 0.2 + 0.19 * math.log2(max(noise_ratio, 1e-9) / NOISE_RATIO))
+        return Shares(ones=rest, again=0.0, screening=0.0, batches=(), report=report)
+    first, second, third = _ones_after_each(columns, noise_ratio, workload)
+    if spent is not None:
+        first = spent / rest
+        second = max(first, second)
+    if second - first <= LEAST_AGAIN:
+        second = first
+    if third - second <= LEAST_AGAIN:
+        third = second
     count = rounds or (2 if noise_ratio >= FEW_ROUNDS else 3)
-    even = (0.3, *[0.7 / (count - 1)] * (count - 1)) if count > 1 else ()
-    split = (WORKLOAD_BATCHES if workload else BATCHES).get(count, even)
-    before = max(first, min(ones, MOST_FIRST, (columns - 1) / (columns + 1)))
-    before = before if before - first > LEAST_AGAIN else first
-    ones = ones if ones - before > LEAST_AGAIN else before
-    left = rest * (1 - ones - SCREENING)
-    screening = rest * SCREENING / count
-    batches = tuple(left * s for s in split)
-    again = rest * (before - first)
-    later = rest * (ones - before)
-    return Shares(rest * first, again, screening, batches, report, later, final)
+    for_batches = rest * (1 - third - SCREENING)
+    return Shares(
+        ones=rest * first,
+        again=rest * (second - first),
+        open=rest * (third - second),
+        screening=rest * SCREENING / count,
+        batches=tuple(for_batches * part for part in _batch_parts(count, workload)),
+        report=report,
+        final=final,
+    )
+
+
+def _ones_after_each(
+    columns: int, noise_ratio: float, workload: bool
+) -> tuple[float, float, float]:
+    """Shares of mu^2 that the 1-ways have after each of their three measurements: the first, the one
+    before the first screening round, and the one after it. The more noise distorts them, the more."""
+    first = max(WORKLOAD_ONES if workload else LEAST_ONES, ONES_PER_COLUMN * columns)
+    first = min(MOST_FIRST, first)
+    doublings = math.log2(max(noise_ratio, 1e-9) / NOISE_RATIO)
+    third = min(MOST_ONES, ONES_AT_RATIO + ONES_PER_DOUBLING * doublings)
+    second = min(third, MOST_FIRST, (columns - 1) / (columns + 1))
+    return first, max(first, second), third
+
+
+def _batch_parts(count: int, workload: bool) -> tuple[float, ...]:
+    """The part of each batch in what all batches get, for so many screening rounds."""
+    parts = (WORKLOAD_BATCHES if workload else BATCHES).get(count)
+    if parts is not None:
+        return parts
+    return (FIRST_OF_MANY, *[(1 - FIRST_OF_MANY) / (count - 1)] * (count - 1))

@@ -39,7 +39,9 @@ def few_groups(codes: ModelCodes, alone: Columns, blank: Columns) -> dict[str, n
     for a, apart in alone.items():
         empty = blank[a]
         if a in codes.groups:
-            apart, empty = (np.bincount(codes.groups[a], ~own) == 0 for own in (apart, empty))
+            # a merged code stands alone, or is blank, if all of its codes are
+            apart = np.bincount(codes.groups[a], ~apart) == 0
+            empty = np.bincount(codes.groups[a], ~empty) == 0
         if np.sum(~apart) >= LEAST_CODES:
             out[a] = neighbour_groups(rows[a], apart, FEW, empty)
     return out

@@ -35,7 +35,9 @@ CATEGORIES = ("company_id", DROPOFF, "payment_type")
 BIN_WIDTHS = {"fare": 10, "tips": 10, "trip_total": 10, "trip_seconds": 200, "trip_miles": 10}
 PAIRED = (*CATEGORIES, *BIN_WIDTHS)
 COLUMNS = (PICKUP, SHIFT, *PAIRED)
-BINS = 11  # code 0: below 0; codes 1..10: ten steps from 0 on, the last of them without upper end
+BINS = 11
+"""Codes of a number. Code 0: below 0. Codes 1 to 10: ten steps from 0 on, the last without upper
+end."""
 
 
 def score(
