@@ -6,6 +6,9 @@ are moved apart, as little as possible. A row whose period moves becomes a row o
 has the new period, and is like it otherwise.
 
 For example, the years 3, 5, 5, 9 of a user become 3, 4, 5, 9.
+
+Then gaps between a user's periods become those that were released. A pool has few users who come in each
+of many periods, so a choice among them could not mend gaps.
 """
 
 from __future__ import annotations
@@ -13,29 +16,39 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
+from ..significance import SURE
+from .gaps import Gaps
 from .people import Codes
 from .pool import Pool
 from .siblings import Likeness, in_order, rows_like
 
 
 def once_per_period(
-    codes: Codes, owner: np.ndarray, alike: Likeness, seed: int
+    codes: Codes, owner: np.ndarray, alike: Likeness, gaps: Gaps | None, seed: int
 ) -> dict[str, np.ndarray]:
     """The codes of rows of which no user has two in one period. A row keeps its period if nobody has a
-    row in the new one that is like it."""
+    row in the new one that is like it. `gaps`: what was released of gaps; they are met where the order is
+    the period alone."""
     pool = Pool.of(codes, owner)
     users = pool.to_rows(np.arange(pool.users))
     period = alike.order[0]
     rows = in_order(pool.codes, np.arange(pool.rows), users, alike.order)
     now = pool.codes[period][rows].astype(np.int64)
+    generator = np.random.Generator(np.random.Philox(key=[seed, 6]))
     free = moved_apart(now, pool.start, alike.size)
+    if gaps is not None and gaps.order == (period,):
+        free = with_gaps(free, pool.start, alike.size, gaps, generator)
     moved = np.flatnonzero(free != now)
     same_code = replace(alike, periods=alike.size)  # every code is a period of its own
-    compared = same_code.compared(pool.codes)
-    wanted = compared.at(rows[moved])
-    wanted.must[-1] = free[moved]
-    generator = np.random.Generator(np.random.Philox(key=[seed, 6]))
-    rows[moved] = rows_like(pool.rows, compared, wanted, rows[moved], generator)
+    wanted = {name: column[rows[moved]] for name, column in pool.codes.items()}
+    wanted[period] = free[moved]
+    rows[moved] = rows_like(
+        pool.rows,
+        same_code.compared(pool.codes),
+        same_code.compared(wanted),
+        rows[moved],
+        generator,
+    )
     rows = in_order(pool.codes, rows, users, alike.order)
     out = {name: np.empty_like(column) for name, column in codes.items()}
     for name, column in out.items():
@@ -64,3 +77,47 @@ def moved_apart(codes: np.ndarray, start: np.ndarray, size: int) -> np.ndarray:
     highest = (size - rows)[user]
     inside = np.clip(middle, 0, np.maximum(highest, 0))
     return np.where(highest >= 0, inside + rank, codes)
+
+
+def with_gaps(
+    codes: np.ndarray, start: np.ndarray, size: int, gaps: Gaps, generator: np.random.Generator
+) -> np.ndarray:
+    """Codes below `size` that rise within each user, moved until as many gaps are in each bin as were
+    released. A bin that has too many, by more than noise, gives some of its gaps at random to bins that
+    have too few. Users stay about where they are in the mean. Those who would have no room keep their
+    codes.
+
+    For example, where nobody pauses, the months 3, 4, 6 of a user become 3, 4, 5.
+    """
+    rows = np.diff(start)
+    first = np.zeros(len(codes), bool)
+    first[start[:-1]] = True
+
+    # each gap counts as a part of its user's, as in the release
+    gap = np.diff(codes, prepend=codes[:1])
+    bins = np.searchsorted(gaps.edges, gap, side="right")
+    weight = np.where(first, 0.0, np.repeat(1 / np.maximum(rows - 1.0, 1.0), rows))
+    now = np.bincount(bins, weight, len(gaps.shares)) / max(int((rows > 1).sum()), 1)
+    released = np.maximum(gaps.shares, 0.0)
+    released[0] = 0.0  # no period twice
+    apart = released / max(float(released.sum()), 1e-300) - now
+    apart = np.where(np.abs(apart) > SURE * gaps.error, apart, 0.0)
+    missing = np.maximum(apart, 0.0)
+    surplus = np.maximum(-apart, 0.0)
+    moved = min(float(missing.sum()), float(surplus.sum()))
+    if moved <= 0:
+        return codes
+
+    odds = surplus / surplus.sum() * moved / np.maximum(now, 1e-300)
+    redrawn = np.flatnonzero(~first & (generator.random(len(codes)) < odds[bins]))
+    to = generator.choice(len(now), len(redrawn), p=missing / missing.sum())
+    low = gaps.edges[to - 1]
+    gap[redrawn] = low + (generator.random(len(redrawn)) * low).astype(np.int64)
+
+    # codes by their gaps, from 0 on, then where the user was in the mean
+    upto = np.cumsum(np.where(first, 0, gap))
+    upto -= np.repeat(upto[start[:-1]], rows)
+    span = upto[start[1:] - 1]
+    middle = np.add.reduceat(codes - upto, start[:-1]) / rows
+    begin = np.clip(np.rint(middle).astype(np.int64), 0, np.maximum(size - 1 - span, 0))
+    return np.where(np.repeat(span < size, rows), np.repeat(begin, rows) + upto, codes)

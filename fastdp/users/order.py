@@ -16,9 +16,9 @@ from ..measurement import Measurement
 from ..schema import Schema
 from ..significance import SURE
 from ..userkeys import MOST_CODES, Succession
+from .gaps import Gaps
 from .people import Codes
 from .rates import GROUPS, Rates, Roles
-from .user_choice import Gaps
 
 MOST_ENDS = 64
 """Bins of first and last rows."""

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from ..rows_per_user import RowsPosterior, last_bin, mean_rows, places
-from ..significance import Z95
+from ..significance import SURE, Z95
 
 Codes = Mapping[str, np.ndarray]
 Groups = tuple[str, tuple[int, ...]]
@@ -32,14 +32,18 @@ docs/guide/users.md at epsilon 10: 3 % are left out of purchases and patients, w
 8 % of simulated trips, which gain)."""
 
 
-def size_bins(bound: int, coarse: Histogram | None = None, sigma: float = 0.0) -> tuple[int, ...]:
+def size_bins(
+    bound: int, coarse: Histogram | None = None, sigma: float = 0.0, periods: int = 1
+) -> tuple[int, ...]:
     """Lower edges of bins of rows per user up to the public bound, of which users will be counted
-    with the standard error `sigma`."""
+    with the standard error `sigma`. A row for each of the `periods` that the schema knows is a bin of
+    its own: who comes in all of them is one kind of user."""
     powers = [1 << k for k in range(max(1, int(bound).bit_length()))]
     edges = {p * m for p in powers for m in OCTAVE if (p * m).is_integer() and p * m <= bound}
     if coarse is not None:
         for low, high, users in zip(coarse.edges, coarse.edges[1:], coarse.values):
             edges.update(range(low, high) if users > CROWDED * sigma * (high - low) else ())
+    edges.update(e for e in (periods, periods + 1) if e <= bound)
     return tuple(sorted(map(int, edges)))
 
 
@@ -50,6 +54,17 @@ class Histogram(Struct, frozen=True, eq=False):
     edges: tuple[int, ...]
     values: np.ndarray
     sigma: float
+
+
+def piles_up(fine: Histogram, rows: int, bound: int) -> bool:
+    """Whether surely more users have just so many rows than a row less, or more."""
+    if rows < 2 or rows not in fine.edges:
+        return False
+    width = np.diff([*fine.edges, bound + 1])
+    at = fine.edges.index(rows)
+    beside = [i for i in (at - 1, at + 1) if i < len(width)]
+    more = fine.values[at] - fine.values[beside] / width[beside]
+    return bool((more > SURE * fine.sigma * np.sqrt(1 + 1.0 / width[beside] ** 2)).all())
 
 
 class RowCount(Struct, frozen=True, eq=False):

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from ..schema import Schema
 from ..user_views import UserFacts
+from .gaps import Gaps
 from .once import once_per_period
 from .people import Codes
 from .pool import Pool
@@ -57,34 +58,6 @@ PAIR_CODES = 1 << 24
 PAIR_CELLS = 1 << 22
 """And no more cells than this together, each of which takes some 50 bytes: 60 columns of 250 values
 have 115 million, which took 6 GB."""
-
-
-class Gaps(Struct, frozen=True, eq=False):
-    """Gaps between a user's rows in the order of these columns: the mean over users, with two rows
-    or more, of their shares in each bin, and the standard error."""
-
-    order: tuple[str, ...]
-    shares: np.ndarray
-    error: float
-
-    def bins(self, codes: Codes, sizes: Mapping[str, int], start: np.ndarray) -> np.ndarray:
-        """The bin of each row's gap from the row before it; a bin more for users' first rows."""
-        columns = [codes[name].astype(np.int64) for name in self.order]
-        time = np.ravel_multi_index(columns, [sizes[name] for name in self.order])
-        gap = np.abs(np.diff(time, prepend=time[:1]))
-        edges = np.int64(1) << np.arange(min(len(self.shares) - 1, 62), dtype=np.int64)
-        bins = np.searchsorted(edges, gap, side="right")
-        bins[start[:-1]] = len(self.shares)
-        return bins
-
-    def of_users(self, codes: Codes, sizes: Mapping[str, int], start: np.ndarray) -> np.ndarray:
-        """[bins, users]: the share of each user's gaps that lies in each bin."""
-        users = len(start) - 1
-        bins = len(self.shares)
-        cells = self.bins(codes, sizes, start) * users
-        cells += np.repeat(np.arange(users), np.diff(start))
-        counts = np.bincount(cells, minlength=(bins + 1) * users).reshape(bins + 1, users)[:bins]
-        return counts / np.maximum(np.diff(start) - 1.0, 1.0)
 
 
 class Agreements(Struct, frozen=True, eq=False):
@@ -137,7 +110,7 @@ class Choice(Struct, frozen=True, eq=False):
         one user may lose a few of its rows, so that their number is exact. No user is there
         twice."""
         if self.alike.once:
-            codes = once_per_period(codes, owner, self.alike, seed)
+            codes = once_per_period(codes, owner, self.alike, self.gaps, seed)
         pool = Pool.of(codes, owner)
         odds = self._weighed(pool, wanted / pool.counted_rows)
         for turn in range(MOST_TURNS):

@@ -11,9 +11,10 @@ from fastdp._core import choose as core
 from fastdp.schema import Schema
 from fastdp.user_views import UserFacts
 from fastdp.users import user_choice
+from fastdp.users.gaps import Gaps
 from fastdp.users.pool import Pool
 from fastdp.users.siblings import Likeness, with_siblings
-from fastdp.users.user_choice import Agreements, Choice, Gaps, _asked, _at_most_one, _drawn, _exact
+from fastdp.users.user_choice import Agreements, Choice, _asked, _at_most_one, _drawn, _exact
 from fastdp.users.user_facts import agreement, distinct
 from fastdp.users.user_table import Marginal, combined, octaves, pool_facts, whole_numbers
 from fastdp.users.user_weights import Cells, Shares, raked, surplus

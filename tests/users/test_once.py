@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from fastdp.mechanisms.with_users.user_questions import UserQuestions
 from fastdp.schema import Schema
 from fastdp.user_views import UserFacts
-from fastdp.users.once import moved_apart, once_per_period
-from fastdp.users.people import Sizes
+from fastdp.users.gaps import Gaps
+from fastdp.users.once import moved_apart, once_per_period, with_gaps
+from fastdp.users.people import Histogram, Sizes, piles_up, size_bins
 from fastdp.users.siblings import Likeness
 from fastdp.users.user_choice import Choice
 from fastdp.users.user_table import Marginal
@@ -49,7 +50,7 @@ def test_codes_are_moved_apart_inside_the_domain_and_no_further_than_needed():
 def test_users_of_a_panel_have_no_period_twice_and_rows_stay_whole():
     """Every row is one of somebody in the same land; users with nothing twice keep theirs."""
     codes, owner = pool()
-    made = once_per_period(codes, owner, ALIKE, 5)
+    made = once_per_period(codes, owner, ALIKE, None, 5)
     cells = owner.astype(np.int64) * 12 + made["year"]
     assert len(np.unique(cells)) == len(cells)
     assert (np.diff(owner)[np.diff(made["year"].astype(int)) <= 0] > 0).all()  # in order
@@ -62,8 +63,45 @@ def test_users_of_a_panel_have_no_period_twice_and_rows_stay_whole():
     twice = np.bincount(owner[1:], (np.diff(owner) == 0) & (np.diff(codes["year"]) == 0)) > 0
     kept = ~twice[owner]
     assert kept.mean() > 0.2 and all((made[n][kept] == codes[n][kept]).all() for n in codes)
-    again = once_per_period(codes, owner, ALIKE, 5)
+    again = once_per_period(codes, owner, ALIKE, None, 5)
     assert all((again[n] == made[n]).all() for n in made)
+
+
+def test_rows_whose_period_moves_keep_what_is_known_of_users():
+    """Who pays the same every year pays it in the moved years too, as far as anybody does in these."""
+    codes, owner = pool(6_000)
+    paid = np.random.default_rng(3).integers(0, 5, int(owner.max()) + 1)[owner]
+    codes["paid"] = paid.astype(np.uint32)
+    made = once_per_period(codes, owner, ALIKE, None, 5)
+    assert (made["paid"] == paid).mean() > 0.999
+
+
+def test_gaps_of_a_panel_are_the_released_ones_but_for_noise():
+    """Every period or some with a pause: a pool with too many pauses loses them, one with too few gets
+    some. What noise explains stays, and codes stay in the domain, where there is room."""
+    rng = np.random.default_rng(4)
+    rows = rng.integers(1, 9, 3_000)
+    start = np.append(0, np.cumsum(rows))
+    codes = np.concatenate([np.sort(rng.choice(24, r, replace=False)) for r in rows])
+
+    def shares(codes):
+        found = gaps.of_users({"year": codes}, {"year": 24}, start)
+        return found.sum(axis=1) / (rows > 1).sum()
+
+    for goal in ([0, 1, 0, 0, 0, 0], [0, 0.6, 0.3, 0.1, 0, 0]):
+        gaps = Gaps(("year",), np.array(goal), 0.005)
+        made = with_gaps(codes, start, 24, gaps, np.random.default_rng(1))
+        assert np.abs(shares(made) - goal).max() < 0.03
+        assert made.min() >= 0 and made.max() < 24
+        each = [np.diff(made[a:b]) > 0 for a, b in pairwise(start)]
+        assert all(rising.all() for rising in each)
+        moved = np.add.reduceat(made - codes, start[:-1]) / rows
+        assert np.abs(moved).mean() < 3
+    noisy = Gaps(("year",), shares(codes) + 0.01, 0.02)
+    assert (with_gaps(codes, start, 24, noisy, rng) == codes).all()
+    full = np.tile(np.arange(24), 5)
+    gaps = Gaps(("year",), np.array([0, 0.5, 0.5, 0, 0, 0]), 0.001)
+    assert (with_gaps(full, np.arange(0, 121, 24), 24, gaps, rng) == full).all()  # no room
 
 
 @pytest.mark.parametrize("once", [True, False])
@@ -92,11 +130,41 @@ def test_rows_are_once_per_period_if_rates_are_surely_small_and_not_surely_above
 
     def decided(*order):
         job = SimpleNamespace(schema=SimpleNamespace(order_columns=order))
-        asked = SimpleNamespace(rates=rates, by_chance=np.array([0.5, chance]), job=job)
+        by_chance = np.array([0.5, chance])
+        asked = SimpleNamespace(rates=rates, by_chance=by_chance, job=job, full=False)
         return UserQuestions.once(asked)  # type: ignore[arg-type]
 
     assert decided("year", "month") is once
     assert not decided() and not decided("month")
+
+
+def test_users_pile_up_where_surely_more_have_so_many_rows_than_one_more_or_less():
+    """The number of periods is public, so a row for each has a bin of its own. Beside it, bins count by
+    their width."""
+    edges = size_bins(64, periods=40)
+    assert {40, 41} <= set(edges) and set(size_bins(64)) == set(edges) - {41}
+    assert size_bins(40, periods=40)[-1] == 40
+    values = np.zeros(len(edges))
+    values[edges.index(40)] = 100.0
+    assert piles_up(Histogram(edges, values, 20.0), 40, 64)
+    assert not piles_up(Histogram(edges, values, 40.0), 40, 64)  # noise
+    assert not piles_up(Histogram(edges, values, 20.0), 41, 64)
+    for beside in (32, 41):  # eight and seven numbers of rows that many users have
+        near = values.copy()
+        near[edges.index(beside)] = 700.0
+        assert not piles_up(Histogram(edges, near, 20.0), 40, 64)
+    assert not piles_up(Histogram(edges, values, 20.0), 1, 64)
+
+
+@pytest.mark.parametrize(
+    "rate, full, once", [(0.0, True, True), (0.0, False, False), (0.2, True, False)]
+)
+def test_rows_are_once_per_period_if_users_have_a_row_for_each(rate, full, once):
+    """Few users: the rate's error is as large as chance, but all of them have a row for each period."""
+    rates = SimpleNamespace(columns=("year",), overall=np.array([rate]), error=np.array([0.03]))
+    job = SimpleNamespace(schema=SimpleNamespace(order_columns=("year",)))
+    asked = SimpleNamespace(rates=rates, by_chance=np.array([0.025]), job=job, full=full)
+    assert UserQuestions.once(asked) is once  # type: ignore[arg-type]
 
 
 def test_users_of_a_panel_have_at_most_as_many_rows_as_there_are_periods():

@@ -150,10 +150,9 @@ def _with_choice(
     times = _times(rows.total)
     alike = _alike(asked, table.view)
     marginals = table.release(made, rows, times, alike) if asked.told else []
-    gaps = None
-    if asked.order is not None:
+    gaps = asked.gaps()
+    if gaps is not None:
         marginals += table.first_and_last()
-        gaps = asked.order[1].gaps(asked.order[0].key)
     agreed = _agreed(asked)
     if not marginals and gaps is None and not agreed.columns:
         return made

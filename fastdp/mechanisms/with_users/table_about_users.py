@@ -43,7 +43,7 @@ class TableAboutUsers:
         alone = replace(made, order=None)
         codes, owner = alone.deal(some, job.seed, resolve(job.threads))
         if alike.once:
-            codes = once_per_period(codes, owner, alike, job.seed)
+            codes = once_per_period(codes, owner, alike, asked.gaps(), job.seed)
         order = np.argsort(owner, kind="stable")
         start = np.append(0, np.cumsum(np.bincount(owner)))
         in_order = {n: c[order] for n, c in codes.items()}

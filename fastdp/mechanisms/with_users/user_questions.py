@@ -28,12 +28,14 @@ from ...users.constancy import (
     disagreeing_if_repeated,
     share_needed,
 )
+from ...users.gaps import Gaps
 from ...users.order import Goal, Order, order_of, to_ask
 from ...users.people import (
     Histogram,
     People,
     RowCount,
     Sizes,
+    piles_up,
     row_groups,
     rows_limit,
     size_bins,
@@ -121,6 +123,7 @@ class UserQuestions:
         self.coarse: Histogram | None = None
         self.order: tuple[Order, Goal] | None = None
         self.told = False
+        self.full = False
         self.fine_edges: list[int] = []
         self.table_error = self.spent = self.constants_spent = 0.0
 
@@ -198,7 +201,8 @@ class UserQuestions:
 
     def once(self) -> bool:
         """Whether no two rows of a user share a code of the first column of the order: how often they
-        agree is not surely above 0, and surely below a part MOST_ONCE of chance."""
+        agree is not surely above 0, and it is surely below a part MOST_ONCE of chance, or as many users
+        as nowhere near have a row for each code."""
         rates = self.rates
         order = self.job.schema.order_columns[:1]
         if not order or order[0] not in rates.columns:
@@ -206,7 +210,13 @@ class UserQuestions:
         at = rates.columns.index(order[0])
         doubt = LIKELY * float(rates.error[at])
         rate = float(rates.overall[at])
-        return rate < doubt and rate + doubt < MOST_ONCE * float(self.by_chance[at])
+        if rate >= doubt:
+            return False
+        return self.full or rate + doubt < MOST_ONCE * float(self.by_chance[at])
+
+    def gaps(self) -> Gaps | None:
+        """What was released of gaps between rows, where they have an order."""
+        return None if self.order is None else self.order[1].gaps(self.order[0].key)
 
     def features(self) -> list[Feature]:
         """What the owner adds to the table about users."""
@@ -308,9 +318,11 @@ class UserQuestions:
         self.order = order_of(key, self.released[-1], self.rates, dict(domain))
 
     def _ask_for_people(self, decided: Roles) -> None:
-        sizes = self._sizes(1.0 if not decided.constant else SIZES_PART)
+        periods = max(
+            (self.session.domain[n] for n in self.job.schema.order_columns[:1]), default=1
+        )
+        sizes = self._sizes(1.0 if not decided.constant else SIZES_PART, periods)
         if self.once():
-            periods = self.session.domain[self.job.schema.order_columns[0]]
             sizes = replace(sizes, limit=periods)
         if not decided.constant:
             self.people = People(sizes)
@@ -335,9 +347,9 @@ class UserQuestions:
         )
         self.people = People.of(sizes, view.edges, view.name, drawn)
 
-    def _sizes(self, part: float) -> Sizes:
+    def _sizes(self, part: float, periods: int) -> Sizes:
         """Rows per user: a histogram in fine bins, the number of rows, and the histogram that the
-        clip was chosen from."""
+        clip was chosen from. Whether users pile up at a row for each of the `periods`."""
         session = self.session
         bound = choice_bound(self.job.schema)
         coarse = self.coarse
@@ -345,14 +357,14 @@ class UserQuestions:
         most = bound if coarse is None else rows_limit(coarse, bound)
         count = session.user_histogram(RowsUpTo(most), mu=mu, label=ROWS_LABEL)
         mu = part_mu(session, self.shares["table of users"] * part)
-        edges = size_bins(bound, coarse, 1 / mu)
+        edges = size_bins(bound, coarse, 1 / mu, periods)
         fine = session.user_histogram(RowsPerUser(edges), mu=mu, label=SIZES_LABEL)
         self.released += [count, fine]
         self.fine_edges = [int(e) for e in edges]
         counted = RowCount(most, float(count.values[0]), float(np.max(count.sigma)))
-        return sizes_of(
-            Histogram(edges, fine.values, float(np.max(fine.sigma))), coarse, counted, bound
-        )
+        by_rows = Histogram(edges, fine.values, float(np.max(fine.sigma)))
+        self.full = piles_up(by_rows, periods, bound)
+        return sizes_of(by_rows, coarse, counted, bound)
 
     def described(self) -> dict:
         """What was decided, for the statement: released numbers only."""

@@ -1,0 +1,42 @@
+"""Gaps between a user's rows in order of time: what was released of them, and those of a pool's users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from msgspec import Struct
+
+from .people import Codes
+
+
+class Gaps(Struct, frozen=True, eq=False):
+    """Gaps between a user's rows in the order of these columns: the mean over users, with two rows
+    or more, of their shares in each bin, and the standard error."""
+
+    order: tuple[str, ...]
+    shares: np.ndarray
+    error: float
+
+    @property
+    def edges(self) -> np.ndarray:
+        """The least gap of each bin but the first, which is 0: powers of 2."""
+        return np.int64(1) << np.arange(min(len(self.shares) - 1, 62), dtype=np.int64)
+
+    def bins(self, codes: Codes, sizes: Mapping[str, int], start: np.ndarray) -> np.ndarray:
+        """The bin of each row's gap from the row before it; a bin more for users' first rows."""
+        columns = [codes[name].astype(np.int64) for name in self.order]
+        time = np.ravel_multi_index(columns, [sizes[name] for name in self.order])
+        gap = np.abs(np.diff(time, prepend=time[:1]))
+        bins = np.searchsorted(self.edges, gap, side="right")
+        bins[start[:-1]] = len(self.shares)
+        return bins
+
+    def of_users(self, codes: Codes, sizes: Mapping[str, int], start: np.ndarray) -> np.ndarray:
+        """[bins, users]: the share of each user's gaps that lies in each bin."""
+        users = len(start) - 1
+        bins = len(self.shares)
+        cells = self.bins(codes, sizes, start) * users
+        cells += np.repeat(np.arange(users), np.diff(start))
+        counts = np.bincount(cells, minlength=(bins + 1) * users).reshape(bins + 1, users)[:bins]
+        return counts / np.maximum(np.diff(start) - 1.0, 1.0)
