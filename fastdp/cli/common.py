@@ -15,6 +15,7 @@ from .._util.files import as_path, local_path, scheme_of, source_path
 from .._util.stores import is_store
 from ..errors import SchemaError, UsageError
 from ..tables.lakehouse import names_table
+from . import waiting
 from .parser import HELP
 
 if TYPE_CHECKING:
@@ -108,11 +109,13 @@ def is_url(text: str) -> bool:
 
 def warn(text: str) -> None:
     """Print a line on standard error."""
+    waiting.clear()
     print(f"fastdp: {printable(text)}", file=sys.stderr)
 
 
 def say(text: Any) -> None:
     """Print a text on standard output."""
+    waiting.clear()
     print(printable(str(text)))
 
 
@@ -126,6 +129,7 @@ def printable(text: str) -> str:
 
 
 def emit(value: Any) -> None:
+    waiting.clear()
     print(json.dumps(value, indent=1, default=str))
 
 

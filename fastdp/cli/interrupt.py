@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from . import events
+from . import events, waiting
 from .common import STAGES
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ class Interruption:
             if self.received is None or self._ended:
                 return
             self._ended = True
+            waiting.stop()
             for stream in (sys.stdout, sys.stderr):
                 try:
                     stream.flush()

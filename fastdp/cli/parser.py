@@ -18,6 +18,7 @@ from typing import Any, NoReturn, TypeVar, get_args
 
 from .._util.files import as_path
 from ..errors import UsageError, did_you_mean
+from .waiting import waiting
 
 HELP = tomllib.loads(Path(__file__).with_name("help.toml").read_text("utf-8"))
 GROUPS = {
@@ -67,7 +68,10 @@ def call(arguments: Sequence[str]) -> None:
             kind = "option" if rest[0].startswith("-") else "command"
             raise UsageError(f"there is no {kind} {rest[0]!r}{did_you_mean(rest[0], names)}")
         path = (*path, rest.pop(0))
-    COMMANDS[path](**vars(parser_of(path).parse_intermixed_args(rest)))
+    given = vars(parser_of(path).parse_intermixed_args(rest))
+    silent = given.get("quiet") or given.get("as_json") or given.get("progress") == "json"
+    with waiting(" ".join(path), bool(silent)):
+        COMMANDS[path](**given)
 
 
 def parser_of(path: tuple[str, ...]) -> _Parser:

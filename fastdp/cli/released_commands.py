@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from .._util.texttable import plural
+from . import waiting
 from .common import as_options, emit, say
 from .parser import command
 
@@ -120,14 +121,15 @@ def numbers(run: str, csv: bool = False, as_json: bool = False) -> None:
         _print_csv(found.column_names, rows)
     else:
         shown = table_rows(rows)
-        print("\n".join(lines(shown, left=shown[0].index("estimate") if shown else 0)))
-        print(NOTE)
+        say("\n".join(lines(shown, left=shown[0].index("estimate") if shown else 0)))
+        say(NOTE)
 
 
 def _print_csv(names: list[str], rows: list[dict[str, Any]]) -> None:
     import csv
     import sys
 
+    waiting.clear()
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(names)
     writer.writerows([["" if row[n] is None else row[n] for n in names] for row in rows])

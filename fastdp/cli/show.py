@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from . import events
-from .common import STAGES, printable
+from . import events, waiting
+from .common import STAGES, printable, say
 
 if TYPE_CHECKING:
     from .._util.progress import Progress
@@ -27,6 +27,7 @@ LOG_SECONDS = 30
 def progress_for(silent: bool, form: str) -> Iterator[Callable[[Progress], None] | None]:
     """A progress callback: events if the form is "json". Else, on a terminal, a bar with the time left
     if rich is installed, or a line that is written anew; in a log a line per stage. None if silent."""
+    waiting.stop()
     if form == "json":
         with events.noted():
             yield events.reporter()
@@ -144,31 +145,31 @@ def run_summary(out: Path, private: Path, runs: Sequence[Run], report: bool) -> 
         stated = float(run.privacy["epsilon"])
         if f"{stated:.4g}" != f"{part['asked']['epsilon']:.4g}":
             asked += f"; its statement says epsilon {stated:.4g}"
-        print(f"{printable(_from_here(run.out))}  {asked}")
+        say(f"{printable(_from_here(run.out))}  {asked}")
         if "clip_choice" in part:
             lost = run._facts.clipping.lost_text
-            print(f"  clip {part['clip']}, chosen from a noisy histogram of rows per user: {lost}")
+            say(f"  clip {part['clip']}, chosen from a noisy histogram of rows per user: {lost}")
         if run.timings:
-            print("  " + ", ".join(f"{n} {s:.1f} s" for n, s in run.timings.items()))
+            say("  " + ", ".join(f"{n} {s:.1f} s" for n, s in run.timings.items()))
     p = runs[0].privacy
     if len(runs) > 1:
-        print(f"Together epsilon {p['epsilon']:.4g}: whoever reads one may read the others.")
-    print(f"Protected: {p['unit']['adjacency']}.")
+        say(f"Together epsilon {p['epsilon']:.4g}: whoever reads one may read the others.")
+    say(f"Protected: {p['unit']['adjacency']}.")
     for note in p.get("notes", ()):
-        print(printable(f"Note: {note}."))
+        say(f"Note: {note}.")
     for run in runs:
         for line in _verdict(run, len(runs) > 1):
-            print(printable(line))
+            say(line)
     if (private / "reading.json").exists():
-        print(
+        say(
             printable(f"Left-out rows and lines: {private}/reading.json (private: do not release).")
         )
     if (private / "notes.txt").exists():
-        print(printable(f"Notes for the owner: {private}/notes.txt (private: do not release)."))
-    print(f"Check it with: fastdp verify {shlex.quote(str(out))}")
+        say(f"Notes for the owner: {private}/notes.txt (private: do not release).")
+    say(f"Check it with: fastdp verify {shlex.quote(str(out))}")
     if report:
         name = "report.html" if (private / "report.html").exists() else "report-*.html"
-        print(printable(f"Look at {private}/{name} (it uses the private data: do not release)."))
+        say(f"Look at {private}/{name} (it uses the private data: do not release).")
 
 
 def _verdict(run: Run, several: bool) -> Iterator[str]:
@@ -199,19 +200,19 @@ def scores_table(results: Mapping[str, Any], out: Path | None) -> None:
                 beside = [(s.get(metric) or {}).get(key) for s in samples.values()]
                 shown = (f"{v:.4g}" if isinstance(v, int | float) else "" for v in (value, *beside))
                 rows.append([printable(f"{metric} {key}"), *shown])
-    print(*table(rows), sep="\n")
+    say("\n".join(table(rows)))
     original = results.get("original")
     if original:
-        print(printable(f"At worst, in the original values: {original['worst']['what']}."))
-    print("These figures use the private data: do not release them.")
+        say(f"At worst, in the original values: {original['worst']['what']}.")
+    say("These figures use the private data: do not release them.")
     if out is not None:
-        print(f"Look at {out}")
+        say(f"Look at {out}")
 
 
 def linked_table(results: Mapping[str, Any]) -> None:
     """Print the scores of linked tables: those of each table, then those of their links."""
     for name, own in results["tables"].items():
-        print(printable(name))
+        say(name)
         scores_table(own, None)
     flat = {
         name: {
@@ -221,5 +222,5 @@ def linked_table(results: Mapping[str, Any]) -> None:
         }
         for name, link in results["links"].items()
     }
-    print("links")
+    say("links")
     scores_table(flat, None)
