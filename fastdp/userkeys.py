@@ -260,11 +260,14 @@ class Agreement(UserKey):
 
     A feature is a tuple of columns; two rows agree in it if they agree in all its columns. With a
     width w as its last item, they agree if their cells over these columns (for one column: codes)
-    // w do. A user with R rows, edges[g] <= R < edges[g + 1] (the last group is open; R < edges[0]
-    is not counted), adds to group g: for each feature 2 floor(2^20 a) - 2^20, where a is the share
-    of agreeing pairs among the R (R - 1) / 2 pairs of its rows, and 2^20 for itself. So all its
-    numbers lie between -1 and 1. Their noise is half of what numbers between 0 and 1 would need for
-    the same shares. Keys are numbered g * (features + 1) + feature, the user's own 1 last.
+    // w do.
+
+    A user with R rows is in the group g with edges[g] <= R < edges[g + 1]. The last group is open;
+    a user with fewer than edges[0] rows is not counted. Let a be the share of agreeing pairs among
+    the R (R - 1) / 2 pairs of its rows. The user adds to its group 2 floor(2^20 a) - 2^20 for each
+    feature, and 2^20 for itself. So all its numbers lie between -1 and 1. Their noise is half of
+    what numbers between 0 and 1 would need for the same shares. Keys are numbered g * (features +
+    1) + feature, the user's own 1 last.
     """
 
     features: tuple[tuple[str | int, ...], ...]
@@ -349,16 +352,18 @@ class Succession(UserKey):
     """How a user's rows follow each other, summed over users.
 
     A user's R rows are put in order of the codes of `order`, most significant first. Ties go by a
-    hash of its id value and the codes of all columns of the key. It adds, in units of 2^-20:
+    hash of its id value and the codes of all columns of the key. It is in the group g with
+    edges[g] <= R < edges[g + 1]; the last group is open. It adds, in units of 2^-20:
 
-    near: for each of `pairs` (x, y), 2 floor(2^20 a) - 2^20, a the share of its R - 1 successive
-    rows of which x of the first is y of the second; users: 2^20. Both for the group edges[g] <= R <
-    edges[g + 1] that it is in (the last is open), near being numbered pair after pair. any: as
-    near, of all R (R - 1) ordered pairs of rows, where x and y differ. Only where R >= 2. gaps:
-    floor(2^20 share) of its R - 1 gaps in each bin. A gap is the difference of the rows' numbers in
-    C order over `order`. Bin 0 holds 0, bin b 2^(b - 1) to 2^b - 1, the last one all above. Only
-    where R >= 2. first, last: 2^20 in the bin of its first and its last row; the codes of order[0]
-    in `ends` equal parts.
+    near : for each of `pairs` (x, y), 2 floor(2^20 a) - 2^20 in its group, numbered pair after pair. a
+        is the share of its R - 1 pairs of successive rows of which x of the first is y of the second
+    users : 2^20 in its group
+    any : as near, of all R (R - 1) ordered pairs of rows, where x and y differ; only where R >= 2
+    gaps : floor(2^20 share) of its R - 1 gaps in each bin; only where R >= 2. A gap is the difference
+        of the rows' numbers in C order over `order`. Bin 0 holds 0, bin b holds 2^(b - 1) to 2^b - 1,
+        the last one all above
+    first, last : 2^20 in the bin of its first and its last row: the codes of order[0] in `ends` equal
+        parts
 
     Sensitivity: adding a user adds this vector and changes nobody else's. It is in one group, so
     near, any and users are at most pairs + any + 1 numbers between -1 and 1 that are not 0. The

@@ -216,10 +216,14 @@ def _parts(of_users: Stated) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class _Factors:
-    """The factors of users, over rows that count: their mean in each group of users by rows; and
-    relative to the mean over all, their standard deviation from row to row (`spread`), their
-    covariance with the logarithm of rows per user inside groups, over the mean deviation of groups'
-    logarithms (`inside`), and `Clipping.by_user`."""
+    """The factors of users, over rows that count: their mean in each group of users by rows. The other
+    fields are relative to the mean over all.
+
+    spread : the standard deviation of factors from row to row
+    inside : their covariance with the logarithm of rows per user inside groups, over the mean deviation
+        of groups' logarithms
+    by_user : see `Clipping.by_user`
+    """
 
     of_groups: Array
     spread: float

@@ -30,8 +30,8 @@ ANYWHERE = 12**-0.5
 
 
 class Bins(Struct, frozen=True, eq=False):
-    """Bins of a column by position: the least and largest mean of their rows, the number at which
-    rows count, whether the bin is an outer one, and rows of all groups. Where the run released
+    """Bins of a column by position. Each has the least and largest mean of its rows, the number at which
+    its rows count, whether it is an outer one, and the rows of all groups. Where the run released
     means of bins, also the error of each mean."""
 
     low: np.ndarray

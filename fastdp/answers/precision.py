@@ -343,8 +343,9 @@ def _known(facts: Facts, table: Table, rows: float | None) -> Known:
 
 
 class _Column(Struct, frozen=True):
-    """A single column: what is known of it, the shares of its values and the variances of their noise
-    (none where values were merged), and the part of the rows whose value shares its cells of pairs."""
+    """A single column: what is known of it, and the part of the rows whose value shares its cells of
+    pairs. Also the shares of its values and the variances of their noise; none where values were
+    merged."""
 
     known: Known
     shares: np.ndarray | None = None
@@ -435,8 +436,9 @@ def _others(
     rows: float | None,
     columns: Mapping[str, _Column],
 ) -> tuple[float | None, tuple[str, ...]]:
-    """(the mean part of the rows that count in a wrong cell, over the pairs that were not measured;
-    their columns with so many merged values that single ones may be far off)."""
+    """(the part of the rows that count in a wrong cell, columns) of the pairs that were not measured.
+    The part is the mean over these pairs. The columns are those with so many merged values that
+    single ones may be far off."""
     rest = {s: d for s, d in facts.distances.items() if len(s) == 2 and s not in measured}
     if not rest or rows is None:
         return None, ()

@@ -77,8 +77,8 @@ def _lines() -> Callable[[Progress], None]:
 
 @contextmanager
 def _ticking() -> Iterator[Callable[[Progress], None]]:
-    """One line with the stage, the seconds and the part of the run that is done, written anew at
-    every report: a terminal is not silent for longer than a run reports."""
+    """One line with the stage, the seconds and the part of the run that is done. It is written anew at
+    every report, so a terminal is silent only as long as the run is."""
     line = ""
 
     def show_stage(p: Progress) -> None:

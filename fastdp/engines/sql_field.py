@@ -21,9 +21,14 @@ class Lookup(Struct, frozen=True, eq=False):
 
 
 class CodedQuery(Struct):
-    """What makes codes of a query's rows. values: expressions of the source's columns, by alias;
-    guards: expressions over these that are safe to compute with; joins: lookups, and the alias that
-    each is joined on; codes: expression of each code column; drops: code columns that can be -1."""
+    """What makes codes of a query's rows.
+
+    values : expressions of the source's columns, by alias
+    guards : expressions over these that are safe to compute with
+    joins : lookups, and the alias that each is joined on
+    codes : the expression of each code column
+    drops : code columns that can be -1
+    """
 
     values: dict[str, str] = field(default_factory=dict)
     guards: dict[str, str] = field(default_factory=dict)

@@ -73,11 +73,11 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 )
 class AdaGrid(OnesFirst, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """`outer`: the marginals whose downward closure is measured. Without `outer` they are chosen,
-    for a share `selection` of mu^2: a spanning tree of pairs; with public data also marginals of up
-    to three columns, grown from the pairs for which noisy distances say that the public data is
-    close to the private data. `rounds`: how the rest of mu^2 is divided among the rounds; inside a
-    round all measurements have the same share. Without `rounds` all measurements of all rounds have
-    the same share, as published."""
+    for a share `selection` of mu^2. A spanning tree of pairs is chosen then. With public data, so
+    are marginals of up to three columns: they are grown from pairs for which noisy distances say
+    that the public data is close to the private data. `rounds`: how the rest of mu^2 is divided
+    among the rounds; inside a round all measurements have the same share. Without `rounds` all
+    measurements of all rounds have the same share, as published."""
 
     outer: tuple[tuple[str, ...], ...] | None = None
     copies: tuple[Copy, ...] = ()
@@ -309,7 +309,7 @@ class Rounds:
 
 def closure(domain: Domain, outer: Sequence[Sequence[str]]) -> list[Clique]:
     """Every set to measure, smallest first: the downward closure of the outer marginals, and each
-    attribute that none of them names, which the model would otherwise take as uniform."""
+    attribute that none of them names. The model would otherwise take such an attribute as uniform."""
     outer = [domain.check(s) for s in outer]
     sets = downward_closure(outer)
     covered = {a for s in sets for a in s}

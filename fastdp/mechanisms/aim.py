@@ -1,13 +1,14 @@
 """AIM (McKenna, Mullins, Sheldon, Miklau 2022): marginals one by one, each where the model errs
 most.
 
-1-ways first. Then rounds: the exponential mechanism picks a marginal of the workload's downward
-closure by weight * (L1 distance from the model - expected noise), among those with which the
-junction tree stays within `max_cells` times the share of the budget that is spent; it is measured,
-and the model is fitted again. A round that changed the model by less than its noise makes the next
-ones four times as expensive (half the noise). AIM is here for comparison and for those who ask for
-it by name; `cliquetree` is faster and more accurate. It differs from the published program in the
-accounting (Gaussian DP, bounded range), in merging rare values, and in a per-user clip.
+1-ways first. Then, in each round, the exponential mechanism picks a marginal of the workload's
+downward closure. Its score is weight * (L1 distance from the model - expected noise). Only those
+marginals take part with which the junction tree stays within `max_cells` times the share of the
+budget that is spent. The marginal is measured, and the model is fitted again. A round that changed
+the model by less than its noise makes the next ones four times as expensive (half the noise). AIM
+is here for comparison and for those who ask for it by name; `cliquetree` is faster and more
+accurate. It differs from the published program in the accounting (Gaussian DP, bounded range), in
+merging rare values, and in a per-user clip.
 """
 
 import math

@@ -101,9 +101,13 @@ Item = TypeVar("Item", bound=Struct)
 class Number(Struct, frozen=True):
     """A question, parsed.
 
-    aggregate: count, share, sum, mean or quantile; of: "rows" or "users"; value: what is aggregated
-    (None for count and share); q: of a quantile; by: columns; pick: for each of them "first",
-    "last", or "" where a row's own value is meant; text: as asked.
+    aggregate : count, share, sum, mean or quantile
+    of : "rows" or "users"
+    value : what is aggregated; None for count and share
+    q : of a quantile
+    by : columns
+    pick : for each of them "first", "last", or "" where a row's own value is meant
+    text : as asked
     """
 
     aggregate: str

@@ -40,9 +40,14 @@ ONE = Decimal(1)
 
 
 class Type(Struct, frozen=True):
-    """kind: number, days, seconds (durations), date, time (points), category, truth or text; unit:
-    what a whole number 1 stands for; level: "row", "user" or "constant"; signed: whether values
-    below zero can occur; column: of a category."""
+    """What an expression gives.
+
+    kind : number, days, seconds (durations), date, time (points), category, truth or text
+    unit : what a whole number 1 stands for
+    level : "row", "user" or "constant"
+    signed : whether values below zero can occur
+    column : of a category
+    """
 
     kind: str
     level: str

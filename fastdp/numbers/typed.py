@@ -31,11 +31,13 @@ MOST_GROUPS = 1 << 14
 class TypedNumber(Struct, frozen=True, eq=False, dict=True):
     """A question with its public facts.
 
-    kind: "truth" (values 0 and 1), "count", "number", "days" or "seconds"; unit: what a whole
-    number 1 of a user's value stands for; signed: whether values below zero can occur by the
-    schema; amounts: the fields that are read as exact numbers; one_group: whether each user is in
-    one group at most; private: fields whose values the run finds; weight: how many times as much its
-    error matters as that of the rows.
+    kind : "truth" (values 0 and 1), "count", "number", "days" or "seconds"
+    unit : what a whole number 1 of a user's value stands for
+    signed : whether values below zero can occur by the schema
+    amounts : the fields that are read as exact numbers
+    one_group : whether each user is in one group at most
+    private : fields whose values the run finds
+    weight : how many times as much its error matters as that of the rows
     """
 
     number: Number

@@ -53,8 +53,8 @@ def fold(labels: list[str], ordered: bool, weight: np.ndarray) -> tuple[list[str
     folded)`.
 
     The codes of an ordered column keep their order and are grouped into bars of equally many codes.
-    The codes of a nominal column are sorted by `weight` (their share in the first table of the
-    page), and those of little weight are folded into the last bar.
+    The codes of a nominal column are sorted by `weight`, their share in the first table of the page.
+    Those of little weight are folded into the last bar.
     """
     n = len(labels)
     if ordered:

@@ -125,7 +125,7 @@ def _number(value: Any) -> float | None:
 
 def noise(run: Any, statement: Mapping, sizes: Mapping[str, int]) -> list[dict] | None:
     """One entry per measured set of columns: label, order (number of columns; 0: a histogram of
-    users), cells, sigma in the unit, copies, unit; taken from the measurements, or else from the
+    users), cells, sigma in the unit, copies, unit. They come from the measurements, or else from the
     statement.
 
     If the answers of one measurement have different sigmas (sums of cells), the smallest is given,

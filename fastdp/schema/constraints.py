@@ -34,15 +34,16 @@ class Constraint(
     """One of
 
     - `columns` with `allowed` (only these combinations of values occur), or `forbidden` (these do
-    not occur); a list in place of a value stands for each value of the list; - `columns` (general,
-    detailed) with `divide`: general = floor(detailed / divide), if that is a value of the general
-    column; - `require`: an expression that is true of every row; - `order`: columns whose values
-    never decrease from one to the next (`strict`: always increase); - `column`, whose value follows
-    from other columns: by the expression `follows`, or by `table`. Its rows list values of the
-    columns `from` and then the value of `column`. It may also be a public table with these columns:
-    a frame, or the path of a CSV or Parquet file. A column of bins gets the number itself. `model`:
-    whether `column` is part of the model nevertheless (None: if that is cheap and it is coarser
-    than the columns it follows from).
+      not occur). A list in place of a value stands for each value of the list.
+    - `columns` (general, detailed) with `divide`: general = floor(detailed / divide), if that is a
+      value of the general column.
+    - `require`: an expression that is true of every row.
+    - `order`: columns whose values never decrease from one to the next (`strict`: always increase).
+    - `column`, whose value follows from other columns: by the expression `follows`, or by `table`.
+      The rows of `table` list values of the columns `from` and then the value of `column`. It may
+      also be a public table with these columns: a frame, or the path of a CSV or Parquet file. A
+      column of bins gets the number itself. `model`: whether `column` is part of the model
+      nevertheless (None: if that is cheap and it is coarser than the columns it follows from).
 
     Nulls and overflow codes can occur together with every value; a column that follows from a null
     is null.

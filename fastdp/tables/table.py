@@ -27,11 +27,18 @@ can the difference of such a sum from an estimate."""
 class Table:
     """Coded rows under a public schema. Made by `fastdp.read` or `Table.from_codes`.
 
-    codes: 1-D contiguous arrays of u8/u16/u32 by name (may be memory-mapped); user: uint32 user
-    number of each row (0..users-1), None if each row is its own user; user_hash: uint64 hash of
-    each user's id value; every choice among the rows of a user is keyed by it; null_ids: how many
-    rows of the source have no user id, dropped or not (private unless public); exact: int64 exact
-    numbers of the fields in `schema.exact` (`codec.exact_numbers`), beside their codes.
+    Attributes
+    ----------
+    codes : dict of str to array
+        1-D contiguous arrays of u8, u16 or u32 by name; may be memory-mapped.
+    user : array or None
+        uint32 user number of each row (0 to users - 1); None if each row is its own user.
+    user_hash : array or None
+        uint64 hash of each user's id value, which keys every choice among the user's rows.
+    null_ids : int
+        How many rows of the source have no user id, dropped or not; private unless public.
+    exact : dict of str to array
+        int64 exact numbers of the fields in `schema.exact` (`codec.exact_numbers`), beside their codes.
     """
 
     def __init__(

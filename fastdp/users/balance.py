@@ -95,11 +95,13 @@ def _ratio(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:
 
 
 def _tilted(there: np.ndarray, rows: np.ndarray, goal: np.ndarray) -> np.ndarray:
-    """Factors for users `there` [groups, codes], who have so many rows each [groups, groups of
-    rows], by which the codes come nearer to the shares of `goal` [groups of rows, codes], with the
-    least change in relative entropy: a step of Newton, which changes users the more the more rows
-    they have. Where users of a group are in several groups of rows, each of these counts by its
-    part of their rows."""
+    """Factors [groups, codes] for users by which their codes come nearer to the shares of `goal` [groups
+    of rows, codes].
+
+    `there` [groups, codes]: how many users there are. `rows` [groups, groups of rows]: how many rows
+    each of them has. The factors change users least in relative entropy. They are a step of Newton,
+    which changes users the more the more rows they have. Where users of a group are in several groups
+    of rows, each of these counts by its part of their rows."""
     out = np.ones(there.shape)
     own = rows / np.maximum(rows.sum(axis=1, keepdims=True), 1e-9)
     for x, part, wanted in zip((rows / np.maximum(rows.max(axis=0), 1e-9)).T, own.T, goal):

@@ -73,8 +73,8 @@ def columns_to_test(
     mu: float,
     without: Collection[str],
 ) -> tuple[str, ...]:
-    """Columns whose rates allow that they are constant, likely ones first, as many as a release with
-    this mu can test: the two outcomes lie 2 LIKELY standard errors apart. `different`: see
+    """Columns whose rates allow that they are constant, likely ones first. There are as many as a
+    release with this mu can test: the two outcomes lie 2 LIKELY standard errors apart. `different`: see
     `disagreeing_if_repeated`."""
     likely = rates.overall > MAYBE - (LIKELY + 0.5) * rates.error
     order = np.argsort(by_chance - rates.overall, kind="stable")

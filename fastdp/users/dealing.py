@@ -98,11 +98,14 @@ DEALT = 0.6
 
 
 class Dealer(Struct, frozen=True, eq=False):
-    """`alpha` [groups of users, features]: the parameters of the urns. There is one for each
-    repeated column and for each pair of columns in `joint`, which users repeat together. `groups`:
-    the rows' column of groups of users by their number of rows, which decides as constants do which
-    rows a user may get ("": none), and the groups' lower edges. `levels`: columns of numbers in
-    whose mean users differ."""
+    """Deals rows to users.
+
+    alpha : [groups of users, features], the parameters of the urns: one for each repeated column, and
+        for each pair of columns in `joint`, which users repeat together
+    groups : (the rows' column of groups of users by their number of rows, lower edges of the groups).
+        It decides, as constants do, which rows a user may get; "": none
+    levels : columns of numbers in whose mean users differ
+    """
 
     people: People
     roles: Roles
@@ -388,9 +391,9 @@ def _with_strength(levels: Sequence[Level], log_odds: np.ndarray) -> tuple[Level
 
 
 def _together(made: Dealer, rates: Rates, trial: _Trial, numbers: Sequence[str]):
-    """(pairs of columns and groups of neighbouring codes, goals [groups, pairs], parameters to start
-    with, levels): those that users repeat more often than urns of single columns bring about, by
-    more than noise. Groups of `numbers` are levels."""
+    """(features, goals [groups, features], parameters to start with, levels). Features are pairs of
+    columns and groups of neighbouring codes that users repeat more often than urns of single columns
+    bring about, by more than noise. Groups of `numbers` are levels."""
     free = np.full((len(GROUPS), len(rates.pairs)), FREE)
     watched = replace(made, joint=rates.pairs, alpha=np.append(made.alpha, free, axis=1))
     now, users = trial.agreement(watched, 0)

@@ -87,11 +87,11 @@ def rates_of(
     sizes: Histogram | None = None,
     by_group: tuple[Sequence[str], Measurement] | None = None,
 ) -> Rates:
-    """Rates from a release of `userkeys.Agreement` over these columns, each a feature of its own, a
-    histogram of rows per user, which says better how many users there are, and a release by group
-    over some columns. A user adds 2 a - 1. Rates of groups are those of least squares, where lifts
-    are expected to decline from group to group; their mean is the overall rate. Other columns have
-    one rate for all groups."""
+    """Rates from a release of `userkeys.Agreement` over these columns, each a feature of its own. A
+    histogram of rows per user says better how many users there are; a release by group over some
+    columns is used where there is one. A user adds 2 a - 1. Rates of groups are those of least
+    squares, where lifts are expected to decline from group to group; their mean is the overall
+    rate. Other columns have one rate for all groups."""
     sums = overall.values[:-1]
     sigma = float(np.max(overall.sigma))
     asked: Sequence[str] = ()
@@ -228,11 +228,12 @@ def pairs_to_ask(
     columns: Sequence[str],
     numbers: Sequence[str] = (),
 ) -> tuple[Feature, ...]:
-    """What users may repeat beyond single values, at most MOST_PAIRS: neighbouring values of
-    columns with so many ordered codes, such as days of one season, by WIDTHS, at most MOST_NEAR;
-    and pairs of columns, such as date and hour: the two columns that recur most, each with all
-    others that are not constant. Columns of `numbers` come first. Nothing where rows are not dealt
-    by their values."""
+    """What users may repeat beyond single values, at most MOST_PAIRS; nothing where rows are not dealt
+    by their values.
+
+    First neighbouring values of columns with so many ordered codes, such as days of one season, by
+    WIDTHS; at most MOST_NEAR of them. Columns of `numbers` come first. Then pairs of columns, such as
+    date and hour: the two columns that recur most, each with all others that are not constant."""
     first = roles.repeated[:2]
     known = (*roles.repeated, *roles.constant, *roles.following)
     others = [*roles.repeated, *(n for n in columns if n not in known)]

@@ -93,8 +93,8 @@ class Choice(Struct, frozen=True, eq=False):
         return self.schema.domain
 
     def known(self) -> float:
-        """How many counts the releases know as well as if they were exact: each counts for the part
-        p / (p + sigma^2), by which a count of p users moves from the pool to the release. At most
+        """How many counts the releases know as well as if they were exact. Each counts for the part
+        p / (p + sigma^2): by so much a count of p users moves from the pool to the release. At most
         that, since users are taken to be spread evenly over the cells of a table."""
         errors = [np.asarray(m.error) for m in self.marginals]
         if self.gaps is not None:
@@ -106,9 +106,8 @@ class Choice(Struct, frozen=True, eq=False):
     def choose(
         self, codes: Codes, owner: np.ndarray, wanted: int, seed: int, threads: int = 1
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        """(codes, owner) of the `wanted` rows of chosen users, of rows in the order that they had;
-        one user may lose a few of its rows, so that their number is exact. No user is there
-        twice."""
+        """(codes, owner) of `wanted` rows of chosen users. Rows keep their order. One user may lose a
+        few of its rows, so that their number is exact. No user is there twice."""
         if self.alike.once:
             codes = once_per_period(codes, owner, self.alike, self.gaps, seed)
         pool = Pool.of(codes, owner)
@@ -184,8 +183,8 @@ class Choice(Struct, frozen=True, eq=False):
         return chosen.astype(bool)
 
     def _row_shares(self, pool: Pool) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """For each column and some pairs of columns: the cell of each row, and the cells' shares in the
-        model of rows, as the pool and other rows know them."""
+        """For each column and some pairs of columns, (the cell of each row, the cells' shares). The shares
+        are those of the model of rows, as the pool and other rows know them."""
         names = [n for n in pool.codes if int(pool.codes[n].max(initial=0)) < MOST_CELLS]
         for columns in (*((n,) for n in names), *self._pairs(names, pool.rows)):
             cells = self._cells(pool.codes, columns)
@@ -260,9 +259,13 @@ class Choice(Struct, frozen=True, eq=False):
 
 
 class _Odds(Struct, frozen=True, eq=False):
-    """How often each of the pool's users is `asked` for; how likely each of the `users` is chosen, which
-    is at most 1; by how much quotes `moved` that, since what they change in the users they change in the
-    rows that are wanted; the tables that it comes from, and their factors."""
+    """How likely the pool's users are chosen.
+
+    asked : how often each user is wanted, which may be more than once
+    users : how likely each user is chosen, at most 1
+    moved : by how much quotes changed that; they change the rows that are wanted as much
+    tables, factors : what the odds come from
+    """
 
     asked: np.ndarray
     users: np.ndarray

@@ -152,8 +152,8 @@ def raked(
 
 
 def _trusted(table: Table, weights: np.ndarray) -> Table:
-    """The table; of lines, with smaller errors where the pool is further from the sum that is wanted
-    than a sample of users and noise would be: as many times as it is further, it is trusted less."""
+    """The table. Lines have smaller errors where the pool is further from the sum that is wanted than a
+    sample of users and noise would be: as many times as it is further, the pool is trusted less."""
     if not isinstance(table, Lines):
         return table
     apart = np.square(table.tally(weights) - table.wanted) - np.square(table.error)
@@ -204,10 +204,10 @@ def _spread(table: Table, weights: np.ndarray) -> np.ndarray:
 def _turn(
     tables: Sequence[Table], weights: np.ndarray, factors: Sequence[np.ndarray], relief: float
 ) -> np.ndarray:
-    """The weights after each table was met once. For one table the dual is least where, cell by cell,
-    W e^d + k sigma^2 (l + d) is the count that is wanted (W: the count now), which has one solution
-    d; for tables of shares that is the step that Jensen's inequality allows. Lines are met one after
-    the other."""
+    """The weights after each table was met once. Let W be the count of a cell now. For one table the
+    dual is least where W e^d + k sigma^2 (l + d) is the count that is wanted, cell by cell, which has
+    one solution d. For tables of shares that is the step that Jensen's inequality allows. Lines are
+    met one after the other."""
     for table, factor in zip(tables, factors):
         slack = relief * np.square(table.error)
         if isinstance(table, Lines):
@@ -233,8 +233,8 @@ def _line_step(
 
 
 def surplus(tables: Sequence[Table], weights: np.ndarray) -> float:
-    """How many times as far as users drawn from the pool the truth is from it, at least 1: squared
-    differences less those of noise, over the pool's own counts, each weighed by its precision."""
+    """How many times as far from the pool the truth is as users drawn from it would be, at least 1. It
+    is squared differences less those of noise, over the pool's own counts, weighed by precision."""
     counts = [t for t in tables if not isinstance(t, Lines) and (np.asarray(t.error) > 0).all()]
     known = [(t.tally(weights), t) for t in counts]
     if not known:

@@ -33,9 +33,12 @@ PIECE = 2048
 
 
 class Link(NamedTuple):
-    """How a segment of the multipliers lies in a region: entries [at, at + size) of the vector,
-    `base` (int32 per row, or None: 0), `along` ("row", "cell", or an int32 map per column). `same`:
-    the number of the region's first link that lies so, if that is another one; the two share spans.
+    """How a segment of the multipliers lies in a region.
+
+    at, size : the segment is the entries [at, at + size) of the vector
+    base : int32 for each row, or None: 0
+    along : "row", "cell", or an int32 map for each column
+    same : the number of the region's first link that lies so, if that is another one; both share spans
     """
 
     at: int
@@ -71,10 +74,12 @@ class Cut(Struct, frozen=True):
 
 
 class DualPlan(Struct, frozen=True):
-    """How the dual is evaluated, by `tables` whose cells begin at `cells`, and how it is multiplied
-    by its Hessian: there a table with an inner one is replaced by that, whose slopes are `folds` [,
-    5] times `scale` [folds] of an evaluation. `slopes`: how many there are in all. The core asks
-    for the lanes of products where the Hessian does not fall into blocks, of about `lane_cells`."""
+    """How the dual is evaluated and multiplied by its Hessian.
+
+    It is evaluated by `tables`, whose cells begin at `cells`. In a product with the Hessian, a table
+    with an inner one is replaced by that. The inner one's slopes are `folds` [, 5] times `scale`
+    [folds] of an evaluation; there are `slopes` in all. Where the Hessian does not fall into blocks,
+    the core asks for lanes of about `lane_cells` cells for products."""
 
     tables: Sequence[Table]
     cells: np.ndarray
@@ -151,9 +156,9 @@ def _rows(values: list, width: int) -> np.ndarray:
 
 
 def lanes_of(table: Table, edges: int = 0) -> tuple[int, list[np.ndarray]]:
-    """The number of lanes, and for each link its spans [lanes, 3] (where in the edge space, from
-    `edges` on; the first entry that the lane reaches; how many): as many lanes as LANE_CELLS gives,
-    fewer where their spans would overlap too much."""
+    """(number of lanes, spans [lanes, 3] of each link). There are as many lanes as LANE_CELLS gives, or
+    fewer where their spans would overlap too much. A span is where it lies in the edge space (from
+    `edges` on), the first entry that the lane reaches, and how many entries it reaches."""
     cells = table.rows * table.cols
     lanes = max(1, min(table.rows, cells // LANE_CELLS))
     own = [link for link in table.links if link.same is None]

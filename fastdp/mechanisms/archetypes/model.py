@@ -19,12 +19,16 @@ from .options import Options
 class PublicModel:
     """Archetypes 0..k-1 and their public users.
 
-    labels: int64, the archetype of a row in each cell of the features (C order), computed by
-    `mixture`, which includes its scaling; archetype, trait: int64 per public user (the most common
-    label of its rows; its most common value of the trait); habits: counts of each public user's
-    rows over the habit columns; places: by archetype, counts of the cells of the features (of all
-    users, if no public user has that archetype); links: the chain; prior: cells and counts of the
-    public marginals that `refine` starts from; evidence: held-out likelihoods by k.
+    labels : int64, the archetype of a row in each cell of the features (C order), by `mixture`, which
+        includes its scaling
+    archetype : int64 for each public user, the most common label of its rows
+    trait : int64 for each public user, its most common value of the trait
+    habits : counts of each public user's rows over the habit columns
+    places : by archetype, counts of the cells of the features; of all users, if no public user has
+        that archetype
+    links : the chain
+    prior : cells and counts of the public marginals that `refine` starts from
+    evidence : held-out likelihoods by k
     """
 
     options: Options

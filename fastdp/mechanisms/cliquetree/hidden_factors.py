@@ -13,7 +13,7 @@ signs -1 below and +1 above the quantile t of a normal g,
 of the contrasts before (`denoised`): few factors mean a matrix of low rank.
 
 The factors' distribution is replaced by `classes` points of equal weight, so the model is a
-graphical model like any other: a hidden column of classes, and every column depends on it alone.
+graphical model like any other. It has a hidden column of classes, on which alone every column depends.
 Everything that samples, conditions or answers from a model works on it as it stands. Everything
 here is a function of released numbers.
 """
@@ -74,8 +74,8 @@ def denoised(contrasts: np.ndarray, noise: float) -> np.ndarray:
     """A symmetric matrix of contrasts per row, whose diagonal is unknown, without most of its
     `noise` (a standard deviation per entry).
 
-    An eigenvalue v of signal and noise shrinks to sqrt(v^2 - 4 d noise^2), with the diagonal that
-    this leaves put in its place; what is left over keeps the part spread / (spread + noise^2)."""
+    An eigenvalue v of signal and noise shrinks to sqrt(v^2 - 4 d noise^2). The diagonal that this
+    leaves is put in its place. What is left over keeps the part spread / (spread + noise^2)."""
     d = len(contrasts)
     off = ~np.eye(d, dtype=bool)
     filled = np.where(off, contrasts, 0.0)

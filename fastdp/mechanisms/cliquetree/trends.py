@@ -73,8 +73,8 @@ def affordable(
 
 
 def group_scores(merged: Merged, name: str, groups: np.ndarray, alone: np.ndarray) -> np.ndarray:
-    """The mean code of each group, moved and scaled to mean 0 and variance 1; 0 for a group of
-    codes that have no place in the order (`alone`, over all codes)."""
+    """The mean code of each group, moved and scaled to mean 0 and variance 1. A group of codes that have
+    no place in the order has 0 (`alone`, over all codes)."""
     rows = merged.shape[name]
     group = groups[merged.compression.code_map(name)]
     sums, codes = (

@@ -329,7 +329,7 @@ def merge(
 
 def rare_groups(one: Measurement, rows: np.ndarray, numbers: np.ndarray, rare: float) -> int:
     """Into how many groups of neighbours rare numbers are merged: as many as have counts of `rare`
-    standard errors each; 0 where they have few of the rows, or where groups are few.
+    standard errors each. It is 0 where rare numbers have few of the rows, or where groups are few.
 
     k values with noise sigma each and M rows, in G groups of M / G rows and noise sigma sqrt(k / G):
     G is at most (M / (rare sigma))^2 / k."""
@@ -370,7 +370,7 @@ def shape_of(
 ) -> np.ndarray:
     """A 1-way as row counts >= 0 that add up to `total`: the projection of the answers. Where most
     rows have rare values, the counts of these are first shrunk towards their mean, as far as noise
-    explains their differences; otherwise the values with the largest noise would get the rows of the
+    explains their differences. Otherwise the values with the largest noise would get the rows of the
     others. `numbers`: the codes of a column's bins of numbers, whose rare values beyond the others are
     tails (`number_tails`)."""
     drawn = np.array(one.values, np.float64)

@@ -71,8 +71,8 @@ class PublicPrior(Struct, frozen=True, eq=False):
 
 
 def _finest(answers: Sequence[Measurement], cells: int) -> list[Measurement]:
-    """Those answers of one clique that are sums over the same groups of its `cells`: of answers with
-    several groupings, those with the most groups, as the first of them has them."""
+    """Answers of one clique that are sums over the same groups of its `cells`. If answers have several
+    groupings, the one with the most groups counts, or the first of these."""
     if not answers:
         return []
     most = max(m.values.size for m in answers)

@@ -124,9 +124,8 @@ class ScreeningResult(Struct, frozen=True):
         return replace(self, distances=values.tolist())
 
     def over(self, estimates: Mapping[Clique, np.ndarray]) -> ScreeningResult:
-        """The same result with marginals over other codes; candidates that have none are left out,
-        and so are marginals of what was no candidate (a column of one code then may have more now).
-        """
+        """The same result with marginals over other codes. Candidates without one are left out. So are
+        marginals of what was no candidate: a column of one code then may have more now."""
         kept = [i for i, clique in enumerate(self.cliques) if clique in estimates]
         distances, sigma, weights = (
             [v[i] for i in kept] for v in (self.distances, self.sigma, self.weights)
@@ -144,8 +143,8 @@ def candidates(
     weight: Mapping[Clique, float],
 ) -> list[Candidate]:
     """The cliques as candidates, for noise of about `sigma`. Their effective cells are those that
-    the model expects to be filled, times the share of rows that truth and model have in common, 1 -
-    distance / (2 total). They are at least those that the sums over its axes call for."""
+    the model expects to be filled, times 1 - distance / (2 total): the share of rows that truth and
+    model have in common. They are at least those that the sums over its axes call for."""
     out = []
     for clique, distance in zip(cliques, distances, strict=True):
         common = min(1.0, max(0.0, 1 - distance / max(2 * total, 1e-9)))
@@ -207,14 +206,16 @@ def accounted(
     noise_tv: Mapping[str, float],
     total: float,
 ) -> float:
-    """The part of the columns that pairs account for: twice the mean, over the edges of a spanning
-    tree of pairs that makes it largest, of d / (2 total), d a pair's noisy distance from
-    independence; at most 1. Twice, since a pair says something about both its columns.
+    """The part of the columns that pairs account for, at most 1.
 
-    An edge counts only if d stands out: `noise_tv`, the total variation that noise causes in the
-    1-ways of its two columns, puts the model of independent columns off as far, and `sigma`, the
-    noise of the round, raises the largest distance by as many standard deviations as `threshold`
-    says. The part is 1 if columns follow from each other, so that a pair says what its 1-ways say,
+    Let d be a pair's noisy distance from independence. The part is twice the mean of d / (2 total)
+    over the edges of a spanning tree of pairs, the tree for which it is largest. Twice, since a pair
+    says something about both its columns.
+
+    An edge counts only if d stands out of two noises. `noise_tv` is the total variation that noise
+    causes in each 1-way; it puts the model of independent columns off as far. `sigma` is the noise of
+    the round; it raises the largest distance by as many standard deviations as `threshold` says. The
+    part is 1 if columns follow from each other, so that a pair says what its 1-ways say,
     and 0 if they are independent."""
     above = threshold(len(distances))
     parts = {}

@@ -1,5 +1,5 @@
-"""What is asked about users in the course of a mechanism's run, and what is decided by the answers:
-which columns are constant, which are repeated, how many rows users have, who the users are."""
+"""What is asked about users in the course of a mechanism's run, and what the answers decide: which
+columns are constant, which are repeated, how many rows users have, and who the users are."""
 
 from collections.abc import Mapping, Sequence
 
@@ -128,10 +128,9 @@ class UserQuestions:
         self.table_error = self.spent = self.constants_spent = 0.0
 
     def rows(self) -> tuple[Session, Job]:
-        """Session and job of the mechanism. Where noise allows, its rows have the group of their
-        user's number of rows as a further column: within a group all rows weigh nearly the same, so
-        that the model of rows, with as many rows of each group as there are, has hardly any bias
-        from clipping."""
+        """Session and job of the mechanism. Where noise allows, its rows have a further column: the
+        group of their user by its number of rows. Within a group all rows weigh nearly the same. So
+        a model with as many rows of each group as there are has hardly any bias from clipping."""
         rows = self.session.part(1 - self.cost)
         job = self.job
         if not self.config.traits.may_choose_clip:
