@@ -26,7 +26,7 @@ from scipy import stats
 import fastdp
 from fastdp import simulate
 from fastdp.mechanisms import recipe as recipes
-from fastdp.metrics.challenges.sprint1 import THRESHOLD, TYPES, rows_score
+from fastdp.metrics.challenges.sprint1 import MIN_TYPE_SHARE, TYPES, rows_score
 
 from . import machine
 
@@ -59,7 +59,9 @@ def counts(table: pa.Table) -> np.ndarray:
 def false_share(truth: np.ndarray, made: np.ndarray) -> float:
     """Of the types shown with 5 % of their place and month or more, the part that truly has
     less."""
-    shown, real = ((x > 0) & (x >= THRESHOLD * x.sum(axis=1, keepdims=True)) for x in (made, truth))
+    shown, real = (
+        (x > 0) & (x >= MIN_TYPE_SHARE * x.sum(axis=1, keepdims=True)) for x in (made, truth)
+    )
     return float((shown & ~real).sum() / max(1, shown.sum()))
 
 

@@ -58,16 +58,23 @@ def stands_out(z: np.ndarray | float, looks: int, false_alarms: float = FALSE_AL
     return np.asarray(z) > threshold(looks, false_alarms)
 
 
-def spread_beyond_noise(away: np.ndarray, variances: np.ndarray) -> float:
-    """The variance of true values around their centre, from noisy ones at these distances from it.
-    It is the likeliest if true values are normal (Fisher's scoring), and 0 where noise explains
-    all."""
-    spread = max(0.0, float(np.mean(np.square(away) - variances))) if len(away) else 0.0
+def spread_beyond_noise(
+    away: np.ndarray, variances: np.ndarray, scale: np.ndarray | float = 1.0
+) -> float:
+    """How far true values spread around their centre, from noisy ones at these distances from it.
+    The variance of a true value is the spread times its `scale`. The spread is the likeliest if true
+    values are normal (Fisher's scoring), and 0 where noise explains all."""
+    if not len(away):
+        return 0.0
+    scale = np.broadcast_to(np.asarray(scale, np.float64), np.shape(away))
+    beyond = np.square(away) - variances
+    spread = max(0.0, float(np.mean(scale * beyond) / np.mean(scale * scale)))
     for _ in range(SCORING):
-        if not len(away) or not (variances + spread > 0).all():
+        whole = variances + spread * scale
+        if not (whole > 0).all():
             break
-        weight = 1 / np.square(variances + spread)
-        spread = max(0.0, float(weight @ (np.square(away) - variances) / weight.sum()))
+        weight = scale / np.square(whole)
+        spread = max(0.0, float(weight @ beyond / (weight * scale).sum()))
     return spread
 
 

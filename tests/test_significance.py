@@ -9,6 +9,7 @@ from fastdp.significance import (
     drawn_towards,
     likeliest,
     posterior_means,
+    spread_beyond_noise,
     stands_out,
     threshold,
 )
@@ -65,6 +66,22 @@ def test_numbers_are_drawn_as_far_as_noise_explains_their_differences(spread):
     error = np.square(drawn_towards(10.0, values, variances) - truth)
     best = np.square(drawn_towards(10.0, values, variances, spread) - truth)
     assert error.mean() <= best.mean() + 4 * np.sqrt(2 / 2000)
+
+
+@pytest.mark.parametrize("spread", [0.0, 0.05, 1.0])
+def test_a_spread_that_grows_with_the_numbers_is_found(spread):
+    """Counts of 1 to 400 with noise of 5, whose true values spread by sqrt(spread) times
+    themselves: within four standard errors of what 4,000 of them can tell. The mean of squares,
+    which a few large ones decide, is off by more."""
+    rng = np.random.default_rng(8)
+    centres = np.exp(rng.uniform(0, 6, 4000))
+    variances = np.full(4000, 25.0)
+    whole = variances + spread * centres**2
+    away = rng.normal(size=4000) * np.sqrt(whole)
+    error = 1 / np.sqrt(0.5 * np.square(centres**2 / whole).sum())
+    found = spread_beyond_noise(away, variances, centres**2)
+    assert abs(found - spread) < 4 * error
+    assert spread_beyond_noise(np.zeros(0), np.zeros(0)) == 0.0
 
 
 def test_numbers_without_noise_are_not_drawn_and_noise_alone_is():

@@ -14,10 +14,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...model.table_ops import Margin, rake
-from ...significance import drawn_towards
+from ...significance import drawn_towards, spread_beyond_noise
 
 SWEEPS = 4
 """Passes of raking over the margins of a table of counts."""
+LEAST_VARIANCE = 1e-9
+"""No smaller variance of an answer is believed."""
 
 
 def collapse(values: np.ndarray, at: np.ndarray, t: np.ndarray, groups: int) -> np.ndarray:
@@ -32,13 +34,11 @@ def shrink(
     means.
 
     A count varies around its prior mean p with variance `poisson` p + rho p^2. The ratio rho >= 0
-    is the same for all and taken from the answers by moments. Never negative.
+    is the same for all: the likeliest one. Never negative.
     """
     square = prior * prior
-    noise = 1 / np.square(np.maximum(variance + poisson * prior, 1e-9))
-    spread = np.square(answers - prior) - variance - poisson * prior
-    squares = float((square * square * noise).sum())
-    rho = max(0.0, float((spread * square * noise).sum()) / max(1e-300, squares))
+    known = np.maximum(variance + poisson * prior, LEAST_VARIANCE)
+    rho = spread_beyond_noise(answers - prior, known, square) if square.any() else 0.0
     own = poisson * prior + rho * square
     return np.maximum(drawn_towards(prior, answers, variance, own), 0.0)
 

@@ -22,6 +22,7 @@ from fastdp.mechanisms.usercounts.mechanism import UserCounts
 from fastdp.public.data import PublicTable
 from fastdp.release.noiseplan import plan_users
 from fastdp.run.plan import plan
+from fastdp.significance import spread_beyond_noise
 from tests.reference import usercounts as slow
 
 COLUMNS = ["area", "year", "month", "type"]
@@ -359,20 +360,23 @@ def test_a_total_is_the_mean_by_precision_of_both(groups, answers, variance, own
 
 @given(st.integers(0, 1000), st.sampled_from([0.0, 1.0, 1.7]), st.sampled_from([2.0, 60.0, None]))
 def test_counts_are_shrunk_by_the_spread_that_the_answers_show(seed, poisson, variance):
-    """Of a count with prior mean p and variance poisson p + rho p^2, the best linear estimate; rho
-    is that of the answers' squares around p, weighted by what chance alone would make of them."""
+    """Of a count with prior mean p and variance poisson p + rho p^2, the best linear estimate; no
+    rho nearby is likelier."""
     rng = np.random.default_rng(seed)
     prior = rng.uniform(1, 50, 6)
     answers = prior * rng.gamma(4, 0.25, 6) + rng.normal(0, 3, 6)
     noise = (
         prior if variance is None else np.full(6, variance)
     )  # of public counts: their own Poisson noise
-    surplus = [(a - p) ** 2 - v - poisson * p for a, p, v in zip(answers, prior, noise)]
-    weights = [(p / (v + poisson * p)) ** 2 for p, v in zip(prior, noise)]
-    rho = max(0.0, np.dot(weights, surplus) / np.dot(weights, prior**2))
+    known = noise + poisson * prior
+    rho = spread_beyond_noise(answers - prior, known, prior**2)
     spread = poisson * prior + rho * prior**2
     best = np.maximum(0, (answers * spread + prior * noise) / (spread + noise))
     assert count_estimates.shrink(answers, noise, prior, poisson) == pytest.approx(best)
+    near = np.array([rho * 0.98, rho, rho * 1.02 + 1e-6])[:, None]
+    whole = known + near * prior**2
+    likely = -(np.log(whole) + np.square(answers - prior) / whole).sum(axis=1)
+    assert likely.argmax() == 1 or np.ptp(likely) < 1e-4
 
 
 @given(st.integers(0, 1000), st.floats(0.01, 0.9), st.floats(0.01, 0.5))
