@@ -170,22 +170,23 @@ def main() -> None:
     parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
     kept: dict[str, dict] = {}
+    seeds = range(*options.seeds)
+    cases = [(name, epsilon) for name in options.tables for epsilon in options.epsilon]
     with ProcessPoolExecutor(options.jobs) as pool:
-        for name in options.tables:
-            for epsilon in options.epsilon:
-                tasks = [(name, epsilon, seed) for seed in range(*options.seeds)]
-                runs = list(pool.map(one, tasks))
-                print(f"{name}, epsilon {epsilon:g}", flush=True)
-                lines = kept.setdefault(f"{name}, epsilon {epsilon:g}", {})
-                for what in runs[0][1]:
-                    true = runs[0][0].get(what, 0.0)
-                    made = np.array([found[what] for _, found in runs])
-                    farthest = float(made[np.argmax(np.abs(made - true))] - true)
-                    lines[what] = [true, float(made.mean()), farthest]
-                    print(
-                        f"  {what:36} {true:10.3f} {made.mean():10.3f} {farthest:+10.3f}",
-                        flush=True,
-                    )
+        futures = {case: [pool.submit(one, (*case, seed)) for seed in seeds] for case in cases}
+        for (name, epsilon), of_case in futures.items():
+            runs = [future.result() for future in of_case]
+            print(f"{name}, epsilon {epsilon:g}", flush=True)
+            lines = kept.setdefault(f"{name}, epsilon {epsilon:g}", {})
+            for what in runs[0][1]:
+                true = runs[0][0].get(what, 0.0)
+                made = np.array([found[what] for _, found in runs])
+                farthest = float(made[np.argmax(np.abs(made - true))] - true)
+                lines[what] = [true, float(made.mean()), farthest]
+                print(
+                    f"  {what:36} {true:10.3f} {made.mean():10.3f} {farthest:+10.3f}",
+                    flush=True,
+                )
     if not options.no_save:
         machine.keep("people_kinds", {"seeds": options.seeds, "found": kept})
 

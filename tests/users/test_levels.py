@@ -67,6 +67,19 @@ def test_no_level_where_rates_are_those_of_chance_or_were_not_asked_for():
     assert levels_of(rates([chance + 0.2], pairs), there, (), codes) == ()
 
 
+def test_a_level_stands_out_by_two_standard_errors():
+    """Trials and the choice correct it, so it need not be as sure as what nobody corrects."""
+    codes = rows(50_000)
+    chance = _agreement(_scores(np.bincount(codes["amount"] // 4)), 0.0)
+    there = np.array([chance])
+
+    def found(times):
+        released = rates([chance + times * 0.05], (("amount", 4),), error=0.05)
+        return levels_of(released, there, ("amount",), codes)
+
+    assert len(found(2.2)) == 1 and not found(1.8)
+
+
 @pytest.mark.parametrize("part", [0.3, 0.7])
 def test_dealt_users_differ_in_their_level_as_much_as_asked(part):
     """The part of the variance of normal scores, over users with 8 rows each: within 0.1, since a
