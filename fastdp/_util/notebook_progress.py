@@ -17,8 +17,9 @@ EVERY = 0.2
 """Seconds between two updates, at least."""
 
 
-def shown_by(progress: Any) -> Any:
-    """The callback given; the notebook's own where none was; None if it is False."""
+def progress_callback(progress: Any) -> Any:
+    """What a run reports its progress to: the callback that the caller gave, or the notebook's bar where
+    none was given. None if `progress` is False."""
     if progress is None:
         return notebook_progress()
     if progress is False:
@@ -36,6 +37,8 @@ def notebook_progress() -> Callable[[Progress], None] | None:
 
 
 class _Display:
+    """Shows progress in the cell's output: displays a bar once, then updates it."""
+
     def __init__(self, display: Any):
         self._display = display
         self._handle = None

@@ -19,7 +19,7 @@ from ..domain import Clique, Columns
 from ..errors import SchemaError
 from ..schema import Schema, dtypes
 from ..schema.bins import bins_of, on_grid
-from ..schema.constraints import in_turn, ordered_columns
+from ..schema.constraints import after_sources, ordered_columns
 from ..schema.derived import Derived
 from ..schema.epoch import DAY_SECONDS
 from ..schema.expression import column_values
@@ -180,7 +180,7 @@ def order_groups(schema: Schema) -> tuple[OrderGroup, ...]:
                 strict[a, b] = strict.get((a, b), False) or constraint.strict
     if not strict:
         return ()
-    ranked = in_turn({n: [a for a, b in strict if b == n] for n in numbers}, "are ordered")
+    ranked = after_sources({n: [a for a, b in strict if b == n] for n in numbers}, "are ordered")
     for c in ranked:
         for a in ranked:
             for b in ranked:

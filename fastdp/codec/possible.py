@@ -16,7 +16,14 @@ from ..domain import Clique
 from ..errors import SchemaError
 from ..schema import Schema
 from ..schema.columns import Column
-from ..schema.constraints import Constraint, code_of, columns_of, computed, in_turn, sources_of
+from ..schema.constraints import (
+    Constraint,
+    after_sources,
+    code_of,
+    columns_of,
+    is_computed,
+    sources_of,
+)
 from ..schema.derived import Derived
 from ..schema.expression import Expression, column_values
 from .code_values import drawn_overflow
@@ -72,7 +79,7 @@ class CompiledConstraints:
     @cached_property
     def computed(self) -> dict[str, Expression]:
         """The numbers that are computed from a row's other values when it is written, by column."""
-        own = [c for c in self.schema.constraints if computed(self.schema, c)]
+        own = [c for c in self.schema.constraints if is_computed(self.schema, c)]
         return {c.column or "": Expression(self.schema, c.follows or "") for c in own}
 
     @cached_property
@@ -93,11 +100,11 @@ class CompiledConstraints:
         made = {}
         number_of = {}
         for number, constraint in enumerate(self.schema.constraints):
-            if constraint.column is not None and not computed(self.schema, constraint):
+            if constraint.column is not None and not is_computed(self.schema, constraint):
                 with _blame(number, constraint):
                     made[constraint.column] = _follows(self.schema, constraint)
                 number_of[constraint.column] = number
-        turn = in_turn({name: item.sources for name, item in made.items()})
+        turn = after_sources({name: item.sources for name, item in made.items()})
         return tuple(made[name] for name in turn), number_of
 
     def _masks(self) -> list[Mask]:

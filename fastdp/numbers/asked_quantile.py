@@ -28,7 +28,7 @@ def quantile(ask: Asking, number: TypedNumber, facts: Declared) -> Line:
             if low >= high:
                 low, high = a, b
             inside = found[-1].between(low, high)
-            parts = quantiles.parts(inside, 1 / (ask.mu * math.sqrt(share)))
+            parts = quantiles.next_bins(inside, 1 / (ask.mu * math.sqrt(share)))
             edges = quantiles.zoomed(low, high, parts)
         counts, s = ask(Histogram(edges=edges), share, f"histogram {i + 1}")
         found.append(quantiles.ranks(counts, s, edges, q))

@@ -77,6 +77,7 @@ _TOKENS = re.compile(
 
 
 def _tokens(text: str) -> list[_Token]:
+    """The words, numbers and signs of a text, then its end."""
     out = []
     at = 0
     while at < len(text):
@@ -94,6 +95,9 @@ def _tokens(text: str) -> list[_Token]:
 
 
 class _Parser:
+    """Reads a number from left to right, with a method for each rule of the grammar. `is_word` and
+    `is_sign` look ahead; `word` and `sign` take a token, or fail if it is none of these."""
+
     def __init__(self, text: str):
         self.text = text
         self.tokens = _tokens(text)
@@ -319,10 +323,10 @@ class _Parser:
 
     def factor(self) -> Node:
         token = self.next
-        negative = token.text == "-" and self.tokens[min(self.place + 1, len(self.tokens) - 1)]
+        following = self.tokens[min(self.place + 1, len(self.tokens) - 1)]
         if token.kind in ("number", "text") or self.is_word("true", "false"):
             return self.constant()
-        if negative and negative.kind == "number":
+        if token.text == "-" and following.kind == "number":
             return self.constant()
         self.deeper()
         if self.is_sign("-"):

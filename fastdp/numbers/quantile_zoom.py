@@ -19,11 +19,11 @@ Chosen by `python -m bench.numbers_asked --zooms`: with three (.15, .3, .55) med
 with five of twice the share each 3 to 10 %."""
 FEWEST_PARTS = 3
 MOST_PARTS = 64
-"""Bounds of the number of bins of one histogram (`parts`)."""
+"""Bounds of the number of bins of one histogram (`next_bins`)."""
 
 
 class Ranks(Struct, frozen=True, eq=False):
-    """Rank gaps at edges, with their standard deviations. `users`: all of the histogram."""
+    """Rank gaps at edges, with their standard deviations."""
 
     edges: np.ndarray
     gap: np.ndarray
@@ -64,8 +64,8 @@ def first_edges(top: int, signed: bool) -> tuple[int, ...]:
     return (*(-edge for edge in reversed(above)), 0, *above) if signed else above
 
 
-def parts(users: float, s: float) -> int:
-    """Bins of the next histogram, of a range that holds so many users, with noise s of a count.
+def next_bins(users: float, s: float) -> int:
+    """How many bins the next histogram has, over a range of so many users, with noise s of a count.
 
     With B bins a rank has noise of about s sqrt(B) / 2, and an end is rounded outwards by about 3/4
     of a bin, users / B. The sum Z s sqrt(B) / 2 + 3 users / (4 B) is least at B = (3 users / (Z
@@ -77,13 +77,14 @@ def zoomed(low: int, high: int, parts: int) -> tuple[int, ...]:
     """Whole edges that cut low to high into parts: about equal, or of equal ratios where the range
     spans more than a factor of 4."""
     if high - low > 4 * max(1, min(abs(low), abs(high))):
-        scores = np.linspace(_score(low), _score(high), parts + 1)[1:-1]
+        scores = np.linspace(_signed_log(low), _signed_log(high), parts + 1)[1:-1]
         inner = {round(np.sign(x) * (2.0 ** abs(x) - 1)) for x in scores.tolist()}
         return tuple(sorted({low, high} | {edge for edge in inner if low < edge < high}))
     return tuple(sorted({low + (high - low) * i // parts for i in range(parts + 1)}))
 
 
-def _score(x: int) -> float:
+def _signed_log(x: int) -> float:
+    """Even steps of this are equal ratios far from zero, and equal differences near it."""
     return float(np.sign(x) * np.log2(1.0 + abs(x)))
 
 
@@ -98,10 +99,12 @@ def ranks(counts: np.ndarray, s: float, edges: tuple[int, ...], q: float) -> Ran
 
 def interval(found: list[Ranks], least: int, most: int) -> Interval:
     """The intersection of what the histograms say, and where the last one crosses."""
-    low, high = least, most
+    low = least
+    high = most
     for ranked in found:
-        a, b = ranked.bracket(Z if ranked is found[-1] else SURE, low, high)
-        if max(a, low) < min(b, high):
-            low, high = max(a, low), min(b, high)
+        at_least, below = ranked.bracket(Z if ranked is found[-1] else SURE, low, high)
+        if max(at_least, low) < min(below, high):
+            low = max(at_least, low)
+            high = min(below, high)
     middle = found[-1].crossing(low, high)
     return Interval(min(max(middle, low), high - 1), float(low), float(high - 1))

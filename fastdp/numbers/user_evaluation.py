@@ -36,6 +36,7 @@ from .typed import TypedNumber, is_constant
 from .user_values import Block, UserValues
 
 _MOST = np.iinfo(np.int64).max
+"""Takes the place of a missing value where the smallest is looked for."""
 _DIRECT_ROWS = 1 << 22
 """So many values of at most LARGEST fit into an int64 sum."""
 _HALF = 20
@@ -144,7 +145,7 @@ class _Segments:
         new[1:] = (segment[1:] != segment[:-1]) | (values[1:] != values[:-1])
         return np.bincount(segment[new], minlength=len(self)).astype(np.int64)
 
-    def end(self, values: np.ndarray, keys: list[np.ndarray], first: bool) -> np.ndarray:
+    def at_end(self, values: np.ndarray, keys: list[np.ndarray], first: bool) -> np.ndarray:
         """The value of the first or last row by `keys`. Rows with a missing value do not count, and
         a missing key comes after all others. Of several such rows the smallest value counts for
         `first`, the largest for `last`."""
@@ -230,7 +231,7 @@ class _Evaluation:
         if not len(self.segments):
             return values
         keys = [self.leaf(name) for name in self.schema.order]
-        return self.segments.end(values, keys, first)
+        return self.segments.at_end(values, keys, first)
 
     def computed(self, node: Node, inner, size: int) -> np.ndarray:
         """A node made of other nodes, from the values that `inner` gives of them."""
@@ -320,6 +321,7 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def _scaled(values: np.ndarray, times: int) -> np.ndarray:
+    """The values in a finer unit; missing ones stay missing."""
     if times == 1:
         return values
     scaled = _product(np.where(values == MISSING, 0, values), np.asarray(min(times, LARGEST)))
@@ -361,19 +363,22 @@ def _entries(
     weight: np.ndarray,
     keep: np.ndarray,
 ) -> UserValues:
+    """The entries to keep, put together by user. The others are arrays over entries in order of user."""
     offsets = np.zeros(block.users + 1, np.int64)
     np.cumsum(np.bincount(user[keep], minlength=block.users), out=offsets[1:])
     return UserValues(offsets, group[keep].astype(np.int32), value[keep], weight[keep])
 
 
 def _of_rows(number: TypedNumber, block: Block, by_user: ByUser) -> UserValues:
+    """The entries of a number of rows: an entry for each user and group, with what the user's rows
+    there add up to. Its weight is the number of rows that it comes from."""
     asked = number.number
     where = None
     if asked.where is not None:
-        whole = None
+        of_users = None
         if any(isinstance(node, Aggregate) for node in nodes(asked.where)):
-            whole = _Segments(block.user, block.users, None, 1, by_user)
-        where = _Evaluation(number, block, whole).by_row(asked.where)
+            of_users = _Segments(block.user, block.users, None, 1, by_user)
+        where = _Evaluation(number, block, of_users).by_row(asked.where)
     if where is not None and asked.aggregate != "share":
         block = Block(
             block.users,
@@ -403,6 +408,8 @@ def _of_rows(number: TypedNumber, block: Block, by_user: ByUser) -> UserValues:
 
 
 def _of_users(number: TypedNumber, block: Block, by_user: ByUser) -> UserValues:
+    """The entries of a number of users: an entry for each user and group of its rows, of weight 1. A
+    column that is constant for a user, or of which one row is picked, makes no groups of rows."""
     asked = number.number
     types = Types(asked, number.schema, number.private)
     picks = dict(zip(asked.by, asked.pick, strict=True))

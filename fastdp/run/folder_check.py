@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, groupby
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from msgspec import Struct, field
@@ -321,8 +322,11 @@ def found_problems(folder: Path, statement: Mapping, entry: Mapping | None) -> I
 def _has_public_means(schema: Schema, name: str) -> bool:
     """Whether a column has the means inside its bins that follow from the schema alone: those of a
     column whose means were to be found, but of which nothing was asked."""
-    column = schema.columns.get(name)
-    if not isinstance(column, Numeric) or column.means is None:
+    found = schema.columns.get(name)
+    if found is None or not found.binned:
+        return False
+    column = cast(Numeric, found)
+    if column.means is None:
         return False
     return finished(column, np.full(column.base, np.nan), None, None).means == column.means
 

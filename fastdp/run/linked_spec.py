@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from .._util.notebook_progress import shown_by
+from .._util.notebook_progress import progress_callback
 from .._util.progress import Reporter
 from ..division import PARENTS
 from ..engines.engine import ENGINES, no_links_text
@@ -161,7 +161,7 @@ def validate_linked(
         epsilons=epsilons,
         delta=float(delta),
         several=True,
-        reporter=Reporter(shown_by(options.progress), options.cancel, len(links.names)),
+        reporter=Reporter(progress_callback(options.progress), options.cancel, len(links.names)),
         status=status,
         plugins=plugins_of(recipe, list(tables.values())),
         links=links,

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._util.notebook_progress import shown_by
+from .._util.notebook_progress import progress_callback
 from .._util.progress import Reporter
 from .._util.threads import resolve
 from ..errors import UsageError, is_whole
@@ -69,7 +69,7 @@ def validate(
         epsilons=tuple(epsilons),
         delta=float(delta),
         several=isinstance(epsilon, Sequence),
-        reporter=Reporter(shown_by(options.progress), options.cancel, len(epsilons)),
+        reporter=Reporter(progress_callback(options.progress), options.cancel, len(epsilons)),
         status=status,
         numbers=numbers,
         plugins=plugins_of(recipe, [table, options.public]),

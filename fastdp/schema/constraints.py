@@ -93,9 +93,8 @@ class Constraint(
         for row in self.table or ():
             if len(row) != len(self.sources) + 1:
                 raise ValueError(
-                    "table: each row needs a value of every column in `from`, then the "
-                    "value of "
-                    "the column"
+                    "table: each row needs a value of every column in `from`, then the value of the "
+                    "column"
                 )
 
     @property
@@ -177,7 +176,7 @@ def columns_of(schema: Described, constraint: Constraint) -> tuple[str, ...]:
     if constraint.order:
         return tuple(c for name in constraint.order for c in ordered_columns(schema, name))
     if constraint.column is not None:
-        own = ordered_columns(schema, constraint.column) if computed(schema, constraint) else ()
+        own = ordered_columns(schema, constraint.column) if is_computed(schema, constraint) else ()
         return (*sources_of(schema, constraint), *(own or (constraint.column,)))
     return constraint.columns
 
@@ -200,6 +199,7 @@ def ordered_columns(schema: Described, name: str) -> tuple[str, ...]:
 
 
 def code_of(column: Column, value: Any) -> int:
+    """The code of a value that a constraint names; SchemaError if the column has none."""
     code = column.code_of(value)
     if code is None:
         raise SchemaError(f"column {column.name!r}: {value!r} is not in its public domain")
@@ -232,7 +232,7 @@ def check(schema: Described) -> None:
                     raise SchemaError(
                         f"column {constraint.column!r} is computed twice; keep one constraint"
                     )
-                if computed(schema, constraint):
+                if is_computed(schema, constraint):
                     _check_computed(schema, constraint)
                 elif not schema.columns[constraint.column].can_follow:
                     raise SchemaError(
@@ -242,10 +242,10 @@ def check(schema: Described) -> None:
                 following[constraint.column] = sources_of(schema, constraint)
         except SchemaError as error:
             raise SchemaError(f"constraint {number} ({constraint.text}): {error}") from None
-    in_turn(following)
+    after_sources(following)
 
 
-def computed(schema: Described, constraint: Constraint) -> bool:
+def is_computed(schema: Described, constraint: Constraint) -> bool:
     """Whether the constraint's column is a number or time that is computed from a row's values when
     it is written. Such a column follows, by an expression, from numbers in bins or from times."""
     name = constraint.column or ""
@@ -261,6 +261,7 @@ def _is_drawn(schema: Described, name: str) -> bool:
 
 
 def _check_computed(schema: Described, constraint: Constraint) -> None:
+    """Raise SchemaError unless this column can be computed from values when rows are written."""
     own = set(ordered_columns(schema, constraint.column or ""))
     others = (c for c in schema.constraints if c is not constraint)
     if constraint.model or any(own & set(columns_of(schema, other)) for other in others):
@@ -275,7 +276,7 @@ def _check_computed(schema: Described, constraint: Constraint) -> None:
             raise SchemaError(f"column {name!r}: values are computed only from numbers and times")
 
 
-def in_turn(
+def after_sources(
     following: Mapping[str, Sequence[str]], what: str = "follow from each other"
 ) -> list[str]:
     """The keys of `following`, sorted so that each column comes after the columns that it follows
@@ -306,7 +307,7 @@ def not_modelled(schema: Described) -> tuple[str, ...]:
     for constraint in schema.constraints:
         if constraint.column is None:
             continue
-        if computed(schema, constraint):
+        if is_computed(schema, constraint):
             out += ordered_columns(schema, constraint.column)
             continue
         cells = math.prod(schema.columns[s].size for s in sources_of(schema, constraint))

@@ -17,7 +17,8 @@ CARRIERS = ("AA", "B6", "DL", "EV", "MQ", "UA", "US", "WN")
 ORIGINS = ("EWR", "JFK", "LGA")
 DESTINATIONS = WORLD["destinations"]
 """Airport -> distance in miles."""
-_WORLD = 1903  # the seed of what all tables share: hubs, routes and delays of airlines
+_WORLD = 1903
+"""The seed of what all tables share: hubs, routes and delays of airlines."""
 
 
 def flights(rows: int, seed: int = 0, year: int = 2013) -> pa.Table:
@@ -39,8 +40,8 @@ def flights(rows: int, seed: int = 0, year: int = 2013) -> pa.Table:
     who = rng.choice(aircraft, rows, p=busy / busy.sum())
     carrier = fleet[who]
     origin = (rng.random(rows)[:, None] > hub.cumsum(1)[carrier]).sum(1).clip(0, len(ORIGINS) - 1)
-    far = route.cumsum(2)[carrier, origin]
-    dest = (rng.random(rows)[:, None] > far).sum(1).clip(0, len(DESTINATIONS) - 1)
+    upto = route.cumsum(2)[carrier, origin]
+    dest = (rng.random(rows)[:, None] > upto).sum(1).clip(0, len(DESTINATIONS) - 1)
 
     first = np.datetime64(f"{year}-01-01", "D")
     days = int((np.datetime64(f"{year + 1}-01-01", "D") - first).astype(int))
