@@ -136,6 +136,8 @@ class CompiledConstraints:
                 parts = {p.name for p in field.parts}
                 if named & parts:
                     out += _parts_masks(schema, field, whole=bool(sources & parts))
+                else:
+                    out += _outside_mask(field)
         return [m for m in out if m.impossible.any()]
 
 
@@ -278,6 +280,18 @@ def _never_written(column: Column) -> list[Mask]:
     value of the domain drawn at random. Otherwise there is none."""
     overflow = drawn_overflow(column)
     return [] if overflow is None else [Mask((column.name,), np.arange(column.size) == overflow)]
+
+
+def _outside_mask(field: Derived) -> list[Mask]:
+    """A mask of combinations of parts outside a field's span, as months after its last day. Rows of
+    the model that had them would be written as other times, at random over the whole span."""
+    outside = field.outside()
+    if outside is None:
+        return []
+    parts, beyond = outside
+    mask = np.zeros([part.size for part in parts], bool)
+    mask[tuple(slice(part.base) for part in parts)] = beyond
+    return [Mask(tuple(part.name for part in parts), mask)]
 
 
 def _parts_masks(schema: Schema, field: Derived, whole: bool) -> list[Mask]:

@@ -78,7 +78,7 @@ def largest_model(
 
 
 def constraint_notes(schema: Schema, zeros: StructuralZeros) -> tuple[str, ...]:
-    """Notes on what constraints add to the model and take out of it."""
+    """Notes on what constraints and spans of times add to the model and take out of it."""
     derived = [name for name in schema.domain if name not in schema.modelled]
     notes = []
     if derived:
@@ -88,5 +88,6 @@ def constraint_notes(schema: Schema, zeros: StructuralZeros) -> tuple[str, ...]:
         alone = sum(n for a, n in schema.modelled.items() if not any(a in c for c in cliques))
         cells = tree_size(schema.modelled, cliques).cells - alone
         listed = ", ".join(" x ".join(c) for c in cliques[:6]) + (" ..." if cliques[6:] else "")
-        notes.append(f"constraints keep {listed} together in the model, {cells:,} cells")
+        cause = "constraints keep" if schema.constraints else "the span of times keeps"
+        notes.append(f"{cause} {listed} together in the model, {cells:,} cells")
     return tuple(notes)

@@ -105,6 +105,11 @@ class Derived(SourceColumn):
         same = good & np.all([a == g for a, g in zip(again, grid)], axis=0)
         return same.reshape(sizes)
 
+    def outside(self) -> tuple[list[Part], np.ndarray] | None:
+        """(parts, mask over their codes below `base`): combinations that no value of the domain has
+        although each of their codes occurs, where such are many; None if there are none of note."""
+        return None
+
     def split(self, values: np.ndarray) -> Split:
         """The codes of int64 source values, and which values lie in the domain (see the module).
         Times are seconds since 1970."""

@@ -436,3 +436,35 @@ def test_divide_is_for_whole_numbers():
         schema = Schema.from_dict({"columns": {"g": column, "d": column}})
         with pytest.raises(SchemaError, match="whole numbers"):
             impossible(schema, Constraint(columns=("g", "d"), divide=10))
+
+
+def times(least, most, parts):
+    return Schema.from_dict(
+        {"columns": {"at": {"kind": "timestamp", "min": least, "max": most, "parts": parts}}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("least", "most"),
+    [("2016-01-01", "2021-08-31"), ("2019-11-30", "2020-02-01"), ("2020-06-05", "2020-06-05")],
+)
+@pytest.mark.parametrize("parts", [["year", "month", "hour"], ["month", "day_of_week", "year"]])
+def test_months_outside_the_span_are_impossible(least, most, parts):
+    """Slow twin: the months of each day of the span, one by one. Every other month of its years
+    would be written as a random day of the whole span."""
+    schema = times(least, most, parts)
+    (mask,) = compiled_constraints(schema).masks
+    days = np.arange(np.datetime64(least), np.datetime64(most) + 1)
+    held = {(int(str(day)[:4]), int(str(day)[5:7])) for day in days}
+    years, months = (schema.columns[f"at_{part}"] for part in ("year", "month"))
+    first = int(least[:4])
+    for i, j in itertools.product(range(years.size), range(months.size)):
+        place = (i, j) if mask.clique == ("at_year", "at_month") else (j, i)
+        inside = (first + i, j + 1) in held or i >= years.base or j >= months.base
+        assert mask.impossible[place] == (not inside)
+
+
+def test_whole_years_and_dates_rule_nothing_out():
+    assert not compiled_constraints(times("2016-01-01", "2017-12-31", ["year", "month"])).masks
+    assert not compiled_constraints(times("2016-02-01", "2017-08-31", ["date", "hour"])).masks
+    assert not compiled_constraints(times("2016-02-01", "2017-08-31", ["month", "hour"])).masks

@@ -211,3 +211,31 @@ def test_weights_are_columns_in_common_with_the_workload():
     assert weights["b", "c", "d"] == 4
     assert ("a", "c") not in weights
     assert len(AIM(degree=3).closure(domain)) == 4 + 6 + 4
+
+
+def test_a_span_that_ends_within_a_year_keeps_the_shares_of_its_years():
+    """Days are uniform, so years and months depend on each other only in that months after August
+    do not exist in the last year. Where the model drew them, that year lost a quarter of its rows."""
+    days = np.arange(np.datetime64("2016-01-01"), np.datetime64("2021-08-31") + 1)
+    times = np.random.default_rng(0).choice(days, 20_000)
+    schema = fastdp.Schema.from_dict(
+        {
+            "columns": {
+                "on": {
+                    "kind": "timestamp",
+                    "dtype": "date32",
+                    "min": "2016-01-01",
+                    "max": "2021-08-31",
+                    "parts": ["year", "month", "day_of_week"],
+                }
+            }
+        }
+    )
+    run = fastdp.synthesize(
+        pa.table({"on": times}), "mst", schema=schema, user=None, epsilon=10.0, delta=1e-6, seed=1
+    )
+
+    def share(values):
+        return (np.asarray(values) >= np.datetime64("2021-01-01")).mean()
+
+    assert abs(share(run.data["on"]) - share(times)) < 0.01

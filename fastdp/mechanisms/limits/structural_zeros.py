@@ -1,5 +1,5 @@
-"""Structural zeros: cells of the model that public constraints rule out. A schema whose constraints
-leave no row possible is refused."""
+"""Structural zeros: cells of the model that public constraints, or the public span of a column of
+times, rule out. A schema whose constraints leave no row possible is refused."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ...schema import Schema
 
 
 class StructuralZeros(Struct, frozen=True, eq=False):
-    """Cells that a schema's constraints rule out.
+    """Cells that a schema's constraints, or spans of its times, rule out.
 
     impossible: for each clique, a mask over its cells, True where a cell is ruled out. settled:
     pairs of columns of which one is a function of the other. They need no measurement.
@@ -29,10 +29,8 @@ class StructuralZeros(Struct, frozen=True, eq=False):
 
     @classmethod
     def of(cls, schema: Schema) -> StructuralZeros:
-        """The structural zeros of a schema's constraints; SchemaError if a constraint is invalid or
-        its mask too large. `check_possible` finds contradictions."""
-        if not schema.constraints:
-            return cls()
+        """The structural zeros of a schema; SchemaError if a constraint is invalid or its mask too
+        large. `check_possible` finds contradictions."""
         facts = compiled_constraints(schema)
         modelled = schema.modelled
         settled = [(*f.sources, f.column) for f in facts.follows if len(f.sources) == 1]

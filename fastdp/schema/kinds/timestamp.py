@@ -313,6 +313,18 @@ class Timestamp(Derived):
         possible[tuple(split[self.parts.index(part)][good] for part in parts)] = True
         return possible
 
+    def outside(self) -> tuple[list[Part], np.ndarray] | None:
+        """Months of the first and of the last year that lie outside the span."""
+        parts = [part for part in self.parts if part.part in ("year", "month")]
+        if len(parts) < 2 or "date" in self.names:
+            return None
+        year = np.arange(self.years[1] - self.years[0] + 1)[:, None]
+        first, last = self._days(year, np.arange(12))
+        mask = last < first
+        if parts[0].part == "month":
+            mask = mask.T
+        return (parts, mask) if mask.any() else None
+
     def calendar_column(self, part: str) -> tuple[str, str] | None:
         """(code column, part to compute from its values; "" for the values themselves) of a part
         of the calendar; None if its parts do not tell."""
