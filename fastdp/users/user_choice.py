@@ -131,7 +131,7 @@ class Choice(Struct, frozen=True, eq=False):
         like = _like_sizes(pool.size)
         released = self._released(pool, like)
         weights, factors = raked(released, self.users, pool.part, near=near)
-        asked = _asked(weights, like, part * np.bincount(like, pool.part))
+        asked = _asked(weights, pool.part, like, part * np.bincount(like, pool.part))
         odds = _at_most_one(asked, like)
         if not self.quotes:
             return _Odds(asked, odds, np.zeros(pool.users), released, factors)
@@ -289,10 +289,16 @@ class _Tables:
         self.weight.append(1 / (TIGHT * np.maximum(target, 1.0)))
 
 
-def _asked(weights: np.ndarray, like: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+def _asked(
+    weights: np.ndarray, part: np.ndarray, like: np.ndarray, wanted: np.ndarray
+) -> np.ndarray:
     """How often each user is asked for: in proportion to the weights among users who are alike, of
-    whom `wanted` are."""
-    return weights * (wanted / np.bincount(like, weights))[like]
+    whom `wanted` are. Tables that contradict each other may leave all of a kind without weight. These
+    are asked for as often as each counts (`part`)."""
+    there = np.bincount(like, weights)
+    lost = there <= wanted * np.finfo(float).tiny
+    weights = np.where(lost[like], part, weights)
+    return weights * (wanted / np.where(lost, np.bincount(like, part), there))[like]
 
 
 def _at_most_one(asked: np.ndarray, like: np.ndarray) -> np.ndarray:

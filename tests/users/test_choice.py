@@ -18,6 +18,7 @@ from fastdp.users.user_choice import Agreements, Choice, _asked, _at_most_one, _
 from fastdp.users.user_facts import agreement, distinct
 from fastdp.users.user_table import Marginal, combined, octaves, pool_facts, whole_numbers
 from fastdp.users.user_weights import Cells, Shares, raked, surplus
+from tests import tiers
 from tests.reference import choosing
 
 SCHEMA = Schema.from_domain({"month": 6, "shop": 5})
@@ -362,11 +363,38 @@ def test_odds_keep_rows_per_user_and_nobody_is_drawn_twice():
     rng = np.random.default_rng(7)
     like = np.sort(rng.integers(0, 5, 3_000))
     weights = np.exp(2 * rng.standard_normal(3_000) + like)
-    odds = _at_most_one(_asked(weights, like, np.bincount(like) / 3), like)
+    odds = _at_most_one(_asked(weights, np.ones(3_000), like, np.bincount(like) / 3), like)
     assert odds.max() <= 1 and np.allclose(np.bincount(like, odds), np.bincount(like) / 3)
     drawn = _drawn(odds, rng)
     assert drawn.sum() == 1_000
     assert np.abs(np.bincount(like, drawn) - np.bincount(like) / 3).max() < 2
+
+
+@pytest.mark.parametrize("seed", tiers.first(2, range(8)))
+def test_tables_that_nobody_can_meet_leave_every_kind_its_users(seed):
+    """One table wants everybody, another nobody: factors of cells then grow without end, and all
+    users of a kind may lose their weight. Each is asked for by a finite number for all that."""
+    rng = np.random.default_rng(seed)
+    like = np.sort(rng.integers(0, 3, 40))
+    part = rng.choice([1.0, 0.5, 0.1], 40)
+    cells = rng.integers(0, 5, 40)
+    nobody = Cells(cells, np.zeros(5), np.full(5, 1e-3))
+    some = Cells(rng.integers(0, 60, 40), rng.dirichlet(np.ones(60)) * 1e4, np.full(60, 3.0))
+    own = 1e4 * np.bincount(like, part) / part.sum()
+    weights, _ = raked([nobody, some, Cells(like, own, np.zeros(3))], 1e4, part)
+    wanted = np.bincount(like, part) / 5
+    asked = _asked(weights, part, like, wanted)
+    assert np.bincount(like, asked) == pytest.approx(wanted)
+    odds = _at_most_one(asked, like)
+    assert (odds >= 0).all() and (odds <= 1).all()
+    assert _drawn(odds, rng).sum() >= 1
+
+
+def test_a_kind_without_weight_is_asked_for_by_what_each_counts():
+    like = np.array([0, 0, 1, 1])
+    part = np.array([1.0, 0.5, 1.0, 1.0])
+    asked = _asked(np.array([0.0, 0.0, 3.0, 1.0]), part, like, np.array([3.0, 2.0]))
+    assert asked.tolist() == [2.0, 1.0, 1.5, 0.5]
 
 
 def test_agreement_is_that_of_the_slow_twin_and_is_chosen_for():
