@@ -73,8 +73,9 @@ static double exchange(part *p, int64_t i, stream *random) {
     const int64_t out = p->list[i];
     put(p, out, -1.0);
     const double now = costs(p, out);
-    double least = now - 1e-9;
+    double least = now - 1e-9; /* less is rounding */
     int64_t best = out;
+    /* Offers are users in a row who are not chosen; where many are chosen, the search ends after some. */
     int64_t at = place(p, out, random);
     for (int offers = 0, seen = 0; offers < FDP_OFFERS && seen < 4 * FDP_OFFERS; seen++, at++) {
         if (at == p->users) at = 0;
@@ -88,6 +89,7 @@ static double exchange(part *p, int64_t i, stream *random) {
     }
     put(p, best, 1.0);
     if (best == out) return 0.0;
+    /* `costs` are half of what a user adds to the error. */
     p->chosen[out] = 0;
     p->chosen[best] = 1;
     p->list[i] = (uint32_t)best;
@@ -177,6 +179,7 @@ static int choose_from(choice_job *job, int64_t number) {
     const fdp_choice_plan *plan = job->plan;
     const size_t users = (size_t)((plan->users - number + plan->parts - 1) / plan->parts);
     const size_t cells = (size_t)plan->first[plan->facts + plan->columns];
+    /* Users number, number + parts, number + 2 parts ... are in this part. */
     size_t rows = 0;
     for (int64_t u = number; u < plan->users; u += plan->parts)
         rows += (size_t)(plan->row_start[u + 1] - plan->row_start[u]);
@@ -188,6 +191,8 @@ static int choose_from(choice_job *job, int64_t number) {
     p.chosen = malloc(users + 1);
     int code = FDP_ERR_MEMORY;
     if (numbers != NULL && whole != NULL && p.start != NULL && p.chosen != NULL) {
+        /* Of real numbers: two for each user, two for each cell, and room for `set_own`. Of whole ones: two
+         * for each user, and the cells of all users. */
         p.own = numbers;
         p.step = p.own + users;
         p.pull = p.step + users;
@@ -219,6 +224,7 @@ static int measure(const choice_job *job, double *error) {
     double *count = calloc((size_t)p->first[tables] + 1, sizeof *count);
     if (count == NULL) return FDP_ERR_MEMORY;
     for (int64_t t = 0; t < tables; t++) {
+        /* The counts of the chosen users: once for a fact, once or step[u] times for each row. */
         double *of = count + p->first[t];
         for (int64_t u = 0; u < p->users; u++) {
             if (!job->chosen[u]) continue;
@@ -230,6 +236,7 @@ static int measure(const choice_job *job, double *error) {
             const double one = t < tables - p->steps ? 1.0 : p->step[u];
             for (int64_t r = p->row_start[u]; r < p->row_start[u + 1]; r++) of[codes[r]] += one;
         }
+        /* Their squared distances from the targets. */
         error[t] = 0.0;
         for (int64_t cell = p->first[t]; cell < p->first[t + 1]; cell++) {
             const double apart = count[cell] - p->target[cell];

@@ -213,6 +213,7 @@ static int map_block(const void *x, int type, size_t n, const struct fdp_map *m,
     default:
         return FDP_ERR_ARGUMENT;
     }
+    /* Numbers of edges become codes; NaN, which has no edge below it, gets its own code. */
     if (m->rule == FDP_EDGES) {
         through_table(m->table, n, out);
         if (type == FDP_F32) nans_FDP_F32((const float *)x, n, m->nan, out);

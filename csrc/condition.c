@@ -69,6 +69,7 @@ static int32_t likely(const work *w, int64_t e, int32_t a) {
 /* Numbers the n keys without gaps, equal ones alike, in the order of their first occurrence; returns how many
  * differ. */
 static int32_t group_keys(work *w, int64_t n) {
+    /* A hash table at most half full, with the number of a group in each slot; -1: free. */
     int64_t slots = 16;
     while (slots < 2 * n) slots *= 2;
     memset(w->slots, 0xFF, (size_t)slots * sizeof *w->slots);
@@ -78,6 +79,7 @@ static int32_t group_keys(work *w, int64_t n) {
         uint64_t hash = GOLDEN;
         for (int64_t k = 0; k < w->key_len; k++) hash = mix(hash ^ (uint32_t)key[k]) + GOLDEN;
         uint64_t slot = hash & (uint64_t)(slots - 1);
+        /* From its slot on: a free one makes a new group, one of an equal key is its group. */
         for (;;) {
             int32_t g = w->slots[slot];
             if (g < 0) {
@@ -347,6 +349,7 @@ static void draw_node(work *w, int32_t j, int64_t rows, const int32_t *of_row, c
             codes[r * plan->attributes + a] = given(w, e, a);
             continue;
         }
+        /* All that the code's distribution depends on: its likelihood, its separator, messages from below. */
         int32_t *key = w->keys + n * w->key_len;
         key[0] = likely(w, e, a);
         for (int32_t i = 0; i < node->sep_len; i++) key[1 + i] = codes[r * plan->attributes + node->sep[i]];
@@ -354,6 +357,7 @@ static void draw_node(work *w, int32_t j, int64_t rows, const int32_t *of_row, c
             key[1 + node->sep_len + c] = w->message[(int64_t)node->children[c] * w->count + e];
         w->things[n++] = (int32_t)r;
     }
+    /* Rows with equal keys have one distribution, which is made once. */
     int32_t groups = group_keys(w, n);
     sort_groups(w, n, groups);
     for (int32_t g = 0, begin = 0; g < groups; g++) {

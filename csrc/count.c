@@ -224,14 +224,18 @@ static int64_t choose(count_job *job, int64_t last, int64_t end, int *table, int
         const int64_t left = end - atomic_load(&c->next);
         const int at = left > 0 ? free_table(job, k) : -1;
         if (at < 0) continue;
+        /* The more rows are left for each thread, the more it gains; tables beyond the cache cost more. */
         const int costs = plan->cells[k] <= FAR ? 1 : job->narrow ? FAR_NARROW : FAR_COSTS;
         double gain = (double)left * costs / (c->threads + 1);
+        /* A further thread may need a copy of the table, which has to be cleared and merged. */
         if (c->threads && gain < COPY_COSTS * (double)bytes_of(job, plan->cells[k]) && at == c->tables)
             continue;
+        /* First the clique it counted last, then one that nobody counts, then the others. */
         if (k == last || !c->threads) gain *= k == last ? 1e12 : 1e6;
         if (gain > most) most = gain, best = k, *table = at;
     }
     if (best >= 0) {
+        /* The table is taken; a new copy is cut off what is left of the room. */
         clique_state *c = job->clique + best;
         if (*table == c->tables) {
             c->table[c->tables++] = job->more + job->used;
@@ -246,6 +250,8 @@ static int64_t choose(count_job *job, int64_t last, int64_t end, int *table, int
     return best;
 }
 
+/* What a thread counts of rows begin .. end - 1: units of rows of the cliques that it chooses, until none has
+ * rows left. */
 static void count_round(count_job *job, int64_t begin, int64_t end, int64_t *last) {
     int table = 0, clear = 0;
     for (int64_t k; (k = choose(job, *last, end, &table, &clear)) >= 0; *last = k) {
@@ -269,6 +275,7 @@ static void count_work(fdp_team *team, int number, void *ctx) {
     int64_t phase = 0, last = -1;
     for (int64_t begin = 0; begin < rows->rows; begin += job->round) {
         const int64_t end = FDP_MIN(rows->rows, begin + job->round);
+        /* Every clique starts at the round's first row. */
         for (int64_t k = 0; begin > 0 && number == 0 && k < cliques; k++)
             atomic_store(&job->clique[k].next, begin);
         if (job->weights) {
@@ -284,6 +291,7 @@ static void count_work(fdp_team *team, int number, void *ctx) {
         count_rows(job, i / job->split, begin, end, begin, (int)(i % job->split), 0);
         fdp_team_turn(team, number, &job->turns, &phase);
     }
+    /* Copies are added to the first table, each clique in MERGES pieces. */
     FDP_TEAM_SHARE(&job->turns, phase, i, cliques * MERGES) {
         const clique_state *c = job->clique + i / MERGES;
         const int64_t cells = job->plan->cells[i / MERGES], m = i % MERGES;

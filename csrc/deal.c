@@ -325,6 +325,7 @@ static void deal_work(fdp_team *team, int member, void *ctx) {
     const size_t features = (size_t)plan->features;
     (void)team, (void)member;
     for (int64_t number; (number = fdp_team_next(&job->next)) < plan->chunks;) {
+        /* Codes and owners that a chunk cannot hold are refused before anything is dealt. */
         const size_t n = (size_t)(plan->row_start[number + 1] - plan->row_start[number]);
         if (!fits(plan, number)) {
             atomic_store(&job->status, FDP_ERR_ARGUMENT);
@@ -339,6 +340,7 @@ static void deal_work(fdp_team *team, int member, void *ctx) {
             atomic_store(&job->status, FDP_ERR_MEMORY);
             continue;
         }
+        /* Arrays over rows, then over values, then one byte for each row. */
         c.value = room;
         c.order = c.value + features * n;
         c.mine = c.order + lists * n;

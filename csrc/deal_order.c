@@ -174,6 +174,8 @@ static void count_change(chunk *c, uint32_t u, int64_t f, uint32_t from, uint32_
 static void try_exchange(chunk *c, uint32_t a, uint32_t b) {
     const uint32_t u = c->user[a], v = c->user[b], at = c->place[a], of = c->place[b];
     if (u == v) return;
+    /* First what it changes in how rows follow each other, which is quick to find; if that helps, also what
+     * it changes in agreement. */
     c->touches = 0;
     c->now++;
     const uint32_t b_to = add_replaced(c, u, at, b), a_to = add_replaced(c, v, of, a);
@@ -183,6 +185,7 @@ static void try_exchange(chunk *c, uint32_t a, uint32_t b) {
     add_agreement(c, u, a, b);
     add_agreement(c, v, b, a);
     if (!(worse + worse_from(c, touches) < -1e-12)) return;
+    /* The exchange: sums, the users' counts of values, and the places of both rows. */
     for (uint32_t i = 0; i < c->touches; i++) c->gap[c->touched[i]] += c->change[c->touched[i]];
     for (int64_t f = 0; f < c->plan->features; f++) {
         const uint32_t x = features_of(c, a)[f], y = features_of(c, b)[f];
@@ -211,6 +214,8 @@ static void shuffle_ties(chunk *c) {
             for (to = at + 1; to < c->first[u + 1] && c->time[c->sequence[to]] == time; to++) {
             }
             if (to == at + 1) continue;
+            /* Rows at .. to - 1 are shuffled (Fisher and Yates): their steps leave the sums, and new ones
+             * enter. */
             add_run(c, u, at, to, -1.0);
             for (uint32_t left = to - at; left > 1; left--) {
                 uint32_t *last = c->sequence + at + left - 1;
@@ -261,9 +266,11 @@ static void sort_by_time(chunk *c) {
 
 /* Rows in order of time, and those of each user; ties at random. */
 static void put_in_order(chunk *c, const uint32_t *owner, int64_t first_user) {
+    /* All rows by time, ties in the order of a shuffle. */
     for (uint32_t i = 0; i < c->n; i++) c->by_time[i] = i;
     shuffle(c->by_time, (uint64_t)c->n, &c->random);
     sort_by_time(c);
+    /* In that order each row goes to the next place of its user; first[u] runs to where the next user begins. */
     for (int64_t i = 0; i < c->n; i++) {
         const uint32_t row = c->by_time[i], u = (uint32_t)(owner[row] - first_user);
         c->user[row] = u;
@@ -272,6 +279,8 @@ static void put_in_order(chunk *c, const uint32_t *owner, int64_t first_user) {
     }
     memmove(c->first + 1, c->first, sizeof *c->first * (size_t)c->users);
     c->first[0] = 0;
+    /* For each pair the rows by the value that a step may lead to, those of one value by time: a counting
+     * sort. */
     for (int64_t p = 0; p < c->plan->pairs; p++) {
         uint32_t *start = c->value_start + c->value_at[p];
         for (uint32_t row = 0; row < c->n; row++) start[that_of(c, p, row) + 1]++;
@@ -294,6 +303,8 @@ static void list_alike(chunk *c) {
     for (int64_t i = 0; i < n; i++) key[i] = 0;
     for (int64_t f = 0; f < c->plan->features; f++) {
         if (c->plan->timed[f]) continue;
+        /* n^2 / sum of squared counts: how many values there would be if all were equally frequent. The
+         * feature joins the key if lists stay long enough. */
         memset(c->alike_start, 0, sizeof *c->alike_start * (size_t)(n + 2));
         for (uint32_t i = 0; i < n; i++) c->alike_start[features_of(c, i)[f] % (uint32_t)n]++;
         double same = 0.0;
@@ -303,6 +314,7 @@ static void list_alike(chunk *c) {
         lists *= values;
         for (uint32_t i = 0; i < n; i++) key[i] = mix(key[i] + features_of(c, i)[f] + 1);
     }
+    /* Each row's list by its key, then the rows of the lists by time: a counting sort. */
     memset(c->alike_start, 0, sizeof *c->alike_start * (size_t)(n + 2));
     for (uint32_t i = 0; i < n; i++) {
         c->alike_of[i] = (uint32_t)below(key[i], (uint64_t)n);
@@ -439,6 +451,7 @@ static void order_work(fdp_team *team, int member, void *ctx) {
     const fdp_order_plan *plan = job->plan;
     (void)team, (void)member;
     for (int64_t number; (number = fdp_team_next(&job->next)) < plan->chunks;) {
+        /* The chunk's rows, users and sums: steps by kind of user, gaps, both ends, agreement by group. */
         chunk c = {.plan = plan, .base = plan->row_start[number]};
         c.n = plan->row_start[number + 1] - c.base;
         c.users = plan->user_start[number + 1] - plan->user_start[number];
@@ -448,6 +461,7 @@ static void order_work(fdp_team *team, int member, void *ctx) {
         c.time = plan->time + c.base;
         c.end = plan->end + c.base;
         c.kind = plan->kind + plan->user_start[number];
+        /* The hash table of users' counts of values has four slots or more for each count. */
         c.mask = 1;
         uint64_t counted = 1;
         for (int64_t u = plan->user_start[number]; u < plan->user_start[number + 1]; u++)

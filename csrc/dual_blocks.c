@@ -50,12 +50,14 @@ static int find_layer(const fdp_dual *dual, int64_t region, fdp_dual_blocks *k, 
     for (int64_t q = 0; q < k->n_totals; q++) k->sides[region * k->n_totals + q] = 0;
     for (int64_t l = 0; l < r->n_links; l++) {
         const fdp_dual_link *link = &r->links[l];
+        /* A link to a total is one number for the whole table. */
         if (is_total(link)) {
             const int64_t q = numbered(link->at, k->totals, 1, &k->n_totals);
             k->sides[region * k->n_totals + q] += link->sign > 0 ? 1 : -1;
             layer->totals = 1;
             continue;
         }
+        /* Links that lie in the same way make one bundle, with a strand for each. */
         if (link->again) continue;
         fdp_dual_bundle *bundle = &k->bundles[(*bundles)++];
         *bundle = (fdp_dual_bundle){*rows, link->size / k->cols / k->codes, *strands, 0};
@@ -67,6 +69,7 @@ static int find_layer(const fdp_dual *dual, int64_t region, fdp_dual_blocks *k, 
             k->strands[(*strands)++] = (fdp_dual_strand){line, r->links[o].sign > 0 ? 1 : -1};
             bundle->n_strands++;
         }
+        /* A layer is straight if row i of its only bundle lies on line i. */
         *rows += layer->rows;
         layer->straight = bundle->lines == layer->rows;
         for (int64_t i = 0; i < layer->rows; i++) layer->straight &= k->line_of[bundle->line_of + i] == i;
@@ -165,6 +168,7 @@ static int64_t entry_of(const fdp_dual_blocks *k, const fdp_dual_segment *segmen
 FDP_CLONES
 static void fill(const solve *t, const block *o) {
     const fdp_dual_blocks *k = t->blocks;
+    /* The residual r, one over the diagonal, and the preconditioned residual u. */
     int64_t j = 0;
     for (int64_t g = 0; g < k->n_segments; g++)
         for (int64_t line = 0; line < k->segments[g].lines; line++, j += o->w) {
@@ -176,6 +180,7 @@ static void fill(const solve *t, const block *o) {
             }
         }
     for (j = 0; j < o->n; j++) o->u[j] = o->r[j] * o->inverse[j];
+    /* sigma^2 times the slope, cell by cell, table after table. */
     double *weight = o->weight;
     for (int64_t g = 0; g < t->dual->n_regions; g++) {
         const fdp_dual_region *r = &t->dual->regions[g];

@@ -140,6 +140,7 @@ typedef struct {
 static void units_some(fdp_team *team, int number, void *ctx) {
     units_job *job = ctx;
     int64_t phase = 0, all = 0;
+/* e runs over the entries of all users i of block b. */
 #define ENTRIES(b, i, e) \
     for (int64_t i = job->users * (b) / BLOCKS, end_ = job->users * ((b) + 1) / BLOCKS; i < end_; i++) \
         for (int64_t e = job->indptr[job->taken[i]]; e < job->indptr[job->taken[i] + 1]; e++)
@@ -202,6 +203,7 @@ static void deal_group(const deal_job *job, int64_t g, int64_t *left) {
 static void deal_some(fdp_team *team, int number, void *ctx) {
     deal_job *job = ctx;
     int64_t phase = 0;
+/* g runs over the groups of block b. */
 #define GROUPS(b, g) \
     for (int64_t g = block_begins(job->row_start, job->unit_start, job->keys, b), \
                  end_ = block_begins(job->row_start, job->unit_start, job->keys, (b) + 1); \

@@ -116,6 +116,7 @@ static int split_quoted(const uint8_t *text, int64_t start, int64_t end, const s
         struct fdp_span field = {start, start, 0, 0};
         int64_t at = start;
         if (at < end && text[at] == d->quote) {
+            /* Up to the closing quote, after which the field has to end. */
             field.quoted = 1;
             field.start = at + 1;
             field.end = closing(text, at + 1, end, d, &field.coded);
@@ -123,6 +124,7 @@ static int split_quoted(const uint8_t *text, int64_t start, int64_t end, const s
             at = field.end + 1;
             if (at < end && text[at] != d->delimiter) return 0;
         } else {
+            /* Up to the next delimiter that is not escaped. */
             while (at < end && text[at] != d->delimiter) {
                 if (text[at] == d->escape) {
                     field.coded = 1;

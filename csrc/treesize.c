@@ -209,6 +209,7 @@ static void pack(elimination *e) {
  * earlier clique with one member more: what that clique has left are then its own neighbours. So each clique is
  * kept until its first other attribute goes. */
 static uint64_t eliminate(elimination *e, int heuristic, uint64_t cells, uint64_t most) {
+    /* All attributes are left, with their costs, and none is eliminated. */
     e->kept = 0;
     e->gone = 0;
     memset(e->none, 0, sizeof *e->none * (size_t)e->words);
@@ -220,6 +221,7 @@ static uint64_t eliminate(elimination *e, int heuristic, uint64_t cells, uint64_
     }
     place_all(e);
     while (e->gone < e->n && cells <= most) {
+        /* The cheapest attribute goes; with its neighbours `around` it is a clique. */
         const int best = e->cheapest[1];
         const uint64_t weight = heuristic == WEIGHT ? e->first[best] : e->second[best];
         const int complete = heuristic != WEIGHT && e->first[best] == 0;
@@ -227,6 +229,7 @@ static uint64_t eliminate(elimination *e, int heuristic, uint64_t cells, uint64_
         place(e, best, -1);
         e->left[best / 64] &= ~(1ull << (best % 64));
         e->gone++;
+        /* Kept cliques whose first other attribute this is: each tells whether the new one lies inside it. */
         int count = 0, inside = 0;
         for (int w = 0; w < e->words; w++) count += __builtin_popcountll(e->around[w]);
         for (int k = 0; k < e->kept;) {
@@ -245,6 +248,7 @@ static uint64_t eliminate(elimination *e, int heuristic, uint64_t cells, uint64_
             e->members[e->kept++] = count;
         }
         if (!inside) cells = plus(cells, weight);
+        /* The neighbours are joined, unless they were so already; costs that this changes are found again. */
         if (complete)
             leave(e, heuristic, best);
         else
