@@ -19,7 +19,7 @@ from typing import Any
 
 from fastdp.significance import threshold
 
-from . import before
+from . import before, tried
 
 TREE = "mechanisms.cliquetree"
 SHARED = "mechanisms.shared"
@@ -292,6 +292,16 @@ TRIED = (
     ),
     Ablation("tried: rare 2", "values below two standard errors merged", options={"rare": 2.0}),
     Ablation("tried: rare 4", "values below four standard errors merged", options={"rare": 4.0}),
+    Ablation(
+        "tried: saved by a distance's error",
+        "distances over groups are asked where they save more noise than a distance has",
+        change={f"{TREE}.tree_state.CliqueTreeState.asked_over_groups": tried.saves_an_error},
+    ),
+    Ablation(
+        "tried: trends by gain",
+        "of pairs with a trend to ask, only those further off than nine cells of its noise",
+        around={f"{TREE}.trends.affordable": tried.gaining},
+    ),
     Ablation(
         "tried: EXPLAINED .5",
         "half a distance is explained, in place of three quarters",
