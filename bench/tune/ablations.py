@@ -12,6 +12,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cache
 from types import ModuleType
@@ -45,8 +46,9 @@ class Ablation:
 
 
 def nothing(value: Any) -> Callable[..., Any]:
-    """A function that gives this value, whatever it is asked."""
-    return lambda *arguments, **named: value
+    """A function that gives this value, whatever it is asked: a new one each time, since callers may
+    add to it."""
+    return lambda *arguments, **named: copy(value)
 
 
 def first_as_list(first: Any, *others: Any, **named: Any) -> list:

@@ -1,4 +1,4 @@
-"""What leaving something out does, with standard errors, from runs with the same seeds.
+"""What leaving something out does, with standard errors, from runs with the same seeds and commit.
 
 The effect on a measure is the logarithm of its error without the rule, less that with it: +0.02 says
 that leaving it out costs 2 %. A *cell* is a table at one epsilon; its effect is the mean over seeds.
@@ -82,18 +82,24 @@ class Verdict:
         return "better without" if self.helps else "not shown"
 
 
-def newest(records: Iterable[dict]) -> dict[str, list[dict]]:
-    """By change, its runs and those as it is of the last commit that measured it."""
+def comparable(records: Iterable[dict]) -> dict[str, list[dict]]:
+    """By change, its runs at every commit and those as it is of the same commits."""
     by_commit: dict[str, list[dict]] = defaultdict(list)
     for record in records:
         by_commit[record["commit"]].append(record)
-    out: dict[str, list[dict]] = {}
+    out: dict[str, list[dict]] = defaultdict(list)
     for found in by_commit.values():
         plain = [r for r in found if r["without"] == AS_IT_IS]
         for name in dict.fromkeys(r["without"] for r in found):
             if name != AS_IT_IS:
-                out[name] = [*plain, *(r for r in found if r["without"] == name)]
-    return out
+                out[name] += [*plain, *(r for r in found if r["without"] == name)]
+    return dict(out)
+
+
+def run_key(record: Mapping) -> tuple:
+    """Runs with the same key are of the same commit, and differ in what is left out alone."""
+    kept = ("suite", "table", "epsilon", "seed", "commit")
+    return tuple(record[name] for name in kept)
 
 
 def judged(name: str, records: Sequence[dict], tables: Sequence[str] | None = None) -> Verdict:
@@ -101,14 +107,12 @@ def judged(name: str, records: Sequence[dict], tables: Sequence[str] | None = No
     errors: dict[bool, dict[tuple, dict]] = {False: {}, True: {}}
     for r in records:
         if "errors" in r and (tables is None or r["table"] in tables):
-            key = (r["suite"], r["table"], r["epsilon"], r["seed"])
-            errors[r["without"] == name][key] = r["errors"]
+            errors[r["without"] == name][run_key(r)] = r["errors"]
     logs: dict[str, dict[Cell, list[float]]] = defaultdict(lambda: defaultdict(list))
     idle = [r for r in records if r.get("idle") and (tables is None or r["table"] in tables)]
     for r in idle:
-        key = (r["suite"], r["table"], r["epsilon"], r["seed"])
-        if key in errors[False]:
-            errors[True][key] = errors[False][key]
+        if run_key(r) in errors[False]:
+            errors[True][run_key(r)] = errors[False][run_key(r)]
     for key, without in errors[True].items():
         if (with_it := errors[False].get(key)) is None:
             continue

@@ -12,7 +12,7 @@ from pathlib import Path
 from .. import machine
 from .aside import ASIDE
 from .inventory import KINDS, Constant, counts
-from .judge import Effect, Verdict, judged, newest
+from .judge import Effect, Verdict, comparable, judged
 from .store import AS_IT_IS, Store
 
 TUNING = Path(__file__).resolve().parents[2] / "tuning.toml"
@@ -34,7 +34,7 @@ TRIED = "tried: "
 def lines(records: Iterable[dict], names: Sequence[str]) -> list[str]:
     """A line for each change, for the terminal."""
     out = []
-    found = newest(records)
+    found = comparable(records)
     for name in names or found:
         if name not in found:
             continue
@@ -65,7 +65,7 @@ def verdicts(suite: str, tables: Sequence[str] | None = None) -> list[tuple[str,
     """(what is left out, its verdict) of all changes of a suite that the store has."""
     from .ablations import ABLATIONS
 
-    found = newest(Store().records())
+    found = comparable(Store().records())
     out = []
     for name, one in ABLATIONS.items():
         if name in found and one.suite == suite:
@@ -169,7 +169,7 @@ def document(records: list[dict], constants: Sequence[Constant]) -> str:
     """The text of tuning.toml: constants that remain, and what leaving rules out does."""
     from .ablations import ABLATIONS
 
-    found = newest(records)
+    found = comparable(records)
     covered: dict[str, list[str]] = {}
     for name, one in ABLATIONS.items():
         for path in one.paths:

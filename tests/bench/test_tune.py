@@ -11,7 +11,7 @@ import pytest
 from bench.tune import inventory, page
 from bench.tune.ablations import ABLATIONS, Ablation, given, owner, places, switched_off
 from bench.tune.job import Idle, Wanted, in_order
-from bench.tune.judge import judged, newest
+from bench.tune.judge import comparable, judged
 from fastdp.mechanisms.cliquetree import tree_state, trends
 from fastdp.mechanisms.shared import halving, merged_codes, screening
 from fastdp.users import order
@@ -65,6 +65,8 @@ def test_what_is_switched_off_is_off_wherever_its_name_is_imported_and_comes_bac
     before = (trends.summed, tree_state.summed, halving.MOST_WORK)
     with switched_off(ABLATIONS["sums of pairs"]):
         assert trends.summed([], {}, None) == tree_state.summed(None, None, None) == []
+        tree_state.summed().append("what a run adds must not be in the next one")
+        assert tree_state.summed() == []
     with pytest.raises(ZeroDivisionError), switched_off(ABLATIONS["balanced rows"]):
         assert halving.MOST_WORK == 0
         raise ZeroDivisionError
@@ -116,6 +118,19 @@ def test_an_effect_is_found_and_its_size_is_right():
     assert better.word == "better without"
 
 
+def test_runs_of_different_commits_are_not_compared_with_each_other():
+    """All errors doubled from one commit to the next: a rule costs 10 % at both."""
+    rng = np.random.default_rng(4)
+    first = records("rule", 1.1, 10, rng)
+    later = [
+        r | {"commit": "d", "errors": {m: 2 * e for m, e in r["errors"].items()}}
+        for r in records("rule", 1.1, 10, rng)
+    ]
+    found = judged("rule", comparable([*first, *later])["rule"])
+    (pairs,) = [e for e in found.effects if e.measure == "pairs"]
+    assert abs(pairs.mean - np.log(1.1)) < 0.02 and found.seeds == 6
+
+
 def test_noise_is_rarely_taken_for_an_effect():
     """Of 200 changes without an effect, about 5 % lie beyond two standard errors (9 degrees of
     freedom: 7.7 %); at most 16 % with a chance above 1 - 1e-4."""
@@ -134,7 +149,7 @@ def test_a_change_that_does_nothing_is_not_run_with_further_seeds():
     assert not idle.has(Wanted("rows", "t", 1.0, 6, "other"))
     runs = [vars(w) | {"commit": "c", "errors": {"pairs": 0.1}} for w in wanted[:3]]
     runs.append(vars(wanted[3]) | {"commit": "c", "idle": True})
-    assert judged("rule", newest(runs)["rule"]).word == "acts nowhere"
+    assert judged("rule", comparable(runs)["rule"]).word == "acts nowhere"
 
 
 def test_another_value_is_measured_by_the_suite_of_its_folder():
