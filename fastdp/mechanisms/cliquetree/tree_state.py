@@ -27,6 +27,7 @@ from ..shared.public_prior import PublicMarginals
 from ..shared.screening import Candidate, NoiseOf, ScreeningResult, Structure
 from ..shared.steering import Steering
 from . import dense_tables, target_sets
+from .beyond_independence import telling
 from .budget_shares import Shares
 from .resolutions import (
     ModelCodes,
@@ -100,6 +101,7 @@ class CliqueTreeState:
         self.workload = config.wanted(session.domain)
         self.pairs = all_pairs(merged.domain, MAX_CANDIDATES, config.limit)
         self.measured: list[Measurement] = []
+        self.followed: list[Measurement] = []  # those that the finished model follows
         self.ones_at_last: list[Measurement] = []  # where no marginal was worth measuring
         self.batches: list[list[list[str]]] = []
         self.model: Model | None = None
@@ -224,6 +226,7 @@ class CliqueTreeState:
             return
         codes = self.codes
         self.measured = [codes.measurement(m) for m in self.measured]
+        self.followed = [codes.measurement(m) for m in self.followed]
         self.merged = codes.final()
         self.groups = replace(self.groups, maps={})
 
@@ -481,9 +484,11 @@ class CliqueTreeState:
         hold. Of a dense table it is that of hidden factors."""
         if self.dense is not None:
             return self.dense.model
-        more = summed(self.measured, self.few, self.codes)
+        told = self.told
+        self.followed = told
+        more = summed(told, self.few, self.codes)
         if self.trends:
-            cliques = [*(m.clique for m in self.measured), *self.merged.zeros]
+            cliques = [*(m.clique for m in told), *self.merged.zeros]
             tree = junction_tree(self.codes.domain, cliques, NO_LIMIT)
             more += [m for m in self.trends if contained(m.clique, tree.cliques)]
         return self.fit(self.config.stop, None, more)
@@ -512,7 +517,7 @@ class CliqueTreeState:
 
     def fit(self, stop: str, start: Model | None, more: Sequence[Measurement] = ()) -> Model:
         codes = self.codes
-        measurements = [*map(codes.measurement, (*self.merged.ones, *self.measured)), *more]
+        measurements = [*map(codes.measurement, (*self.merged.ones, *self.told)), *more]
         if self.priors is not None:
             measurements += self.priors.measurements(self.measured)
         warm = start if start is not None and start.domain == codes.domain else None
@@ -525,17 +530,22 @@ class CliqueTreeState:
             zeros=self.merged.zeros,
         )
 
+    @property
+    def told(self) -> list[Measurement]:
+        """What a fit sees of what is measured: of answers that say no more than independent columns
+        do, their sums. With public data, what is not measured has its prior, so all answers stay."""
+        return self.measured if self.priors is not None else telling(self.measured, self.merged)
+
     def workload_distances(self, model: Model) -> dict[Clique, tuple[float, float]]:
         """How far the finished model is from the workload's items."""
         items = self.config.reported_items(self.session.domain)
         return self.distances(model, items, self.plan.report, "errors of the workload")
 
     def final_distances(self, model: Model) -> dict[Clique, tuple[float, float]]:
-        """How far the finished model is from all pairs that no measurement holds. Where there are
-        none, it is from all pairs, and without pairs from single columns. A model of hidden factors
-        follows no measured pair, so it is from all pairs."""
-        measured = [] if self.dense is not None else self.measured
-        whole = [m.clique for m in measured if m.query is None or self.workload.items]
+        """How far the finished model is from all pairs that it follows no answer about. Where
+        there are none, it is from all pairs, and without pairs from single columns. A model of hidden
+        factors follows no measured pair, so it is from all pairs."""
+        whole = [m.clique for m in self.followed if m.query is None or self.workload.items]
         held = {frozenset(p) for clique in whole for p in combinations(clique, 2)}
         open_pairs = [p for p in self.pairs if frozenset(p) not in held]
         sets = open_pairs or self.pairs or [(a,) for a in self.merged.domain]
