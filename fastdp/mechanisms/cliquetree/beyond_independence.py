@@ -14,8 +14,9 @@ over both axes are taken off (a table of r rows and c columns has n = (r - 1)(c 
 - The S of all pairs, over sqrt(2 n), are noisy numbers of one kind. Each is taken for its mean
   given all others (`posterior_means`), so what one answer seems to say counts less where the others
   say nothing.
-- To leave an answer out costs S. To use it costs S n / (S + n) with the best factor, and up to 2
-  more, since the factor is estimated. Leaving out costs less if S < 1 + sqrt(1 + 2 n).
+- To leave an answer out costs S. To use it as it is costs n. With the best factor it costs
+  S n / (S + n), and up to 2 more, since the factor is estimated. So leaving out costs less where S is
+  below both n and 1 + sqrt(1 + 2 n).
 
 Of an answer that is left out, its sums over either axis stay: they say more about single columns,
 which are mostly noise themselves where noise is large. The run's measurements have the answer as it
@@ -88,4 +89,5 @@ def _beyond(answers: Sequence[Measurement], merged: Merged) -> tuple[float, int,
     away -= away.mean(axis=0)
     away -= away.mean(axis=1)[:, None]
     affected = min(free, max(1.0, effective_cells(table, sigma)))
-    return float(np.square(away).sum()) - free, free, 1 + math.sqrt(1 + 2 * affected)
+    least = min(affected, 1 + math.sqrt(1 + 2 * affected))
+    return float(np.square(away).sum()) - free, free, least
