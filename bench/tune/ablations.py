@@ -300,6 +300,15 @@ TRIED = (
         change={f"{TREE}.tree_state.CliqueTreeState.asked_over_groups": tried.saves_an_error},
     ),
     Ablation(
+        "tried: shares by errors",
+        "1-ways against pairs by the expected error of all pairs, after the first screening round",
+        change={
+            "division.ONES_PER_COLUMN": 0.0,
+            f"{TREE}.clique_tree.CliqueTree.decide_open_share": tried.decided_by_errors,
+        },
+        around={f"{TREE}.budget_shares.shares": tried.least_ones},
+    ),
+    Ablation(
         "tried: trends by gain",
         "of pairs with a trend to ask, only those further off than nine cells of its noise",
         around={f"{TREE}.trends.affordable": tried.gaining},
