@@ -11,6 +11,8 @@ the ablation changes the rows of one of them. If the reason is right, the loss g
   are; what was learnt of pairs is gone.
 - "same noise": the rival gets so little budget that what both measure has the noise that it has
   in the default. Single columns for Wasserstein and beside independent columns, else pairs.
+- "same noise, measured alone": the same, and single columns of the rival are as it measured them by
+  themselves. Its own fit also takes what its pairs say of them.
 - "target": the default is told which column models will predict.
 - "coarser codes": values share a code in the default unless they stand `COARSER` standard errors
   above nothing, in place of three.
@@ -147,12 +149,22 @@ def shuffled(case: Case, rival: str, measure: str) -> Without:
 
 
 def same_noise(case: Case, rival: str, measure: str) -> Without:
+    size = 1 if measure == "wasserstein" or rival == "independent" else 2
+    return Without(case.task, case.made(DEFAULT).rows, _as_noisy(case, rival, size).rows)
+
+
+def _as_noisy(case: Case, rival: str, size: int) -> Made:
+    """The rival with the budget that gives its marginals of so many columns the default's noise."""
     own, other = case.made(DEFAULT), case.made(rival)
     assert own.run is not None and other.run is not None
-    size = 1 if measure == "wasserstein" or rival == "independent" else 2
     ratio = noise_ratio(own.run, other.run, size)
     less = gdp.epsilon_of(ratio * gdp.mu_from(case.epsilon, case.task.delta), case.task.delta)
-    return Without(case.task, own.rows, case.made(rival, less).rows)
+    return case.made(rival, less)
+
+
+def measured_alone(case: Case, rival: str, measure: str) -> Without:
+    other = _columns_measured(case, _as_noisy(case, rival, size=1))
+    return Without(case.task, case.made(DEFAULT).rows, other)
 
 
 def many_rows(case: Case, rival: str, measure: str) -> Without:
@@ -167,7 +179,12 @@ def _many(case: Case, name: str) -> Codes:
 
 
 def as_measured(case: Case, rival: str, measure: str) -> Without:
-    other = case.made(rival)
+    other = _columns_measured(case, case.made(rival))
+    return Without(case.task, case.made(DEFAULT).rows, other)
+
+
+def _columns_measured(case: Case, other: Made) -> Codes:
+    """Rows whose single columns are those that a run measured by themselves, none of them negative."""
     assert other.run is not None
     rng = np.random.default_rng(case.seed)
     rows = {}
@@ -179,7 +196,7 @@ def as_measured(case: Case, rival: str, measure: str) -> Without:
         shares = on_simplex(noisy / count)
         cuts = np.round(count * np.cumsum(shares)).astype(np.int64)
         rows[name] = rng.permutation(np.repeat(np.arange(size), np.diff(cuts, prepend=0)))
-    return Without(case.task, case.made(DEFAULT).rows, rows)
+    return rows
 
 
 def on_simplex(values: np.ndarray) -> np.ndarray:
@@ -214,6 +231,7 @@ ABLATIONS: dict[str, Callable[[Case, str, str], Without]] = {
     "same noise": same_noise,
     "many rows": many_rows,
     "as measured": as_measured,
+    "same noise, measured alone": measured_alone,
     "target": target,
     "coarser codes": coarser_codes,
     "held out": held_out,

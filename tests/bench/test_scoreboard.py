@@ -505,6 +505,11 @@ def test_reasons_are_taken_away():
     noisy = ablations.as_measured(case, "independent", "wasserstein").other
     assert measures.rows_of(noisy) == measures.rows_of(case.made("independent").rows)
     assert ablations.error(task, noisy, "wasserstein") < 0.1
+    alone = ablations.measured_alone(case, "mst", "wasserstein").other
+    ratio = ablations.noise_ratio(own.run, case.made("mst").run, 1)
+    assert ratio != 1 and len(case.made("mst").run.measurements) > len(sizes)  # pairs are left out
+    assert ablations.error(task, alone, "wasserstein") < 0.1
+    assert ablations.error(task, alone, "pairs") > 0.2  # every column by itself
     both = ablations.many_rows(case, "mst", "pairs")
     for name, rows in (("cliquetree", both.own), ("mst", both.other)):
         assert measures.rows_of(rows) == ablations.MORE * measures.rows_of(case.made(name).rows)
