@@ -16,7 +16,7 @@ from scipy.sparse.linalg import LinearOperator, cg
 
 from fastdp import Measurement
 from fastdp.domain import Clique, Domain
-from fastdp.model.table_ops import onto_simplex
+from fastdp.significance import onto_simplex
 
 STEPS = 60
 """Steps of conjugate gradients for one marginal."""

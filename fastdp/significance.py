@@ -170,3 +170,13 @@ def chance_distances(expected: np.ndarray) -> np.ndarray:
     """`chance_distance` of many tables, [tables, cells]."""
     rows = np.maximum(expected, 0.0)
     return np.minimum(np.sqrt(2 / math.pi * rows), 2 * rows).sum(axis=1)
+
+
+def onto_simplex(values: np.ndarray, total: float) -> np.ndarray:
+    """The nearest vector (least squares) of numbers >= 0 that add up to `total` (>= 0)."""
+    if not values.size:
+        return np.zeros(0)
+    ordered = np.sort(values)[::-1]
+    excess = (np.cumsum(ordered) - total) / np.arange(1, values.size + 1)
+    keep = int(np.flatnonzero(ordered > excess).max(initial=0))
+    return np.maximum(values - excess[keep], 0.0)

@@ -10,7 +10,7 @@ import numpy as np
 from fastdp import significance
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared.number_tails import with_tails
-from fastdp.model.table_ops import onto_simplex
+from fastdp.significance import onto_simplex
 
 
 def shrunk_to_uniform(ones: Sequence[Measurement]) -> list[Measurement]:

@@ -1,5 +1,4 @@
-"""Adjusts tables to prescribed sums: by projection onto the simplex, or by raking. Post-processing
-of released numbers."""
+"""Adjusts tables to prescribed sums by raking. Post-processing of released numbers."""
 
 from collections.abc import Sequence
 
@@ -7,16 +6,6 @@ import numpy as np
 
 Margin = tuple[np.ndarray, np.ndarray]
 """(for every cell of a flat table the number of its total, the totals)"""
-
-
-def onto_simplex(values: np.ndarray, total: float) -> np.ndarray:
-    """The nearest vector (least squares) of numbers >= 0 that add up to `total` (>= 0)."""
-    if not values.size:
-        return np.zeros(0)
-    ordered = np.sort(values)[::-1]
-    excess = (np.cumsum(ordered) - total) / np.arange(1, values.size + 1)
-    keep = int(np.flatnonzero(ordered > excess).max(initial=0))
-    return np.maximum(values - excess[keep], 0.0)
 
 
 def ratio(wanted: np.ndarray, there: np.ndarray) -> np.ndarray:

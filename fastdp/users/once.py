@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from ..significance import SURE
+from ..significance import onto_simplex
 from .gaps import Gaps
 from .people import Codes
 from .pool import Pool
@@ -83,9 +83,9 @@ def with_gaps(
     codes: np.ndarray, start: np.ndarray, size: int, gaps: Gaps, generator: np.random.Generator
 ) -> np.ndarray:
     """Codes below `size` that rise within each user, moved until as many gaps are in each bin as were
-    released. A bin that has too many, by more than noise, gives some of its gaps at random to bins that
-    have too few. Users stay about where they are in the mean. Those who would have no room keep their
-    codes.
+    released, as far as noise lets it (positive part of James and Stein). A bin that has too many gives some
+    of its gaps at random to bins that have too few. Users stay about where they are in the mean. Those who
+    would have no room keep their codes.
 
     For example, where nobody pauses, the months 3, 4, 6 of a user become 3, 4, 5.
     """
@@ -98,10 +98,8 @@ def with_gaps(
     bins = np.searchsorted(gaps.edges, gap, side="right")
     weight = np.where(first, 0.0, np.repeat(1 / np.maximum(rows - 1.0, 1.0), rows))
     now = np.bincount(bins, weight, len(gaps.shares)) / max(int((rows > 1).sum()), 1)
-    released = np.maximum(gaps.shares, 0.0)
-    released[0] = 0.0  # no period twice
-    apart = released / max(float(released.sum()), 1e-300) - now
-    apart = np.where(np.abs(apart) > SURE * gaps.error, apart, 0.0)
+    apart = np.append(0.0, onto_simplex(gaps.shares[1:], 1.0)) - now  # no period twice
+    apart *= max(0.0, 1 - (len(apart) - 2) * gaps.error**2 / max(float(apart @ apart), 1e-300))
     missing = np.maximum(apart, 0.0)
     surplus = np.maximum(-apart, 0.0)
     moved = min(float(missing.sum()), float(surplus.sum()))

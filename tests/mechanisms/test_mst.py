@@ -18,8 +18,8 @@ from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.mechanisms.limits.model_size import tree_size
 from fastdp.mechanisms.mst import MST
 from fastdp.mechanisms.shared import one_ways, spanning_tree
-from fastdp.model.table_ops import onto_simplex
 from fastdp.privacy.accountant import BoundedRange, mu_of
+from fastdp.significance import onto_simplex
 from tests.mechanisms.fakes import FakeModel, FakeSession
 from tests.tiers import slow_cases
 

@@ -21,10 +21,10 @@ import numpy as np
 from ...domain import Cliques, Domain, downward_closure
 from ...errors import DataError, UsageError
 from ...measurement import Measurement
-from ...model.table_ops import onto_simplex
 from ...privacy.calibrate import CLASSIC_EPSILON_MAX, mu_of_method
 from ...release.gateway import Session
 from ...schema import Schema
+from ...significance import onto_simplex
 from ...userkeys import MostCommon
 from ..base import Config, Job, Outcome, Public, Rows
 from ..limits.model_size import LargestModel, tree_size

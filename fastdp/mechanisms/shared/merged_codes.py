@@ -26,9 +26,8 @@ from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...model.graphical_model import Model
 from ...model.row_facts import DrawnColumn, RowFacts
-from ...model.table_ops import onto_simplex
 from ...schema import Schema
-from ...significance import drawn_towards, stands_out
+from ...significance import drawn_towards, onto_simplex, stands_out
 from ..base import Job
 from .code_compression import (
     Compression,

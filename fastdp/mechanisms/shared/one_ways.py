@@ -10,9 +10,8 @@ from ...domain import Clique, Domain
 from ...errors import UsageError
 from ...estimate.total import average
 from ...measurement import Measurement, Request
-from ...model.table_ops import onto_simplex
 from ...release.gateway import Session
-from ...significance import LIKELY
+from ...significance import LIKELY, onto_simplex
 from ..plans import Outline, Planned, PlannedStep
 
 NOISE = math.sqrt(2 / math.pi)

@@ -14,9 +14,9 @@ import numpy as np
 from ..._util.disjoint import DisjointSets
 from ...domain import Clique, Cliques, Domain, Tables
 from ...measurement import Measurement
-from ...model.table_ops import onto_simplex
 from ...privacy.gdp import range_epsilon_from
 from ...release.gateway import Session
+from ...significance import onto_simplex
 from ..limits.size_limits import MAX_PAIR_CELLS
 from ..limits.structural_zeros import StructuralZeros
 from .one_ways import estimate_total, independent, part_mu
