@@ -28,6 +28,7 @@ class RowsSession:
         self.noise = noise
         columns_of = Schema.from_domain(dict(self.domain.items())).columns
         self.schema = SimpleNamespace(
+            constraints=(),
             user_amounts=(),
             user=None,
             max_rows_per_user=clip,

@@ -2,6 +2,7 @@
 costs."""
 
 import math
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
@@ -117,6 +118,19 @@ def test_it_is_off_where_it_cannot_serve(why):
     session, outcome = run(domain, columns, config=config.get(why), **public)
     assert not any("contrasts" in step for step in session.steps)
     assert HIDDEN not in outcome.model.domain
+
+
+@pytest.mark.parametrize("constraints", [(), ("b follows from a",)])
+def test_months_outside_a_span_do_not_switch_it_off_and_constraints_do(constraints):
+    """Such months are zeros of every model of a tree. A dense table whose dates end in August must
+    not lose its factors for them."""
+    state = SimpleNamespace(
+        workload=SimpleNamespace(items=()),
+        priors=None,
+        merged=SimpleNamespace(zeros={("at_year", "at_month"): np.eye(3, 12, dtype=bool)}),
+        session=SimpleNamespace(schema=SimpleNamespace(constraints=constraints)),
+    )
+    assert dense_tables.possible(state) is not bool(constraints)
 
 
 def test_a_column_of_the_schema_may_have_the_hidden_ones_name():

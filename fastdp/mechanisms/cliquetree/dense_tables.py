@@ -316,8 +316,9 @@ def decided(
 
 def possible(state: GrownTree) -> bool:
     """Whether a model of hidden factors can serve this run. It keeps no constraints, starts from no
-    public data, and favours no workload or target."""
-    return not (state.workload.items or state.merged.zeros or state.priors is not None)
+    public data, and favours no workload or target. It has months outside the span of a timestamp."""
+    kept = state.session.schema.constraints
+    return not (state.workload.items or kept or state.priors is not None)
 
 
 def distance(
