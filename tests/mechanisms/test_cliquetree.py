@@ -135,6 +135,17 @@ def test_shares_add_up_and_none_is_a_rounding_error():
             assert (d.report > 0) == workload
 
 
+@pytest.mark.parametrize("workload", [False, True])
+def test_what_is_planned_for_one_ways_does_not_outlast_the_first_measurement(workload):
+    """Without noise to speak of, 1-ways that took less than was planned are not measured again: what
+    they left goes to the batches."""
+    planned = budget_shares.shares(9, 0.98, 0.0, workload=workload)
+    once = budget_shares.shares(9, 0.98, 1e-9, workload=workload, spent=0.5 * planned.ones)
+    assert once.ones == 0.5 * planned.ones
+    assert once.again == once.open == 0
+    assert sum(once.batches) > sum(planned.batches)
+
+
 def loop(pairs):
     """Whether three pairs over four columns close a loop: then they leave a column out."""
     return len({a for pair in pairs for a in pair}) < 4

@@ -77,16 +77,18 @@ def shares(
 ) -> Shares:
     """How `rest` of mu^2 is divided. `noise_ratio` is available only after the first 1-ways, which
     do not depend on it; `spent` is then what they took. `rounds`: the number of screening rounds,
-    if it is fixed."""
+    if it is fixed.
+
+    1-ways are measured up to three times: first, then again before the first screening round, and once
+    more after it."""
     report = rest * REPORT if workload else 0.0
     final = rest * FINAL if columns > 1 else 0.0
     rest -= report + final
     if columns == 1:
         return Shares(ones=rest, again=0.0, screening=0.0, batches=(), report=report)
-    first, second, third = _ones_after_each(columns, noise_ratio, workload)
-    if spent is not None:
-        first = spent / rest
-        second = max(first, second)
+    first = _first_ones(columns, workload) if spent is None else spent / rest
+    third = _ones_wanted(noise_ratio)
+    second = max(first, min(third, MOST_FIRST, (columns - 1) / (columns + 1)))
     if second - first <= LEAST_AGAIN:
         second = first
     if third - second <= LEAST_AGAIN:
@@ -104,17 +106,16 @@ def shares(
     )
 
 
-def _ones_after_each(
-    columns: int, noise_ratio: float, workload: bool
-) -> tuple[float, float, float]:
-    """Shares of mu^2 that the 1-ways have after each of their three measurements: the first, the one
-    before the first screening round, and the one after it. The more noise distorts them, the more."""
-    first = max(WORKLOAD_ONES if workload else LEAST_ONES, ONES_PER_COLUMN * columns)
-    first = min(MOST_FIRST, first)
+def _first_ones(columns: int, workload: bool) -> float:
+    """The share of mu^2 of the first 1-ways, which depends on no answer."""
+    least = WORKLOAD_ONES if workload else LEAST_ONES
+    return min(MOST_FIRST, max(least, ONES_PER_COLUMN * columns))
+
+
+def _ones_wanted(noise_ratio: float) -> float:
+    """The share of mu^2 that 1-ways should have in all: the more noise distorts them, the more."""
     doublings = math.log2(max(noise_ratio, 1e-9) / NOISE_RATIO)
-    third = min(MOST_ONES, ONES_AT_RATIO + ONES_PER_DOUBLING * doublings)
-    second = min(third, MOST_FIRST, (columns - 1) / (columns + 1))
-    return first, max(first, second), third
+    return min(MOST_ONES, ONES_AT_RATIO + ONES_PER_DOUBLING * doublings)
 
 
 def _batch_parts(count: int, workload: bool) -> tuple[float, ...]:
