@@ -12,24 +12,54 @@ from fastdp.userkeys import Agreement, Groups, MostCommon, RowsPerUser
 DOMAIN = Domain({"a": 3, "b": 4, "c": 2})
 
 
-def test_columns_what_is_bound_and_the_largest_grids():
+BY_COLUMNS = [MostCommon(("b", "a")), Groups(["b", "a"], 2)]
+
+
+def test_rows_per_user_need_no_column():
     assert RowsPerUser((1,)).domain_columns == ()
-    for key in (MostCommon(("b", "a")), Groups(["b", "a"], 2)):
-        assert key.domain_columns == ("b", "a")
-        bound = key.bind(DOMAIN)
-        assert bound.shape == (4, 3) and bound.bind(DOMAIN).shape == (4, 3)
-        with pytest.raises(UsageError, match="different domain"):
-            bound.bind(Domain({"a": 3, "b": 5}))
-        with pytest.raises(UsageError, match="bind"):
-            _ = key.size
-        with pytest.raises(SchemaError):
-            type(key)(("nobody",), *([2] if isinstance(key, Groups) else [])).bind(DOMAIN)
+
+
+@pytest.mark.parametrize("key", BY_COLUMNS)
+def test_a_bound_key_has_the_sizes_of_its_columns(key):
+    assert key.domain_columns == ("b", "a")
+    bound = key.bind(DOMAIN)
+    assert bound.shape == (4, 3)
+    assert bound.bind(DOMAIN).shape == (4, 3)
+
+
+@pytest.mark.parametrize("key", BY_COLUMNS)
+def test_a_bound_key_refuses_another_domain(key):
+    with pytest.raises(UsageError, match="different domain"):
+        key.bind(DOMAIN).bind(Domain({"a": 3, "b": 5}))
+
+
+@pytest.mark.parametrize("key", BY_COLUMNS)
+def test_a_key_has_no_size_before_it_is_bound(key):
+    with pytest.raises(UsageError, match="bind"):
+        _ = key.size
+
+
+@pytest.mark.parametrize("key", [MostCommon(("nobody",)), Groups(("nobody",), 2)])
+def test_a_key_over_a_column_that_is_not_there_is_refused(key):
+    with pytest.raises(SchemaError):
+        key.bind(DOMAIN)
+
+
+def test_the_largest_grids_fit_into_62_bits():
     assert MostCommon(("x", "y")).bind(Domain({"x": 1 << 31, "y": (1 << 31) - 1})).size < 1 << 62
     assert Groups(("x",), 2).bind(Domain({"x": (1 << 61) - 1})).size < 1 << 62
     Agreement((("x", "y"),)).bind(Domain({"x": 1 << 31, "y": (1 << 31) - 1}))
-    for key in (MostCommon(("x", "y")), Groups(("x", "y"), 1), Agreement((("x", "y"),))):
-        with pytest.raises(UsageError, match="2\\^62"):
-            key.bind(Domain({"x": 1 << 31, "y": 1 << 31}))
+
+
+@pytest.mark.parametrize(
+    "key", [MostCommon(("x", "y")), Groups(("x", "y"), 1), Agreement((("x", "y"),))]
+)
+def test_larger_grids_are_refused(key):
+    with pytest.raises(UsageError, match="2\\^62"):
+        key.bind(Domain({"x": 1 << 31, "y": 1 << 31}))
+
+
+def test_a_key_has_one_entry_for_each_label_or_cell_that_it_names():
     assert Groups(("a",), 2, [5]).bind(DOMAIN).size == 1
     assert MostCommon(("a",), [0, 1, 2], keys=3).bind(DOMAIN).size == 3
     assert Groups(("a",), 1).bind(DOMAIN).size == 3

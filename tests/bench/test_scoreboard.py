@@ -464,10 +464,9 @@ def test_a_version_is_of_the_sources(tmp_path):
     assert contestants.version_of(tmp_path) not in (before, changed)
 
 
-def test_reasons_are_taken_away():
-    """Rows drawn at random are less balanced; shuffled columns keep their counts and lose their
-    dependence; independent columns with the default's noise have more noise than with all of the
-    budget."""
+@pytest.fixture(scope="module")
+def case():
+    """A table in which b is a and c is independent of both; in the rows held out all are independent."""
     rng = np.random.default_rng(5)
     sizes = {"a": 6, "b": 6, "c": 6}
     codes = {name: rng.integers(0, 6, 4_000) for name in sizes}
@@ -483,39 +482,72 @@ def test_reasons_are_taken_away():
         target=None,
         group=None,
     )
-    case = ablations.Case(task, 3.0, 1)
-    own = case.made("cliquetree")
-    assert case.made("cliquetree") is own  # runs once
-    floor = case.made("independent").run
-    assert (
-        ablations.noise_ratio(own.run, floor, 1) < 1 == ablations.noise_ratio(own.run, own.run, 2)
-    )
+    return ablations.Case(task, 3.0, 1)
 
+
+def test_a_contestant_of_an_ablation_runs_once(case):
+    assert case.made("cliquetree") is case.made("cliquetree")
+
+
+def test_independent_columns_have_less_noise_for_they_have_all_of_the_budget(case):
+    own = case.made("cliquetree").run
+    floor = case.made("independent").run
+    assert ablations.noise_ratio(own, floor, 1) < 1
+    assert ablations.noise_ratio(own, own, 2) == 1
+
+
+def test_rows_drawn_at_random_are_less_balanced(case):
+    own = case.made("cliquetree").rows
     drawn = ablations.redrawn(case, "independent", "association").own
-    assert measures.rows_of(drawn) == measures.rows_of(own.rows)
-    assert ablations.error(task, drawn, "pairs") > ablations.error(task, own.rows, "pairs")
+    assert measures.rows_of(drawn) == measures.rows_of(own)
+    assert ablations.error(case.task, drawn, "pairs") > ablations.error(case.task, own, "pairs")
+
+
+def test_shuffled_columns_keep_their_counts_and_lose_their_dependence(case):
+    own = case.made("cliquetree").rows
     shuffled = ablations.shuffled(case, "uniform", "pairs").own
-    for name in sizes:
-        assert np.array_equal(np.bincount(shuffled[name]), np.bincount(own.rows[name]))
-    assert ablations.error(task, shuffled, "pairs") > 0.2 > ablations.error(task, own.rows, "pairs")
+    for name in case.task.sizes:
+        assert np.array_equal(np.bincount(shuffled[name]), np.bincount(own[name]))
+    assert ablations.error(case.task, own, "pairs") < 0.2
+    assert ablations.error(case.task, shuffled, "pairs") > 0.2
+
+
+def test_independent_columns_can_be_given_the_noise_of_the_default(case):
+    plain = case.made("independent").rows
     noisier = ablations.same_noise(case, "independent", "wasserstein").other
-    for where in (noisier, case.made("independent").rows):
-        assert ablations.error(task, where, "wasserstein") < 0.1
-    assert not np.array_equal(noisier["a"], case.made("independent").rows["a"])
+    assert not np.array_equal(noisier["a"], plain["a"])
+    for rows in (noisier, plain):
+        assert ablations.error(case.task, rows, "wasserstein") < 0.1
+
+
+def test_columns_can_be_drawn_as_they_were_measured(case):
+    plain = case.made("independent").rows
     noisy = ablations.as_measured(case, "independent", "wasserstein").other
-    assert measures.rows_of(noisy) == measures.rows_of(case.made("independent").rows)
-    assert ablations.error(task, noisy, "wasserstein") < 0.1
+    assert measures.rows_of(noisy) == measures.rows_of(plain)
+    assert ablations.error(case.task, noisy, "wasserstein") < 0.1
+
+
+def test_single_columns_can_be_drawn_without_what_pairs_say_of_them(case):
+    """Pairs are left out, so every column is by itself."""
+    run = case.made("mst").run
+    assert len(run.measurements) > len(case.task.sizes)
+    assert ablations.noise_ratio(case.made("cliquetree").run, run, 1) != 1
     alone = ablations.measured_alone(case, "mst", "wasserstein").other
-    ratio = ablations.noise_ratio(own.run, case.made("mst").run, 1)
-    assert ratio != 1 and len(case.made("mst").run.measurements) > len(sizes)  # pairs are left out
-    assert ablations.error(task, alone, "wasserstein") < 0.1
-    assert ablations.error(task, alone, "pairs") > 0.2  # every column by itself
+    assert ablations.error(case.task, alone, "wasserstein") < 0.1
+    assert ablations.error(case.task, alone, "pairs") > 0.2
+
+
+def test_many_rows_take_away_what_chance_adds(case):
     both = ablations.many_rows(case, "mst", "pairs")
     for name, rows in (("cliquetree", both.own), ("mst", both.other)):
         assert measures.rows_of(rows) == ablations.MORE * measures.rows_of(case.made(name).rows)
-        assert ablations.error(task, rows, "pairs") < 0.1
+        assert ablations.error(case.task, rows, "pairs") < 0.1
+
+
+def test_rows_held_out_are_the_truth_where_they_are_asked_for(case):
+    """a and b differ there."""
     beside = ablations.held_out(case, "independent", "pairs")
-    assert ablations.error(beside.task, beside.own, "pairs") > 0.2  # a and b differ there
+    assert ablations.error(beside.task, beside.own, "pairs") > 0.2
 
 
 def test_the_nearest_shares():

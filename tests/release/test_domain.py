@@ -10,7 +10,7 @@ from unittest.mock import patch
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import assume, given, settings, strategies as st
 
 import fastdp
 from fastdp.engines.local import LocalCounter, local
@@ -183,74 +183,141 @@ PLANNED = {
 }
 
 
-@given(st.lists(st.sampled_from(list(PLANNED)), min_size=1, max_size=12), st.booleans())
+class PlannedColumns:
+    """A schema of private columns of these kinds, and what they cost by the texts of the constants.
+    Shares are of a column's mu^2 where nothing else is said."""
+
+    def __init__(self, kinds, users):
+        n = kinds.count
+        user = {"user": {"column": "who", "max_rows": 9}} if users else {}
+        columns = {f"{kind}{i}": PLANNED[kind] for i, kind in enumerate(kinds)}
+        self.schema = Schema.from_dict({"columns": columns} | user)
+        self.users = users
+        self.with_atoms = n("atoms")
+        self.keyed = n("text") + n("any")
+        self.with_means = n("int") + n("between") + n("float") + n("means")
+        self.found = len(kinds) - n("atoms") - n("means")
+        self.rows = domaincosts.ROWS if users else 0
+        self.calendars = domaincosts.CALENDARS * (n("int") + n("float") + n("price") + n("time"))
+        self.digits_and_kinds = domaincosts.PLACES * n("float") + domaincosts.KINDS * n("any")
+        bounds = (self.found - self.keyed) * (1 + domaincosts.EXTRA)
+        steps = bounds + self.calendars + self.digits_and_kinds + self.rows
+        self.paid = steps + domaincosts.VALUES * self.keyed
+        self.costs = domaincosts.DomainCosts.of(self.schema, 1e-6)
+        self.atoms = min(domaincosts.MOST_ATOMS, domaincosts.ATOMS * self.with_atoms)
+        self.sums = min(domaincosts.MOST_BIN_SUMS, domaincosts.BIN_SUMS * self.with_means)
+        left = domaincosts.MOST_DOMAINS - self.sums - self.atoms
+        self.unit = min(domaincosts.PER_DOMAIN, left / max(self.paid, domaincosts.ROWS))
+        """The share of mu^2 of one column."""
+        self.cap = domaincosts.KEYS_PER_USER if users else 1
+
+
+private_columns = given(
+    st.builds(
+        PlannedColumns,
+        st.lists(st.sampled_from(list(PLANNED)), min_size=1, max_size=12),
+        st.booleans(),
+    )
+)
+
+
+@private_columns
 @settings(max_examples=30, deadline=None)
-def test_shares_of_private_columns_add_up(kinds, users):
-    """What each kind of column costs, in columns' shares, by the texts of the constants; sums,
-    atoms and all columns together stay within MOST_DOMAINS; a forecast of values spends what a run
-    may spend; a value with as many users as are named passes the threshold in 95 % of draws."""
-    plain = {f"{kind}{i}": PLANNED[kind] for i, kind in enumerate(kinds)}
-    plain = {"columns": plain} | ({"user": {"column": "who", "max_rows": 9}} if users else {})
-    schema = Schema.from_dict(plain)
-    n = kinds.count
-    cost = domaincosts
-    keyed = n("text") + n("any")
-    found = len(kinds) - n("atoms") - n("means")
-    rows = cost.ROWS if users else 0
-    steps = cost.CALENDARS * (n("int") + n("float") + n("price") + n("time"))
-    steps += (
-        (found - keyed) * (1 + cost.EXTRA) + cost.PLACES * n("float") + cost.KINDS * n("any") + rows
-    )
-    paid = steps + cost.VALUES * keyed
-    assert cost.columns_paid(schema) == pytest.approx(paid)
-    costs = cost.DomainCosts.of(schema, 1e-6)
-    atoms = min(cost.MOST_ATOMS, cost.ATOMS * n("atoms"))
-    sums = min(
-        cost.MOST_BIN_SUMS, cost.BIN_SUMS * (n("int") + n("between") + n("float") + n("means"))
-    )
-    assert (costs.sums, costs.atoms) == pytest.approx((sums, atoms))
-    whole = sums + atoms + cost.PER_DOMAIN * paid
-    assert costs.share == pytest.approx(
-        cost.MOST_DOMAINS if keyed else min(cost.MOST_DOMAINS, whole)
-    )
-    assert costs.keys_delta == pytest.approx(cost.KEYS_SHARE * 1e-6 if keyed or atoms else 0)
-    unit = min(cost.PER_DOMAIN, (cost.MOST_DOMAINS - sums - atoms) / max(paid, cost.ROWS))
-    assert cost.column_mu(schema, 0.5) ** 2 == pytest.approx(unit / 4)
-    cap = cost.KEYS_PER_USER if users else 1
-    measured = n("int") + n("between") + n("float") + n("means")
-    for line in domain_lines(schema, 0.5, costs, 3):
+def test_shares_of_private_columns_add_up_to_what_is_paid(planned):
+    assert domaincosts.columns_paid(planned.schema) == pytest.approx(planned.paid)
+    assert planned.costs.sums == pytest.approx(planned.sums)
+    assert planned.costs.atoms == pytest.approx(planned.atoms)
+
+
+@private_columns
+@settings(max_examples=30, deadline=None)
+def test_private_columns_get_at_most_their_part_of_the_budget(planned):
+    """Columns of values get all of it, so that as many values as possible are found."""
+    whole = planned.sums + planned.atoms + domaincosts.PER_DOMAIN * planned.paid
+    if planned.keyed:
+        whole = domaincosts.MOST_DOMAINS
+    assert planned.costs.share == pytest.approx(min(domaincosts.MOST_DOMAINS, whole))
+    of_one = domaincosts.column_mu(planned.schema, 0.5) ** 2
+    assert of_one == pytest.approx(planned.unit * 0.5**2)
+    delta = domaincosts.KEYS_SHARE * 1e-6 if planned.keyed or planned.with_atoms else 0
+    assert planned.costs.keys_delta == pytest.approx(delta)
+
+
+@private_columns
+@settings(max_examples=30, deadline=None)
+def test_a_plan_states_the_noise_and_the_least_rows_of_each_private_column(planned):
+    """`mu` is .5, so a share s has noise 2 / sqrt(s); a user counts in three rows."""
+    costs = planned.costs
+    for line in domain_lines(planned.schema, 0.5, costs, 3):
         kind = line.column.rstrip("0123456789")
         means = "sums" in line.how
         atom = "atoms" in line.how
-        share = sums * (1 - cost.RANKS) / measured if means else unit * cost.ROUNDS[-1]
-        want = 6 / math.sqrt(share), 6 / math.sqrt(share) * (10 / math.sqrt(2) if means else 3)
+        share = planned.unit * domaincosts.ROUNDS[-1]
+        bar = 3.0
+        if means:
+            share = planned.sums * (1 - domaincosts.RANKS) / max(planned.with_means, 1)
+            bar = 10 / math.sqrt(2)
+        sigma = 6 / math.sqrt(share)
+        want = sigma, sigma * bar
         if kind in ("text", "any") or atom:
-            own = (atoms / n("atoms"), cost.keys_delta(costs, n("atoms"))) if atom else ()
-            want = cost.users_needed(cap, 0.5, *(own or cost.expected_keys(schema, costs)))
-            assert ("sqrt(t)" in line.how) == (users and not atom)
+            if atom:
+                number = planned.with_atoms
+                found = planned.atoms / number, domaincosts.keys_delta(costs, number)
+            else:
+                found = domaincosts.expected_keys(planned.schema, costs)
+            want = domaincosts.users_needed(planned.cap, 0.5, *found)
+            assert ("sqrt(t)" in line.how) == (planned.users and not atom)
         assert (line.sigma, line.bar) == pytest.approx(want)
         assert ("span of time" in line.how) == (kind in ("time", "hours"))
         assert ("between public" in line.how) == (kind == "between" and not means)
-    if not keyed:
-        return
-    share, delta = cost.expected_keys(schema, costs)
-    bounds = found - keyed + cost.PLACES * n("float") + cost.KINDS * n("any")
-    left = costs.share - sums - atoms - unit * (keyed * (cost.FIRST + cost.MISSING) + bounds + rows)
-    second = left / keyed
-    worth = cost.WORTH * cost.FIRST * unit
+
+
+@private_columns
+@settings(max_examples=30, deadline=None)
+def test_a_forecast_of_values_spends_what_a_run_may_spend(planned):
+    """What the other steps leave is divided among columns of values, if that is worth a second round."""
+    assume(planned.keyed)
+    keyed = planned.keyed
+    costs = planned.costs
+    share, delta = domaincosts.expected_keys(planned.schema, costs)
+    bounds = planned.found - keyed + planned.digits_and_kinds
+    first_round = keyed * (domaincosts.FIRST + domaincosts.MISSING)
+    others = planned.unit * (first_round + bounds + planned.rows)
+    second = (costs.share - planned.sums - planned.atoms - others) / keyed
+    first = domaincosts.FIRST * planned.unit
+    worth = domaincosts.WORTH * first
     if not math.isclose(second, worth):  # on a tie, rounding decides
-        assert share == pytest.approx(second if second > worth else cost.FIRST * unit)
-    rounds = keyed * (3 if atoms else 2)  # two of values and one of atoms share delta
-    assert delta * rounds == pytest.approx(costs.keys_delta) and delta * rounds < costs.keys_delta
-    sigma, needed = cost.users_needed(3, 0.5, share, delta)
-    passes = 1 - math.erfc((needed - least_threshold(sigma, 3, delta)) / sigma / math.sqrt(2)) / 2
-    assert (sigma, passes) == pytest.approx((2 / math.sqrt(share), 0.95), rel=1e-3)
-    assert [cost.keys_cap(schema, c) for c in schema.pending.values()] == [cap] * found
-    alone = cost.users_needed(
-        cap, 0.5, cost.MOST_DOMAINS - cost.PER_DOMAIN, cost.keys_delta(costs, 1)
-    )[1]
-    crowded = cost.users_needed(cap, 0.5, share, delta)[1] > cost.CROWDING * alone
-    assert bool(cost.crowding_warning(schema, 0.5, costs)) == crowded
+        assert share == pytest.approx(second if second > worth else first)
+    rounds = keyed * (3 if planned.with_atoms else 2)  # two of values and one of atoms share delta
+    assert delta * rounds == pytest.approx(costs.keys_delta)
+    assert delta * rounds < costs.keys_delta
+    caps = [domaincosts.keys_cap(planned.schema, c) for c in planned.schema.pending.values()]
+    assert caps == [planned.cap] * planned.found
+
+
+@private_columns
+@settings(max_examples=30, deadline=None)
+def test_a_value_with_as_many_users_as_are_named_passes_in_95_of_100_draws(planned):
+    assume(planned.keyed)
+    share, delta = domaincosts.expected_keys(planned.schema, planned.costs)
+    sigma, needed = domaincosts.users_needed(3, 0.5, share, delta)
+    above = (needed - least_threshold(sigma, 3, delta)) / sigma
+    passes = 1 - math.erfc(above / math.sqrt(2)) / 2
+    assert sigma == pytest.approx(2 / math.sqrt(share), rel=1e-3)
+    assert passes == pytest.approx(0.95, rel=1e-3)
+
+
+@private_columns
+@settings(max_examples=30, deadline=None)
+def test_a_warning_says_when_values_need_far_more_users_than_in_a_table_of_their_own(planned):
+    assume(planned.keyed)
+    share, delta = domaincosts.expected_keys(planned.schema, planned.costs)
+    all_of_it = domaincosts.MOST_DOMAINS - domaincosts.PER_DOMAIN
+    own_delta = domaincosts.keys_delta(planned.costs, 1)
+    alone = domaincosts.users_needed(planned.cap, 0.5, all_of_it, own_delta)[1]
+    here = domaincosts.users_needed(planned.cap, 0.5, share, delta)[1]
+    warning = domaincosts.crowding_warning(planned.schema, 0.5, planned.costs)
+    assert bool(warning) == (here > domaincosts.CROWDING * alone)
 
 
 @given(
@@ -281,44 +348,61 @@ def test_texts_are_read_as_the_first_kind_that_nearly_all_are_of(counts, typed, 
     assert domaincosts.kind_of(np.array(counts, float), sigma, typed) == names[name]
 
 
-@pytest.mark.parametrize("users", first(1, [False, True]))
-def test_without_noise_what_is_found_is_what_the_rows_have(users):
-    """Every release has its share of a column's mu^2; what is said to lie outside the domain found
-    are the rows outside it, to the standard error of the cells that they were counted in; means are
-    those of the rows, to the offsets and what noise of 5 % of a bin's rows would have drawn them to
-    its middle."""
-    rng = np.random.default_rng(0)
-    size = 21_000
-    made = {
-        "city": np.minimum(rng.geometric(0.3, size), 500),
-        "t": rng.integers(0, 24, size) * 100 + 7,
-    }
-    made["t"][::200] = 1275  # no minutes of an hour
-    made |= {"m": rng.integers(1, 13, size), "k": rng.integers(0, 400, size) * 2}
-    made["x"] = rng.lognormal(2, 1, size)
-    made["p"] = np.where(rng.random(size) < 0.2, 9.99, np.round(rng.uniform(1, 40, size), 2))
-    nulls = {n: rng.random(size) < share for n, share in (("m", 0.2), ("k", 0.1), ("t", 0.002))}
-    table = pa.table({n: pa.array(v, mask=nulls.get(n)) for n, v in made.items()})
-    table = table.set_column(0, "city", table["city"].cast(pa.string()))
-    table = table.append_column("date", [[f"2024-03-{d:02}" for d in rng.integers(1, 29, size)]])
-    plain = {
-        n: {"kind": "numeric", "dtype": str(table[n].type), "domain": "private"} for n in "tmkxp"
-    }
-    plain["p"] |= {"digits": 2, "atoms": "private"}
-    texts = {
-        "city": {"kind": "string", "domain": "private"},
-        "date": {"kind": "any", "domain": "private"},
-    }
-    plain = {"columns": texts | plain}
-    if users:
-        table = table.append_column("who", [np.arange(size) // 3])
-        plain = plain | {"user": {"column": "who"}}
-    asked = Schema.from_dict(plain)
-    with no_noise():
-        schema, reserved = learn(table, asked, epsilon=3.0, seed=1)
-    learnt = reserved.learnt
-    unit = domaincosts.column_mu(asked, learnt.mu) ** 2
-    paid = {
+class WithoutNoise:
+    """A run without noise that finds every kind of private column: texts (`city`), dates as texts, whole
+    numbers (`m`, `k`), clock times (`t`), numbers (`x`) and prices (`p`). Some values are null, and
+    some of `t` are no clock times."""
+
+    def __init__(self, users):
+        rng = np.random.default_rng(0)
+        size = 21_000
+        made = {
+            "city": np.minimum(rng.geometric(0.3, size), 500),
+            "t": rng.integers(0, 24, size) * 100 + 7,
+        }
+        made["t"][::200] = 1275  # no minutes of an hour
+        made |= {"m": rng.integers(1, 13, size), "k": rng.integers(0, 400, size) * 2}
+        made["x"] = rng.lognormal(2, 1, size)
+        made["p"] = np.where(rng.random(size) < 0.2, 9.99, np.round(rng.uniform(1, 40, size), 2))
+        nulls = {n: rng.random(size) < p for n, p in (("m", 0.2), ("k", 0.1), ("t", 0.002))}
+        table = pa.table({n: pa.array(v, mask=nulls.get(n)) for n, v in made.items()})
+        table = table.set_column(0, "city", table["city"].cast(pa.string()))
+        days = [f"2024-03-{d:02}" for d in rng.integers(1, 29, size)]
+        table = table.append_column("date", [days])
+        columns = {
+            "city": {"kind": "string", "domain": "private"},
+            "date": {"kind": "any", "domain": "private"},
+        }
+        for n in "tmkxp":
+            columns[n] = {"kind": "numeric", "dtype": str(table[n].type), "domain": "private"}
+        columns["p"] |= {"digits": 2, "atoms": "private"}
+        plain = {"columns": columns}
+        if users:
+            table = table.append_column("who", [np.arange(size) // 3])
+            plain["user"] = {"column": "who"}
+        self.users = users
+        self.size = size
+        self.made = made
+        self.not_null = {n: ~nulls.get(n, np.zeros(size, bool)) for n in made}
+        self.asked = Schema.from_dict(plain)
+        with no_noise():
+            self.schema, reserved = learn(table, self.asked, epsilon=3.0, seed=1)
+        self.learnt = reserved.learnt
+
+    def sigma(self, label):
+        """The noise that the releases of this label would have had."""
+        (sigma,) = {r["sigma"] for r in self.learnt.releases if r["label"] == label}
+        return sigma
+
+
+@pytest.fixture(scope="module", params=first(1, [False, True]))
+def without_noise(request, quick):
+    return WithoutNoise(users=request.param)
+
+
+def test_every_release_of_a_private_domain_has_its_share_of_a_columns_mu2(without_noise):
+    learnt = without_noise.learnt
+    shares = {
         "domain 1": domaincosts.ROUNDS[0],
         "domain 2": domaincosts.ROUNDS[1],
         "domain of calendars": domaincosts.CALENDARS,
@@ -326,43 +410,71 @@ def test_without_noise_what_is_found_is_what_the_rows_have(users):
         "domain of clock times": domaincosts.CALENDARS,
         "domain of values not found": domaincosts.MISSING,
         "values of city": domaincosts.FIRST,
+        "domain of kinds of text": domaincosts.KINDS,
     }
-    paid |= {"domain of rows per user": domaincosts.ROWS} if users else {}
-    paid |= {"domain of kinds of text": domaincosts.KINDS}
-    sigma = {}
-    for release in learnt.releases:
-        if (label := release["label"]) in paid:
-            assert release["event"]["mu"] ** 2 == pytest.approx(paid[label] * unit, rel=1e-6)
-            sigma[label] = release["sigma"]
-    assert set(sigma) == set(paid)
+    if without_noise.users:
+        shares["domain of rows per user"] = domaincosts.ROWS
+    unit = domaincosts.column_mu(without_noise.asked, learnt.mu) ** 2
+    labelled = [r for r in learnt.releases if r["label"] in shares]
+    assert {r["label"] for r in labelled} == set(shares)
+    for release in labelled:
+        share = shares[release["label"]]
+        assert release["event"]["mu"] ** 2 == pytest.approx(share * unit, rel=1e-6)
     assert [r["attributes"] for r in learnt.releases if r.get("of") == "digits"] == [["x"]]
-    inside = {
-        n: (made[n] >= schema.columns[n].edges[0]) & (made[n] < schema.columns[n].edges[-1])
-        for n in "kx"
-    } | {"t": made["t"] != 1275, "m": np.ones(size, bool)}
-    inside["city"] = np.isin(made["city"].astype(str), schema.columns["city"].values)
-    weight = 3 if users else 1
-    for name, label in (("city", "domain of values not found"), ("t", "domain of clock times")):
-        rows = size - nulls.get(name, np.zeros(1)).sum()
-        assert learnt.missing[name][1] == pytest.approx(sigma[label] * weight / rows, rel=1e-3)
+
+
+def test_rows_outside_a_found_domain_are_the_rows_outside_it(without_noise):
+    made = without_noise.made
+    columns = without_noise.schema.columns
+    inside = {"t": made["t"] != 1275, "m": np.ones(without_noise.size, bool)}
+    for name in "kx":
+        low, *_, high = columns[name].edges
+        inside[name] = (made[name] >= low) & (made[name] < high)
+    inside["city"] = np.isin(made["city"].astype(str), columns["city"].values)
     for name, there in inside.items():
-        rows = ~nulls.get(name, np.zeros(size, bool))
-        assert learnt.missing[name][0] == pytest.approx(
-            (rows & ~there).sum() / rows.sum(), rel=2e-3
-        )
-        column = schema.columns["t_hour" if name == "t" else name]
-        assert (column.null.action == "code") == (name in ("m", "k", "city"))
+        rows = without_noise.not_null[name]
+        outside = (rows & ~there).sum() / rows.sum()
+        assert without_noise.learnt.missing[name][0] == pytest.approx(outside, rel=2e-3)
+
+
+def test_their_standard_error_is_that_of_the_cells_that_they_were_counted_in(without_noise):
+    learnt = without_noise.learnt
+    assert learnt.clip == (3 if without_noise.users else 1)
+    for name, label in (("city", "domain of values not found"), ("t", "domain of clock times")):
+        rows = without_noise.not_null[name].sum()
+        error = without_noise.sigma(label) * learnt.clip / rows
+        assert learnt.missing[name][1] == pytest.approx(error, rel=1e-3)
+
+
+def test_a_found_column_keeps_nulls_where_rows_have_them(without_noise):
+    columns = without_noise.schema.columns
+    for name in ("t", "m", "k", "x", "city"):
+        column = columns["t_hour" if name == "t" else name]
+        assert (column.null.action == "code") == (name in ("m", "k", "city")), name
+
+
+def test_what_is_found_without_noise_is_what_the_rows_have(without_noise):
+    schema = without_noise.schema
     assert (schema.columns["m"].min, schema.columns["m"].max) == (1, 12)
     assert "texts read: 'date' as date32" in schema.provenance
-    assert ("users have at most 3 rows" in schema.provenance) == users
-    assert schema.columns["p"].atoms == (9.99,) and schema.columns["p"].digits == 2
-    planned = domain_lines(asked, learnt.mu, learnt.costs, learnt.clip)
-    noise = {d.column: d.sigma for d in planned if "bounds" in d.how}
-    assert noise == {n: pytest.approx(sigma["domain 3"]) for n in "tmkxp"}
-    assert learnt.clip == weight
-    x = schema.columns["x"]
+    assert ("users have at most 3 rows" in schema.provenance) == without_noise.users
+    assert schema.columns["p"].atoms == (9.99,)
+    assert schema.columns["p"].digits == 2
+
+
+def test_a_plan_states_the_noise_by_which_bounds_are_found(without_noise):
+    learnt = without_noise.learnt
+    planned = domain_lines(without_noise.asked, learnt.mu, learnt.costs, learnt.clip)
+    noise = {line.column: line.sigma for line in planned if "bounds" in line.how}
+    assert noise == {n: pytest.approx(without_noise.sigma("domain 3")) for n in "tmkxp"}
+
+
+def test_means_of_bins_are_those_of_the_rows_without_noise(without_noise):
+    """To the offsets, and what noise of 5 % of a bin's rows would have drawn them to its middle."""
+    x = without_noise.schema.columns["x"]
+    values = without_noise.made["x"]
     for low, high, mean in list(zip(x.edges, x.edges[1:], x.means))[1:-1]:
-        own = made["x"][(made["x"] >= low) & (made["x"] < high)]
+        own = values[(values >= low) & (values < high)]
         assert abs(mean - own.mean()) < 0.05 * (high - low)
 
 
