@@ -40,6 +40,7 @@ WITHOUT: dict[str, tuple[str, ...]] = {
     "pairs that users repeat": ("users.dealing.MOST_JOINT=0",),
     "groups of neighbours": ("users.dealing.MOST_NEAR=0",),
     "levels": ("users.levels.MOST_LEVELS=0",),
+    "levels by two standard errors": ("users.levels.LIKELY=3",),
     "exchanges for order": ("users.dealing.TRIES=0",),
     "an end of exchanges": ("users.order.LEAST_GAIN=0",),
 }
