@@ -13,7 +13,6 @@ from ..._util.threads import resolve
 from ...domain import Clique, Domain
 from ...measurement import Measurement, Request
 from ...model.graphical_model import Model
-from ...model.junction_tree import NO_LIMIT, junction_tree
 from ...model.marginals import marginals
 from ...release.gateway import Session
 from ..base import Job
@@ -37,7 +36,7 @@ from .resolutions import (
     ordered,
 )
 from .target_sets import ModelRows, SetsOfTarget
-from .trends import affordable, drawn_to_zero, few_groups, group_scores, lacking, summed
+from .trends import Trends, contained, few_groups, summed
 from .value_grouping import grouped, row_bounds
 
 # Constants, chosen on adult, ma2019, the coded taxi table and generated tables
@@ -111,8 +110,7 @@ class CliqueTreeState:
         self.unspent = 0.0  # share of mu^2 left over by batches that had nothing to measure
         self.frequent: dict[Clique, Partition] = {}  # see `value_grouping`
         self.screened: set[Clique] = set()
-        self.trends: list[Measurement] = []  # released over the groups `few`
-        self.few: dict[str, np.ndarray] = {}
+        self.trends = Trends()
         self.groups = Partition("groups of neighbours", {})
         self.alone = {} if self.workload.has_sets else ordered(merged, session.schema)
         self.blank = blank_codes(merged, session.schema)
@@ -466,18 +464,13 @@ class CliqueTreeState:
         """Releases trends of pairs that are not measured; the share of mu^2 that they cost."""
         codes = self.codes
         held = [clique for clique, _ in self.held]
-        self.few = few_groups(codes, self.alone, self.blank)
+        self.trends = Trends(few_groups(codes, self.alone, self.blank))
         distances = dict(zip(result.cliques, result.distances)) | dict(result.grouped)
-        pairs = [p for p in self.pairs if p in distances and self.few.keys() >= set(p)]
+        grouped_columns = self.trends.groups.keys()
+        pairs = [p for p in self.pairs if p in distances and grouped_columns >= set(p)]
         weight = self.workload.weight
         left = {p: weight(p) * distances[p] for p in pairs if not contained(p, held)}
-        asked, each = affordable(left, share, self.unit, self.merged.total)
-        three = Partition("three groups", self.few)
-        mu = part_mu(self.session, each)
-        requests = [Request(p, mu, three.query(p, codes.domain.shape(p))) for p in asked]
-        if requests:
-            self.trends = self.session.measure(requests, "trends", recode=codes.final().codes)
-        return each * len(requests)
+        return self.trends.release(self.session, codes, left, share, self.unit, self.merged.total)
 
     def last_fit(self) -> Model:
         """The finished model. It also sees sums of measured pairs, and trends that its cliques can
@@ -486,34 +479,17 @@ class CliqueTreeState:
             return self.dense.model
         told = self.told
         self.followed = told
-        more = summed(told, self.few, self.codes)
-        if self.trends:
-            cliques = [*(m.clique for m in told), *self.merged.zeros]
-            tree = junction_tree(self.codes.domain, cliques, NO_LIMIT)
-            more += [m for m in self.trends if contained(m.clique, tree.cliques)]
-        return self.fit(self.config.stop, None, more)
+        cliques = [*(m.clique for m in told), *self.merged.zeros]
+        sums = summed(told, self.trends.groups, self.codes)
+        return self.fit(
+            self.config.stop, None, [*sums, *self.trends.in_cliques(self.codes, cliques)]
+        )
 
     def steering(self, model: Model) -> Steering:
         """What the finished model lacks of the trends that its cliques do not hold."""
-        final = self.codes.final()
-        full = self.merged.compression.code_map
-        total = self.merged.total
-        every = {a: np.minimum(np.arange(g.size), 255) for a, g in self.few.items()}
-        coarse, fine = (
-            {a: group_scores(final, a, g, self.alone[a][full(a)]) for a, g in groups.items()}
-            for groups in (self.few, every)
+        return self.trends.steering(
+            self.codes.final(), self.merged, self.alone, model, self.job.threads
         )
-        alike = {
-            a: final.ones_shape[a] @ (coarse[a][g] * fine[a][every[a]]) for a, g in self.few.items()
-        }
-        outside = [m for m in self.trends if not contained(m.clique, model.cliques)]
-        tables = marginals(model, [m.clique for m in outside], resolve(self.job.threads))
-        lacks = {}
-        for m in outside:
-            kept = max(0.5, math.prod(alike[a] / total for a in m.clique))
-            weights = np.multiply.outer(*(coarse[a] for a in m.clique)).reshape(-1) / kept
-            lacks[m.clique] = lacking(m, tables[m.clique], weights, total)
-        return Steering(fine, drawn_to_zero(lacks))
 
     def fit(self, stop: str, start: Model | None, more: Sequence[Measurement] = ()) -> Model:
         codes = self.codes
@@ -567,7 +543,3 @@ class CliqueTreeState:
             list(estimates), estimates, mu=mu, label=label, recode=codes
         )
         return dict(zip(estimates, zip(released.values.tolist(), released.sigma.tolist())))
-
-
-def contained(clique: Clique, cliques: Sequence[Clique]) -> bool:
-    return any(set(clique) <= set(q) for q in cliques)

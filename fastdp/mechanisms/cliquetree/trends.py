@@ -8,16 +8,25 @@ for those of the pairs that seem furthest off (`affordable`). What the model's c
 them goes into the last fit; the rows follow the others (`shared/steering.py`). Everything here is a
 function of released numbers and public facts."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from ..._util.threads import resolve
 from ...division import TRENDS
 from ...domain import Clique, Columns
-from ...measurement import Measurement
+from ...measurement import Measurement, Request
+from ...model.graphical_model import Model
+from ...model.junction_tree import NO_LIMIT, junction_tree
+from ...model.marginals import marginals
 from ...queries import Binned
+from ...release.gateway import Session
 from ...significance import drawn_towards
+from ..shared.code_partitions import Partition
 from ..shared.merged_codes import Merged
+from ..shared.one_ways import part_mu
+from ..shared.steering import Steering
 from .resolutions import ModelCodes, neighbour_groups
 
 FEW = 3
@@ -29,6 +38,79 @@ FINEST = 0.003
 """The least noise of a sum, as a part of all rows. A correlation then has an error of .01."""
 COARSEST = 0.006
 """The most noise of a sum, as a part of all rows. A correlation then has an error of .02."""
+
+
+class Trends:
+    """The trends of a run: released with its last batch, then followed by its last fit and its rows.
+
+    groups : the model's code -> group, of each column that has trends
+    released : the answers; none before `release`
+    """
+
+    def __init__(self, groups: Mapping[str, np.ndarray] | None = None):
+        self.groups = dict(groups or {})
+        self.released: list[Measurement] = []
+
+    def release(
+        self,
+        session: Session,
+        codes: ModelCodes,
+        distances: Mapping[Clique, float],
+        share: float,
+        unit: float,
+        total: float,
+    ) -> float:
+        """Release the trends of the pairs that seem furthest off, as far as a part of `share` pays for
+        them; returns the share of mu^2 that they cost. `distances`, `share`, `unit`: see `affordable`.
+        """
+        asked, each = affordable(distances, share, unit, total)
+        three = Partition("three groups", self.groups)
+        mu = part_mu(session, each)
+        requests = [Request(p, mu, three.query(p, codes.domain.shape(p))) for p in asked]
+        if requests:
+            self.released = session.measure(requests, "trends", recode=codes.final().codes)
+        return each * len(requests)
+
+    def in_cliques(self, codes: ModelCodes, cliques: Sequence[Clique]) -> list[Measurement]:
+        """The released trends that a model of these cliques can hold."""
+        if not self.released:
+            return []
+        tree = junction_tree(codes.domain, cliques, NO_LIMIT)
+        return [m for m in self.released if contained(m.clique, tree.cliques)]
+
+    def steering(
+        self,
+        final: Merged,
+        merged: Merged,
+        alone: Columns,
+        model: Model,
+        threads: int | None,
+    ) -> Steering:
+        """What a finished model lacks of the trends that its cliques do not hold. `merged`: the codes
+        that were measured, `final`: those of the model."""
+        full = merged.compression.code_map
+        every = {a: np.minimum(np.arange(g.size), 255) for a, g in self.groups.items()}
+        coarse, fine = (
+            {a: group_scores(final, a, g, alone[a][full(a)]) for a, g in groups.items()}
+            for groups in (self.groups, every)
+        )
+        alike = {
+            a: final.ones_shape[a] @ (coarse[a][g] * fine[a][every[a]])
+            for a, g in self.groups.items()
+        }
+        outside = [m for m in self.released if not contained(m.clique, model.cliques)]
+        tables = marginals(model, [m.clique for m in outside], resolve(threads))
+        lacks = {}
+        for m in outside:
+            kept = max(0.5, math.prod(alike[a] / merged.total for a in m.clique))
+            weights = np.multiply.outer(*(coarse[a] for a in m.clique)).reshape(-1) / kept
+            lacks[m.clique] = lacking(m, tables[m.clique], weights, merged.total)
+        return Steering(fine, drawn_to_zero(lacks))
+
+
+def contained(clique: Clique, cliques: Sequence[Clique]) -> bool:
+    """Whether one of the cliques has all of this clique's columns."""
+    return any(set(clique) <= set(c) for c in cliques)
 
 
 def few_groups(codes: ModelCodes, alone: Columns, blank: Columns) -> dict[str, np.ndarray]:
