@@ -35,9 +35,9 @@ def once_per_period(
     rows = in_order(pool.codes, np.arange(pool.rows), users, alike.order)
     now = pool.codes[period][rows].astype(np.int64)
     generator = np.random.Generator(np.random.Philox(key=[seed, 6]))
-    free = moved_apart(now, pool.start, alike.size)
+    free = moved_apart(now, pool.start, alike.once)
     if gaps is not None and gaps.order == (period,):
-        free = with_gaps(free, pool.start, alike.size, gaps, generator)
+        free = with_gaps(free, pool.start, alike.once, gaps, generator)
     moved = np.flatnonzero(free != now)
     same_code = replace(alike, periods=alike.size)  # every code is a period of its own
     wanted = {name: column[rows[moved]] for name, column in pool.codes.items()}
@@ -59,7 +59,7 @@ def once_per_period(
 def moved_apart(codes: np.ndarray, start: np.ndarray, size: int) -> np.ndarray:
     """Codes below `size` that differ within each user, near to the given ones. `codes` rise within each
     user, whose rows are start[u] to start[u + 1] - 1. Users with more rows than there are codes keep
-    theirs.
+    theirs, and users with a code that is no value (null).
 
     A user's codes differ if codes less their rank (0, 1, 2 ...) never fall. The least such levels that
     are nowhere below the given ones only move codes up; the largest nowhere above only move them down.
@@ -76,7 +76,7 @@ def moved_apart(codes: np.ndarray, start: np.ndarray, size: int) -> np.ndarray:
     middle = np.floor_divide(up + down - 2 * apart * user, 2)
     highest = (size - rows)[user]
     inside = np.clip(middle, 0, np.maximum(highest, 0))
-    return np.where(highest >= 0, inside + rank, codes)
+    return np.where((highest >= 0) & _of_values(codes, start, size), inside + rank, codes)
 
 
 def with_gaps(
@@ -118,4 +118,10 @@ def with_gaps(
     span = upto[start[1:] - 1]
     middle = np.add.reduceat(codes - upto, start[:-1]) / rows
     begin = np.clip(np.rint(middle).astype(np.int64), 0, np.maximum(size - 1 - span, 0))
-    return np.where(np.repeat(span < size, rows), np.repeat(begin, rows) + upto, codes)
+    fits = np.repeat(span < size, rows) & _of_values(codes, start, size)
+    return np.where(fits, np.repeat(begin, rows) + upto, codes)
+
+
+def _of_values(codes: np.ndarray, start: np.ndarray, size: int) -> np.ndarray:
+    """For each row, whether all codes of its user are below `size`."""
+    return np.repeat(np.maximum.reduceat(codes, start[:-1]) < size, np.diff(start))

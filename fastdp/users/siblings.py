@@ -47,7 +47,8 @@ class Likeness(Struct, frozen=True, eq=False):
     known : columns that should be the same, the first ones first
     order : columns of time; the first one's period must be the same, and its code should be
     periods, size : the period of a code is code * periods // size
-    once : whether a user has no two rows with the same code of the first column of `order`
+    once : of so many codes of the first column of `order`, its values, a user has each at most once;
+        0 if not
     """
 
     fixed: Sequence[str] = ()
@@ -55,7 +56,7 @@ class Likeness(Struct, frozen=True, eq=False):
     order: Sequence[str] = ()
     periods: int = 1
     size: int = 1
-    once: bool = False
+    once: int = 0
 
     def compared(self, codes: Codes) -> ComparedCodes:
         """Of rows with these codes. The period is the last of what must be the same."""

@@ -18,7 +18,7 @@ from fastdp.users.user_choice import Choice
 from fastdp.users.user_table import Marginal
 
 SCHEMA = Schema.from_domain({"land": 3, "year": 12, "paid": 5})
-ALIKE = Likeness(("land",), ("paid",), ("year",), 12, 12, True)
+ALIKE = Likeness(("land",), ("paid",), ("year",), 12, 12, 12)
 
 
 def pool(users=1_500, seed=1):
@@ -44,7 +44,9 @@ def test_codes_are_moved_apart_inside_the_domain_and_no_further_than_needed():
         if (np.diff(codes[a:b]) > 0).all():
             assert (made[a:b] == codes[a:b]).all()
     assert moved_apart(np.array([3, 3, 3]), np.array([0, 3]), 9).tolist() == [2, 3, 4]
-    assert moved_apart(np.array([1, 1]), np.array([0, 2]), 1).tolist() == [1, 1]  # no room
+    assert moved_apart(np.array([0, 0]), np.array([0, 2]), 1).tolist() == [0, 0]  # no room
+    null = np.array([3, 3, 9, 3, 3])
+    assert moved_apart(null, np.array([0, 3, 5]), 9).tolist() == [3, 3, 9, 2, 3]
 
 
 def test_users_of_a_panel_have_no_period_twice_and_rows_stay_whole():
@@ -109,7 +111,7 @@ def test_chosen_users_of_a_panel_have_no_period_twice(once):
     codes, owner = pool()
     view = UserFacts((1, 2, 4), "rows", (("first", "first", "year", (12,), ()),))
     first = Marginal(("first",), (np.arange(12),), np.full(12, 25.0), np.full(12, 5.0))
-    alike = Likeness(("land",), ("paid",), ("year",), 12, 12, once)
+    alike = Likeness(("land",), ("paid",), ("year",), 12, 12, 12 * once)
     made, user = Choice(view, [first], SCHEMA, 5, 300.0, alike=alike).choose(
         codes, owner, len(owner) // 5, 1
     )

@@ -181,7 +181,9 @@ def _alike(asked: UserQuestions, view: UserFacts) -> Likeness:
     size = domain[order[0]] if order else 1
     fixed = (*roles.constant, *roles.following)
     known = (*told, *roles.repeated)
-    return Likeness(fixed, known, order, min(PERIODS, size), size, asked.once())
+    return Likeness(
+        fixed, known, order, min(PERIODS, size), size, asked.periods() if asked.once() else 0
+    )
 
 
 def _agreed(asked: UserQuestions) -> Agreements:

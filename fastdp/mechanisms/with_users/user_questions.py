@@ -213,6 +213,12 @@ class UserQuestions:
             return False
         return self.full or rate + doubt < MOST_ONCE * float(self.by_chance[at])
 
+    def periods(self) -> int:
+        """The values of the first column of the order, without codes of null and of others; 1 without
+        an order."""
+        columns = self.job.schema.columns
+        return max((columns[n].base for n in self.job.schema.order_columns[:1]), default=1)
+
     def gaps(self) -> Gaps | None:
         """What was released of gaps between rows, where they have an order."""
         return None if self.order is None else self.order[1].gaps(self.order[0].key)
@@ -317,12 +323,9 @@ class UserQuestions:
         self.order = order_of(key, self.released[-1], self.rates, dict(domain))
 
     def _ask_for_people(self, decided: Roles) -> None:
-        periods = max(
-            (self.session.domain[n] for n in self.job.schema.order_columns[:1]), default=1
-        )
-        sizes = self._sizes(1.0 if not decided.constant else SIZES_PART, periods)
+        sizes = self._sizes(1.0 if not decided.constant else SIZES_PART, self.periods())
         if self.once():
-            sizes = replace(sizes, limit=periods)
+            sizes = replace(sizes, limit=self.periods())
         if not decided.constant:
             self.people = People(sizes)
             return
