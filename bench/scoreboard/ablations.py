@@ -57,9 +57,11 @@ from .store import Store
 MORE = 10
 """Of so many times the rows, a random tenth is nearly as if drawn one by one."""
 COARSER = 8.0
+"""Standard errors of a count below which a value shares a code, in the ablation of codes."""
 FIRST_SEED = 1000
+"""The first seed of the store."""
 FRESH_SEED = 2000
-"""Seeds of the store begin with the first; fresh ones with the second."""
+"""The first of the fresh seeds, which the store does not have."""
 FRESH = 8
 """Fresh seeds: more than the store has, so that a loss that is there is seen again."""
 
@@ -133,6 +135,7 @@ class Without:
 
 
 def redrawn(case: Case, rival: str, measure: str) -> Without:
+    """The default's rows are drawn at random from many that its model gives."""
     own = case.made(DEFAULT)
     assert own.run is not None
     count = measures.rows_of(own.rows)
@@ -143,12 +146,14 @@ def redrawn(case: Case, rival: str, measure: str) -> Without:
 
 
 def shuffled(case: Case, rival: str, measure: str) -> Without:
+    """Every column of the default's rows is shuffled by itself."""
     rng = np.random.default_rng(case.seed)
     rows = {name: rng.permutation(codes) for name, codes in case.made(DEFAULT).rows.items()}
     return Without(case.task, rows, case.made(rival).rows)
 
 
 def same_noise(case: Case, rival: str, measure: str) -> Without:
+    """The rival gets so little budget that what both measure has the default's noise."""
     size = 1 if measure == "wasserstein" or rival == "independent" else 2
     return Without(case.task, case.made(DEFAULT).rows, _as_noisy(case, rival, size).rows)
 
@@ -163,11 +168,13 @@ def _as_noisy(case: Case, rival: str, size: int) -> Made:
 
 
 def measured_alone(case: Case, rival: str, measure: str) -> Without:
+    """As `same_noise`, and single columns of the rival are as it measured them by themselves."""
     other = _columns_measured(case, _as_noisy(case, rival, size=1))
     return Without(case.task, case.made(DEFAULT).rows, other)
 
 
 def many_rows(case: Case, rival: str, measure: str) -> Without:
+    """Both give MORE times the rows."""
     return Without(case.task, _many(case, DEFAULT), _many(case, rival))
 
 
@@ -179,6 +186,7 @@ def _many(case: Case, name: str) -> Codes:
 
 
 def as_measured(case: Case, rival: str, measure: str) -> Without:
+    """Single columns of the rival are as it measured them, without negative counts."""
     other = _columns_measured(case, case.made(rival))
     return Without(case.task, case.made(DEFAULT).rows, other)
 
@@ -207,21 +215,25 @@ def on_simplex(values: np.ndarray) -> np.ndarray:
 
 
 def target(case: Case, rival: str, measure: str) -> Without:
+    """The default is told which column models will predict."""
     own = case.made(DEFAULT, target=case.task.target)
     return Without(case.task, own.rows, case.made(rival).rows)
 
 
 def coarser_codes(case: Case, rival: str, measure: str) -> Without:
+    """Values share a code in the default unless they stand COARSER standard errors above nothing."""
     own = case.made(DEFAULT, rare=COARSER)
     return Without(case.task, own.rows, case.made(rival).rows)
 
 
 def held_out(case: Case, rival: str, measure: str) -> Without:
+    """Errors are those beside rows that no mechanism saw."""
     unseen = replace(case.task, codes=case.task.held_out)
     return Without(unseen, case.made(DEFAULT).rows, case.made(rival).rows)
 
 
 def fresh_seeds(case: Case, rival: str, measure: str) -> Without:
+    """Nothing changes; `Wanted.seeds` gives other seeds."""
     return Without(case.task, case.made(DEFAULT).rows, case.made(rival).rows)
 
 
@@ -271,6 +283,7 @@ def wanted(kept: Store) -> list[Wanted]:
 
 
 def error(task: tables.Task, rows: Codes, measure: str) -> float:
+    """A measure of the rows beside the task's."""
     if measure in measures.MODELS:
         return measures.efficiency(task, rows)[measure]
     return measures.score(task, rows, models=False, quality=False)[measure]
