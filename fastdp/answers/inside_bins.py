@@ -18,10 +18,16 @@ lie at the edge of a wide bin.)
 - Rows of a group are few: each lies somewhere in the bin, and rows of one user lie together. Rows
   between two edges with the mean m have a variance of at most (m - low) (high - m), a third of
   which is that of even rows.
+- One row far out: neighbouring bins say how rows fall off, not where a single one lies. If a row at
+  the far end of an outer bin would alone move the sum beyond the interval, it is allowed for, in a
+  group with the root of its part of the bin. It matters where a bound is so many times as large as
+  the mean as there are rows: waiting times of 3 hours, and one of seven years.
 """
 
 import numpy as np
 from msgspec import Struct
+
+from .clipping import Z95
 
 STRAIGHT = 2**0.5 / (6 * 3**0.5)
 """Standard deviation of the difference of two means inside a bin of width 1, straight densities."""
@@ -66,7 +72,19 @@ def sum_errors(rows: np.ndarray, bins: Bins, noise: float, alike: float) -> np.n
     if bins.error is not None:
         variance = variance + np.square(rows * bins.error).sum(1)
     shift = (rows * _shifts(rows, bins, max(noise, 1.0))).sum(1)
-    return np.sqrt(variance + np.square(shift))
+    error = np.sqrt(variance + np.square(shift))
+    if bins.error is not None:
+        return error
+    far = _one_far_row(rows, bins)
+    return np.where(far > Z95 * error, np.hypot(error, far), error)
+
+
+def _one_far_row(rows: np.ndarray, bins: Bins) -> np.ndarray:
+    """How far one row at the far end of an outer bin moves the sum of each group."""
+    reach = np.maximum(bins.high - bins.middle, bins.middle - bins.low)
+    reach = np.where(bins.outer & np.isfinite(reach), reach, 0.0)
+    part = np.clip(rows / np.maximum(bins.every, 1.0), 0.0, 1.0)
+    return np.where(rows >= 1, np.sqrt(part) * reach, 0.0).max(axis=1, initial=0.0)
 
 
 def _shifts(rows: np.ndarray, bins: Bins, least: float) -> np.ndarray:
