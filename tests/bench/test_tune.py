@@ -164,12 +164,12 @@ def test_another_value_is_measured_by_the_suite_of_its_folder():
 def test_trends_by_gain_leave_out_pairs_that_are_nearer_than_noise():
     """The order of pairs stays, since all trends have as many cells."""
     distances = {("a", "b"): 3000.0, ("a", "c"): 50.0, ("b", "c"): 900.0}
-    asked, each = tree_state.affordable(distances, 0.3, 0.07, 50_000.0)
+    asked, each = trends.affordable(distances, 0.3, 0.07, 50_000.0)
     assert asked == [("a", "b"), ("b", "c"), ("a", "c")]
     noise = np.sqrt(2 / np.pi) * 9 / np.sqrt(0.07 * each)
     assert 900 < noise < 3000
     with switched_off(ABLATIONS["tried: trends by gain"]):
-        kept, same = tree_state.affordable(distances, 0.3, 0.07, 50_000.0)
+        kept, same = trends.affordable(distances, 0.3, 0.07, 50_000.0)
     assert kept == [("a", "b")] and same == each
 
 
