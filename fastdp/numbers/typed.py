@@ -162,7 +162,8 @@ def _of_rows(types: Types, number: Number) -> Type:
     if has_aggregates(number.value):
         raise types.fail(number.value, f"this is a value of a user: {per_user}")
     if found.level == "constant":
-        raise types.fail(number.value, "expected a column, got a constant")
+        how = "a column's name stands without quotes, with blanks in backticks: `a b`"
+        raise types.fail(number.value, f"expected a column, got a constant; {how}")
     if number.aggregate == "quantile":
         raise types.fail(
             number.value,
