@@ -11,6 +11,7 @@ import numpy as np
 from msgspec import Struct
 
 from . import (
+    claim_tests,
     group_estimates as groups,
     hidden_users,
     sum_estimates as sums,
@@ -29,12 +30,15 @@ from .asking import (
     PartOf,
     at_least,
     corners_of,
+    noticed,
     top_of,
 )
+from .claim_tests import Beyond
 from .declared import Declared
 from .encoding_grid import LARGEST, LARGEST_SHIFT, MOST_WEIGHT, octaves, rounded_cap
 from .public_bounds import most_rows
 from .sum_estimates import Interval
+from .tail_posterior import Noise
 from .typed import TypedNumber
 
 ROUGH = 0.1
@@ -42,6 +46,10 @@ ROUGH = 0.1
 ROWS = 0.1
 """Part of a mean's mu^2 for the rows that divide it."""
 FEW = "withheld: too few users stand out of the noise"
+LOST = (
+    "withheld: some users have far more than others, too few to show how much; a declared maximum per "
+    "user would give the mean"
+)
 
 
 def mean(ask: Asking, facts: Declared) -> Line:
@@ -52,11 +60,8 @@ def mean(ask: Asking, facts: Declared) -> Line:
     rest = 1 - ROUGH - ROWS
     corners = _corners(facts, rough, shift, look_rows)
     reading = _residual(facts, rough, shift)
-    values, s = ask(Hats(corners=corners, **reading), rest * HATS, "hats of residuals")
     allowed = _allowed(facts, rough, shift, ask.number)
-    whole = s * math.sqrt(HATS)
-    at = np.array(corners)
-    seen = sums.look(values, s, at, True, whole, allowed=allowed, refunds=facts.signed)
+    seen = _hats(PartOf(ask, rest * HATS), facts, Hats(corners=corners, **reading), allowed)
     seen = with_cap(seen, facts)
     cut = CappedSum(cap=seen.cap, **reading)
     (capped,), sigma = ask(cut, rest * (1 - HATS), "capped sum of residuals")
@@ -66,15 +71,16 @@ def mean(ask: Asking, facts: Declared) -> Line:
     most = float(corners[-1])
     exact = sums.exact(seen, known, most) if facts.maximum is not None else None
     modelled = None
-    if seen.above.stands_out and not seen.heavy:
+    lost = sums.lost(seen)
+    if seen.above.stands_out and not seen.heavy and not lost:
         modelled = sums.total(seen, ask.rng, known)
     d = _chosen(exact, modelled, ask.rng, tails.DRAWS)
     if d is None:
-        return None, None, None, f"{FEW}: declare a maximum per user"
+        return None, None, None, LOST if lost else f"{FEW}: declare a maximum per user"
     n = sums.total(look_rows, ask.rng).resampled(ask.rng)
     side = look_rows.above
     least = _without_tail(side.c, side.measured, look_rows.corners, look_rows.s, len(n), ask.rng)
-    note = _note(facts, d, sums.assumed(seen), allowed, shift, ask.number)
+    note = _note(facts, d, sums.assumed(seen), allowed, shift, ask.number, seen.beyond)
     return None, _ratio(facts, rough, d, (n, least), shift), None, note
 
 
@@ -94,16 +100,38 @@ def _note(
     allowed: float | None,
     shift: int,
     number: TypedNumber,
+    beyond: Beyond | None = None,
 ) -> str:
     """What the interval rests on; nothing where that is a declared maximum."""
     if not found.modelled:
         return ""
     amount = hidden_users.nearest_round(most / 2**shift) * float(number.unit)
     where = IN_ALL if number.by else ""
-    why = DECLARE if facts.maximum is None else LOWER
+    why = noticed(beyond) + (DECLARE if facts.maximum is None else LOWER)
     if allowed is not None and most >= allowed:
         where, why = "", ALLOWED
     return f"if no user has {amount:,.10g} more than the mean times its rows{where}; {why}"
+
+
+def _hats(ask: Ask, facts: Declared, hats: Hats, allowed: float | None) -> sums.Look:
+    """What hats of residuals show. Half of their mu^2 is for hats again, which test what the mean
+    rests on; with a declared maximum it rests on nothing."""
+    at = np.array(hats.corners, np.float64)
+    parts = 1 if facts.maximum is not None else 2
+    values, s = ask(hats, 1 / parts, "hats of residuals")
+    whole = s * math.sqrt(HATS / parts)
+
+    def look(values: np.ndarray, s: Noise, beyond: Beyond | None) -> sums.Look:
+        return sums.look(
+            values, s, at, True, whole, allowed=allowed, refunds=facts.signed, beyond=beyond
+        )
+
+    seen = look(values, s, None)
+    if parts == 1:
+        return seen
+    again, end = claim_tests.ending_at(hats, sums.assumed(seen), allowed)
+    found = ask(again, 1 / parts, "hats of residuals again")
+    return look(*claim_tests.combined((values, s), found, at, end))
 
 
 def _corners(facts: Declared, rough: int, shift: int, rows: sums.Look) -> tuple[int, ...]:
@@ -122,11 +150,12 @@ def _residual(facts: Declared, rough: int, shift: int) -> dict[str, Any]:
 
 
 def _without_tail(
-    c: np.ndarray, measured: int, t: np.ndarray, s: float, draws: int, rng: np.random.Generator
+    c: np.ndarray, measured: int, t: np.ndarray, s: Noise, draws: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Draws of the rows, if nobody has more than the last measured corner."""
     here = t[: measured + 1]
-    noise = s * math.sqrt(float(here @ here))
+    noisy = here * tails.noise_of(s, t)[: measured + 1]
+    noise = math.sqrt(float(noisy @ noisy))
     return float(here @ c[: measured + 1]) + noise * rng.standard_normal(draws)
 
 

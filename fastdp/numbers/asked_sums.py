@@ -8,12 +8,14 @@ from statistics import NormalDist
 import msgspec
 import numpy as np
 
-from . import group_estimates as groups, hidden_users, sum_estimates as sums
+from . import claim_tests, group_estimates as groups, hidden_users, sum_estimates as sums
 from .amount_encodings import CappedSum, DirectionHats, Hats
 from .asking import IN_ALL, Asking, Line, at_least, corners_of, note_above
+from .claim_tests import Beyond
 from .declared import Declared
 from .encoding_grid import rounded_cap
 from .sum_estimates import Interval, normal
+from .tail_posterior import Noise
 from .typed import TypedNumber
 
 FIRST_HATS = 0.25
@@ -21,6 +23,11 @@ FIRST_HATS = 0.25
 for hats again. Less would leave the cap to noise."""
 LEAST_CAPPED = 0.15
 """Part of a sum's mu^2 that the capped sum has at least, where a smaller one would do."""
+LEAST_AGAIN = 10 / 64
+"""Part of it that hats again have at least, unless the capped sum needs it to be nearly as narrow as
+it is to be. Without hats again nothing tests what a total rests on."""
+NEARLY = 1.5
+"""So many times its aim a capped sum may be wide and still gets all that is left."""
 STEPS = 64
 """What the capped sum gets is a whole multiple of 1 / STEPS, so that no last bit decides a charge."""
 HATS = 0.5
@@ -42,6 +49,10 @@ FURTHER = NormalDist().inv_cdf(1 - 0.0125) / sums.Z
 """Half-widths of 97.5 % as parts of those of 95 %."""
 FEW_IN_GROUP = "withheld: too little of the group is visible; the capped sum holds"
 FEW = "withheld: too few users stand out of the noise; the capped sum holds"
+LOST = (
+    "withheld: some users have far more than others, too few to show how much; the capped sum holds, "
+    "a declared maximum per user would give the total"
+)
 HEAVY = (
     "withheld: so much may lie with a few large users that a total is of no use; the capped sum "
     "holds, a declared maximum per user would give the total"
@@ -61,12 +72,15 @@ def sum_of(ask: Asking, facts: Declared) -> tuple[Line, float]:
         most = float(rounded_cap(facts.allowed or 1))
     exact = None if most is None else sums.exact(seen, known, most)
     modelled = None
-    if seen.modelled and not seen.heavy:
+    lost = sums.lost(seen)
+    if seen.modelled and not seen.heavy and not lost:
         modelled = sums.total(seen, ask.rng, known).interval()
     found = _chosen(facts, exact, modelled)
     claim = most if found is exact and most is not None else sums.assumed(seen)
-    note = note_above(facts, claim, float(ask.number.unit))
-    withheld = HEAVY if seen.modelled else FEW
+    note = note_above(facts, claim, float(ask.number.unit), beyond=seen.beyond)
+    withheld = FEW
+    if seen.modelled:
+        withheld = LOST if lost and not seen.heavy else HEAVY
     if found is not None and not facts.signed:
         end = at_least_capped if found is modelled else higher_end
         found = end(found, normal(*known))
@@ -155,28 +169,42 @@ def _hats(ask: Asking, facts: Declared) -> tuple[sums.Look, float]:
         seen = sums.look(values, s, at, facts.signed, whole, allowed=facts.allowed)
         return with_cap(seen, facts), part
 
-    def look(capped: float) -> sums.Look:
-        noise = whole / math.sqrt(capped)
-        guess = facts.likely
-        return sums.look(values, s, at, facts.signed, whole, noise, facts.allowed, likely=guess)
+    def look(
+        values: np.ndarray, s: Noise, capped: float, beyond: Beyond | None = None
+    ) -> sums.Look:
+        return sums.look(
+            values,
+            s,
+            at,
+            facts.signed,
+            whole,
+            whole / math.sqrt(capped),
+            facts.allowed,
+            likely=facts.likely,
+            beyond=beyond,
+        )
 
-    seen = look(part)
+    seen = look(values, s, part)
     wanted = math.ceil(STEPS * min(1.0, seen.relative * whole / sums.AIM) ** 2)
     needed = max(LEAST_CAPPED, wanted / STEPS)
-    if needed >= part:
-        return seen, part
-    again, noise = ask(hats, part - needed, "hats again")
-    values = values + s**2 / (s**2 + noise**2) * (again - values)
-    s = s * noise / math.hypot(s, noise)
-    return look(needed), needed
+    if needed > part - LEAST_AGAIN:
+        if seen.relative * whole / math.sqrt(part) <= NEARLY * sums.AIM:
+            return seen, part
+        needed = part - LEAST_AGAIN
+    again, end = claim_tests.ending_at(hats, sums.assumed(seen), facts.allowed)
+    found = ask(again, part - needed, "hats again")
+    both = claim_tests.combined((values, s), found, at.astype(np.float64), end)
+    return look(both[0], both[1], needed, both[2]), needed
 
 
 def sum_by_group(
     ask: Asking, number: TypedNumber, facts: Declared, signs: float = 0.0
 ) -> list[Line]:
     """Totals by group, and sums with each user's vector cut to the length of a cap. `signs`: the amount
-    that users have of whom the total of all groups shows signs. No claim excludes them."""
+    that users have of whom the total of all groups shows signs. No claim excludes them. Where it is
+    infinite, totals of groups are withheld as that of all is."""
     size = number.groups
+    lost = math.isinf(signs)
     corners = corners_of(facts)
     hats = DirectionHats(corners=corners, groups=size, signed=facts.signed)
     values, s = ask(hats, GROUP_HATS, "hats by group")
@@ -189,7 +217,7 @@ def sum_by_group(
         facts.signed,
         whole,
         facts.allowed,
-        signs,
+        0.0 if lost else signs,
         facts.likely,
     )
     if facts.maximum is not None and not seen.given.any():
@@ -206,12 +234,14 @@ def sum_by_group(
         known = again.capped(g, seen.cap)
         exact = None if most is None else groups.exact(seen, g, again.masses(g), most)
         modelled = None
-        if seen.given[g]:
+        if seen.given[g] and not lost:
             modelled = groups.total(seen, g, ask.rng, known, again.masses(g)).interval()
         found = _chosen(facts, exact, modelled)
         claim = most if found is exact and most is not None else float(seen.most[g])
         note = note_above(facts, claim, float(number.unit), IN_ALL)
         withheld = HEAVY if seen.heavy else FEW_IN_GROUP
+        if seen.given[g] and lost:
+            withheld = LOST
         if found is not None and not facts.signed:
             end = at_least_capped if found is modelled else higher_end
             found = end(found, normal(*known))

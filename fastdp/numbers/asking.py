@@ -8,6 +8,7 @@ from typing import Protocol
 import numpy as np
 from msgspec import Struct
 
+from .claim_tests import Beyond
 from .declared import Declared
 from .encoding_grid import octaves, rounded_cap
 from .sum_estimates import Interval
@@ -117,15 +118,24 @@ def corners_of(facts: Declared) -> tuple[int, ...]:
     return tuple(corners)
 
 
-def note_above(facts: Declared, most: float, unit: float, where: str = "") -> str:
+def note_above(
+    facts: Declared, most: float, unit: float, where: str = "", beyond: Beyond | None = None
+) -> str:
     """What the interval of a total rests on. most: what no user is taken to exceed, in units of which
-    each is `unit`; where: `IN_ALL` by group."""
+    each is `unit`; where: `IN_ALL` by group; beyond: what tested the claim."""
     if facts.maximum is not None and most >= top_of(facts):
         return "each user counted up to the declared maximum"
     if facts.allowed is not None and most >= rounded_cap(facts.allowed):
         return f"{ASSUMES}{most * unit:,.10g}; {ALLOWED}"
     why = DECLARE if facts.maximum is None else LOWER
-    return f"{ASSUMES}{most * unit:,.10g}{where}; {why}"
+    return f"{ASSUMES}{most * unit:,.10g}{where}; {noticed(beyond)}{why}"
+
+
+def noticed(beyond: Beyond | None) -> str:
+    """How good the test of a claim is; nothing where there is none."""
+    if beyond is None:
+        return ""
+    return f"{beyond.unnoticed} with more would have been noticed; "
 
 
 def at_least(found: Interval, least: float) -> Interval:

@@ -163,7 +163,9 @@ def _signs(
     most; 0 without signs."""
     upto = int(np.searchsorted(corners, hidden_users.SIGNS * most, "right"))
     signs = tails.suspected(pool[:upto], noise, max(at.last, at.alone))
-    return 0.0 if signs < 0 else float(corners[min(signs + 1, upto - 1)])
+    if signs < 0:
+        return 0.0
+    return float(corners[min(signs + hidden_users.SPREAD, len(corners) - 1)])
 
 
 def _alike(most: np.ndarray, given: np.ndarray) -> np.ndarray:
@@ -239,8 +241,8 @@ def total(
     for sign, columns in zip((1, -1), seen.columns):
         column = columns[group]
         tail = _tail(seen, column, seen.columns[0][group], float(seen.most[group]), rng)
-        masses.add(sign, column.c, column.full, seen.corners, tail)
-    values, weight = masses.draws(seen.s, capped, rng)
+        masses.add(sign, column.c, seen.s, column.full, seen.corners, tail)
+    values, weight = masses.draws(capped, rng)
     releases = [_first(seen, group)] + ([] if again is None else [again])
     most = float(seen.most[group])
     above = seen.columns[0][group]

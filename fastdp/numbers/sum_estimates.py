@@ -23,13 +23,15 @@ has all masses up to M, the other those up to the last one that is clear of nois
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
 from . import hidden_users, tail_posterior as tails
+from .claim_tests import Beyond
 from .encoding_grid import rounded_cap
 from .hidden_users import Ends, Side as ReachOfSide, Z
-from .tail_posterior import Tail
+from .tail_posterior import Noise, Tail
 
 KEPT = 0.9
 """The cap is the least amount that keeps this part of the total, at most LOWER corners below M."""
@@ -59,7 +61,8 @@ class Interval(Struct, frozen=True):
 class Side(Struct, frozen=True, eq=False):
     """Noisy masses of one sign at the corners, and what was seen in them. `most`: what a user has at
     most, if it is to be covered (`hidden_users`); `signs`: what users have of whom there are signs;
-    `infinite`: chance of a tail without an end."""
+    `infinite`: chance of a tail without an end; `lost`: users have more than the most, and nothing
+    shows how much."""
 
     c: np.ndarray
     at: tails.Visible
@@ -71,27 +74,29 @@ class Side(Struct, frozen=True, eq=False):
     most: float
     signs: float
     infinite: float
+    lost: bool
 
 
 class Look(Struct, frozen=True, eq=False):
-    """What the hats show: `sides` above and (signed) below zero, noise s of a mass, and the cap of
+    """What the hats show: `sides` above and (signed) below zero, noise s of masses, and the cap of
     the capped sum that is to follow; `relative`: the half-width of that sum relative to itself, for
     noise of 1 and a cap of 1. `modelled`: whether enough users stand out for a model of the rest;
     else nothing but what is measured can be said. `heavy`: the tail may be one whose sum is infinite."""
 
     corners: np.ndarray
-    s: float
+    s: Noise
     above: Side
     below: Side | None
     cap: int
     relative: float
     modelled: bool
     heavy: bool
+    beyond: Beyond | None
 
 
 def look(
     values: np.ndarray,
-    s: float,
+    s: Noise,
     corners: np.ndarray,
     signed: bool,
     whole: float,
@@ -99,20 +104,22 @@ def look(
     allowed: float | None = None,
     refunds: bool = True,
     likely: float | None = None,
+    beyond: Beyond | None = None,
 ) -> Look:
     """Read the answers of `Hats`. `s`: their noise; `whole`: the noise that all of the number's mu
     would leave, by which corners are chosen; `noise`: that of a capped sum with a cap of 1, where
     its cap may lie between corners; `allowed`: what the schema lets a user have; `refunds`: whether
     users may be as far below zero as above, as residuals of amounts without a sign are not;
-    `likely`: a guess of what a user has at most, for a cap where no users stand out."""
+    `likely`: a guess of what a user has at most, for a cap where no users stand out; `beyond`: what
+    tests the claim."""
     corners = np.asarray(corners, np.float64)
     k = len(corners)
     means = hidden_users.MEANS
-    above = _side(values[-k:], s, corners, whole, allowed, means)
+    above = _side(values[-k:], s, corners, whole, allowed, means, beyond, 0)
     below = None
     if signed:
         means = means if refunds else 0.0
-        below = _side(values[:k][::-1], s, corners, whole, allowed, means)
+        below = _side(values[:k][::-1], s, corners, whole, allowed, means, beyond, 1)
     modelled = above.stands_out or (below is not None and below.stands_out)
     if modelled:
         cap = chosen_cap(above.full, corners, above.measured, noise)
@@ -124,7 +131,8 @@ def look(
         kept = abs(kept - kept_amount(cap, below, corners))
     sides = [side for side in (above, below) if side is not None and side.stands_out]
     heavy = any(side.infinite > tails.INFINITE for side in sides)
-    return Look(corners, s, above, below, cap, Z * cap / max(kept, 1e-300), modelled, heavy)
+    relative = Z * cap / max(kept, 1e-300)
+    return Look(corners, s, above, below, cap, relative, modelled, heavy, beyond)
 
 
 def kept_amount(cap: float, side: Side, corners: np.ndarray) -> float:
@@ -178,13 +186,16 @@ def between_corners(cap: float, corners: np.ndarray, masses: np.ndarray) -> floa
 
 def _side(
     c: np.ndarray,
-    s: float,
+    s: Noise,
     corners: np.ndarray,
     whole: float,
     allowed: float | None,
     means: float,
+    beyond: Beyond | None,
+    which: int,
 ) -> Side:
-    """means: so many times the mean, at least, is what a user is taken to have at most."""
+    """means: so many times the mean, at least, is what a user is taken to have at most; which: the
+    place of the side in what tests the claim."""
     at = tails.visible(c, s)
     grid = tails.levels(c, s, at)
     upto = min(at.last + 1, len(c) - 1)
@@ -199,13 +210,18 @@ def _side(
     mean = means * hidden_users.mean_of(seen, corners, shown)
     most = hidden_users.most_of_a_user(seen, corners, Z * whole, hidden_users.TIMES, mean)
     upto = int(np.searchsorted(corners, hidden_users.SIGNS * most, "right"))
-    suspected = tails.suspected(c[:upto], s, shown)
+    suspected = tails.suspected(c[:upto], tails.noise_of(s, c)[:upto], shown)
     signs = float(corners[shown])
-    if suspected >= 0:  # users with weight there have up to the next corner
-        signs = float(corners[min(suspected + 1, upto - 1)])
+    if suspected >= 0:
+        signs = float(corners[min(suspected + hidden_users.SPREAD, len(corners) - 1)])
+    lost = False
+    if beyond is not None and beyond.contradicts(which, max(most, signs), corners):
+        found = beyond.place(c, s, corners)
+        lost = found < 0
+        signs = signs if lost else float(corners[found])
     most = hidden_users.within(max(most, signs), allowed, float(corners[shown]))
     there = tails.stands_out(c, s, at)
-    return Side(c, at, measured, full, masses, chance, there, most, signs, infinite)
+    return Side(c, at, measured, full, masses, chance, there, most, signs, infinite, lost)
 
 
 WIDEST = 6
@@ -267,31 +283,36 @@ class Masses(Struct):
     tc: float = 0.0
     cc: float = 0.0
 
-    def add(self, sign: int, c: np.ndarray, full: np.ndarray, t: np.ndarray, tail: Tail) -> None:
-        """Add the masses `c` of one sign, of which `full` are expected, at the corners `t`."""
+    def add(
+        self, sign: int, c: np.ndarray, s: Noise, full: np.ndarray, t: np.ndarray, tail: Tail
+    ) -> None:
+        """Add the masses `c` of one sign, of which `full` are expected, at the corners `t`; s: their
+        noise."""
         here = slice(0, tail.measured + 1)
         cut = np.minimum(t, self.cap)
+        noisy = t * tails.noise_of(s, t)
+        noisy_cut = cut * tails.noise_of(s, t)
         self.amount += sign * float(t[here] @ c[here])
         self.counted += sign * float(cut[here] @ c[here])
         self.above_amount = self.above_amount + sign * tail.sums
         self.above_counted = self.above_counted + sign * (tail.users @ cut[tail.measured + 1 :])
         self.weight = self.weight + tail.weight
         self.inside += sign * between_corners(self.cap, t, full)
-        self.tt += float(t[here] @ t[here])
-        self.tc += float(t[here] @ cut[here])
-        self.cc += float(cut[here] @ cut[here])
+        self.tt += float(noisy[here] @ noisy[here])
+        self.tc += float(noisy[here] @ noisy_cut[here])
+        self.cc += float(noisy_cut[here] @ noisy_cut[here])
 
     def draws(
-        self, s: float, capped: tuple[float, float] | None, rng: np.random.Generator
+        self, capped: tuple[float, float] | None, rng: np.random.Generator
     ) -> tuple[np.ndarray, np.ndarray]:
         """(The sum, log weights), with the capped sum and its noise where it is known."""
         amount = self.amount + np.asarray(self.above_amount)
         weight = np.asarray(self.weight)
-        variance = s * s * self.tt
+        variance = self.tt
         if capped is not None:
             value, sigma = capped
-            spread = sigma**2 + s * s * self.cc + self.inside**2
-            gain = s * s * self.tc / spread
+            spread = sigma**2 + self.cc + self.inside**2
+            gain = self.tc / spread
             miss = value - self.counted - self.inside - self.above_counted
             amount = amount + gain * miss
             variance -= gain**2 * spread
@@ -317,24 +338,35 @@ def total(
             sides.reverse()
         lead = sides[0][1]
         other = sides[1][1]
-        tail = _own_tail(lead, s, t, rng)
-        masses.add(sides[0][0], lead.c, lead.full, t, tail)
-        masses.add(sides[1][0], other.c, other.full, t, _other_side(seen, lead, other, tail, rng))
+        tail = _own_tail(seen, lead, rng)
+        masses.add(sides[0][0], lead.c, s, lead.full, t, tail)
+        hidden = _other_side(seen, lead, other, tail, rng)
+        masses.add(sides[1][0], other.c, s, other.full, t, hidden)
     else:
-        masses.add(1, above.c, above.full, t, _own_tail(above, s, t, rng))
-    values, weight = masses.draws(s, capped, rng)
-    ends = _ends(seen, capped)
-    return Draws(values, weight, ends.low(), ends.high())
+        masses.add(1, above.c, s, above.full, t, _own_tail(seen, above, rng))
+    values, weight = masses.draws(capped, rng)
+    high = max(_ends(seen, capped, part).high() for part in _parts(seen))
+    return Draws(values, weight, _ends(seen, capped).low(), high)
 
 
 def _releases(seen: Look, capped: tuple[float, float] | None) -> list[hidden_users.Masses]:
     sides = [side.c for side in (seen.above, seen.below) if side is not None]
-    hats = hidden_users.Masses(seen.corners, np.array(sides), seen.s)
-    return [hats] if capped is None else [hats, hidden_users.capped(seen.cap, *capped)]
+    hats = [hidden_users.Masses(seen.corners, np.array(sides), seen.s)]
+    if seen.beyond is not None:
+        hats = seen.beyond.releases
+    return hats if capped is None else [*hats, hidden_users.capped(seen.cap, *capped)]
 
 
-def _ends(seen: Look, capped: tuple[float, float] | None) -> Ends:
-    """Ends that need no model. A sign that noise hides says nothing about what its users have: they
+def _parts(seen: Look) -> tuple[float, ...]:
+    """Parts of the claim up to which upper ends count users in full; the highest end is taken. Where
+    signs moved the claim, corners below it were passed over because noise was low there. An end that
+    counts users there in full is as low; one that counts them as fewer is not."""
+    moved = seen.beyond is not None and assumed(seen) > seen.corners[seen.beyond.end + 1]
+    return (1.0, 0.5, 0.25) if moved else (1.0,)
+
+
+def _ends(seen: Look, capped: tuple[float, float] | None, part: float = 1.0) -> Ends:
+    """Ends that need no model. `part`: of the claim that they take for it. A sign that noise hides says nothing about what its users have: they
     have as much as those of the other, and are visible no further."""
     sides = [side for side in (seen.above, seen.below) if side is not None]
     visible = max(side.measured for side in sides if side.stands_out or not seen.modelled)
@@ -342,14 +374,14 @@ def _ends(seen: Look, capped: tuple[float, float] | None) -> Ends:
     for side in sides:
         measured = side.measured if side.stands_out else min(side.measured, visible)
         most = side.most if side.stands_out else assumed(seen)
-        reach.append(side_reach(side.c, measured, seen.s, seen.corners, most))
+        reach.append(side_reach(side.c, measured, seen.s, seen.corners, part * most))
     return Ends(reach, _releases(seen, capped))
 
 
-def side_reach(c: np.ndarray, measured: int, s: float, t: np.ndarray, most: float) -> ReachOfSide:
+def side_reach(c: np.ndarray, measured: int, s: Noise, t: np.ndarray, most: float) -> ReachOfSide:
     """The last measured corner may have been taken because noise was high there. So users are
     visible up to it, or up to the last corner that is clear of noise."""
-    clear = np.flatnonzero(c[: measured + 1] >= tails.CLEAR * s)
+    clear = np.flatnonzero((c >= tails.CLEAR * s)[: measured + 1])
     visible = (float(t[measured]), float(t[clear[-1] if len(clear) else measured]))
     return ReachOfSide(visible, max(most, visible[0]))
 
@@ -361,14 +393,31 @@ def assumed(seen: Look) -> float:
     return max(shown or [side.most for side in sides])
 
 
+def lost(seen: Look) -> bool:
+    """Whether released values contradict the claim, and show no other."""
+    return any(side.lost for side in (seen.above, seen.below) if side is not None)
+
+
 def signs(seen: Look) -> float:
-    """The amount that users have, of either sign, of whom there are signs."""
+    """The amount that users have, of either sign, of whom there are signs; infinite where these show
+    no amount."""
+    if lost(seen):
+        return np.inf
     sides = [side for side in (seen.above, seen.below) if side is not None]
     return max([side.signs for side in sides if side.stands_out], default=0.0)
 
 
-def _own_tail(side: Side, s: float, t: np.ndarray, rng: np.random.Generator) -> Tail:
-    return tails.draw(side.c, s, side.measured, side.at, side.masses, side.chance, t, rng)
+def _own_tail(seen: Look, side: Side, rng: np.random.Generator) -> Tail:
+    """Draws of the tail of one sign, weighed by the first hats and by the last mass of the second ones,
+    which is the number of users beyond the claim."""
+    masses, chance = side.masses, side.chance
+    found = tails.draw(side.c, seen.s, side.measured, side.at, masses, chance, seen.corners, rng)
+    beyond = seen.beyond
+    if beyond is None or found.measured > beyond.end:
+        return found
+    further = found.users[:, beyond.end - found.measured :].sum(1)
+    miss = (beyond.users[int(side is seen.below)] - further) / beyond.s
+    return msgspec.structs.replace(found, weight=found.weight - 0.5 * miss**2)
 
 
 def measured_whole(seen: Look) -> bool:
@@ -396,12 +445,13 @@ def _other_side(
     s = seen.s
     t = seen.corners
     if side.stands_out:
-        return _own_tail(side, s, t, rng)
+        return _own_tail(seen, side, rng)
     measured = max(shown.measured - HIDDEN, 1)
     k = measured + 1
     users = max(float(lead.c[: shown.measured + 1].sum()), 1.0)
     there = max(float(side.c[:k].sum()), 0.0) / users
-    hidden = s * np.sqrt(k) / users * np.abs(rng.standard_normal(len(shown.weight)))
+    noise = float(np.linalg.norm(tails.noise_of(s, side.c)[:k]))
+    hidden = noise / users * np.abs(rng.standard_normal(len(shown.weight)))
     reach = t[k:] <= max(assumed(seen), float(t[min(k, len(t) - 1)]))
     expected = (there + hidden)[:, None] * (lead.full[k:] * reach)
     few = rng.poisson(np.minimum(expected, 1e6))

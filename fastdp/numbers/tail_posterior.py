@@ -59,6 +59,10 @@ DRAWS = 2000
 """Draws from the posterior of a tail, from which intervals are taken."""
 
 
+Noise = float | np.ndarray
+"""Standard deviation of masses: of all, or of each."""
+
+
 class Visible(Struct, frozen=True):
     """Corners by number: where the law starts, the last that stands out in a row, and the last
     isolated one (-1: none)."""
@@ -78,26 +82,32 @@ class Tail(Struct, frozen=True, eq=False):
     weight: np.ndarray
 
 
-def visible(c: np.ndarray, s: float) -> Visible:
+def noise_of(s: Noise, c: np.ndarray) -> np.ndarray:
+    """The noise of each mass."""
+    return np.broadcast_to(np.asarray(s, np.float64), c.shape)
+
+
+def visible(c: np.ndarray, s: Noise) -> Visible:
     """Start at the largest mass; the last corner is the one before two in a row below `SEEN`."""
-    mode = int(np.argmax(c))
+    mode = int(np.argmax(c / s))
     last = last_in_row(c, s, mode)
     start = mode + (last - mode >= 4)
     return Visible(start, last, isolated(c, s, last))
 
 
-def last_in_row(c: np.ndarray, s: float, first: int) -> int:
+def last_in_row(c: np.ndarray, s: Noise, first: int) -> int:
     """The last corner from `first` on before two in a row below `SEEN`."""
     last = first
+    clear = c >= SEEN * noise_of(s, c)
     for k in range(first + 1, len(c)):
-        if c[k] >= SEEN * s:
+        if clear[k]:
             last = k
-        elif k + 1 < len(c) and c[k + 1] < SEEN * s:
+        elif k + 1 < len(c) and not clear[k + 1]:
             break
     return last
 
 
-def isolated(c: np.ndarray, s: float, last: int, groups: int = 1) -> int:
+def isolated(c: np.ndarray, s: Noise, last: int, groups: int = 1) -> int:
     """The last corner of all users that are visible beyond a gap after `last`; -1: none are. groups:
     how many are looked at, each of which has its own noise."""
     end = -1
@@ -107,20 +117,23 @@ def isolated(c: np.ndarray, s: float, last: int, groups: int = 1) -> int:
     return end
 
 
-def suspected(c: np.ndarray, s: float, last: int) -> int:
+def suspected(c: np.ndarray, s: Noise, last: int, least: float = CLEAR) -> int:
     """The last corner of users beyond a gap of whom there are signs, though noise may be as high; -1
-    if there are none. Nothing is estimated from them, but no claim excludes them."""
-    return _next_cluster(c, s, last, CLEAR, CLEAR)
+    if there are none. Nothing is estimated from them, but no claim excludes them. least: the standard
+    deviations that they have to be above."""
+    return _next_cluster(c, s, last, least, least)
 
 
-def _next_cluster(c: np.ndarray, s: float, last: int, near: float, far: float) -> int:
+def _next_cluster(c: np.ndarray, s: Noise, last: int, near: float, far: float) -> int:
     """The last corner of the neighbours beyond a gap that stand out most together; -1 if none do.
     Users of one kind spread over some corners, at none of which they may be clear. near, far: the
     standard deviations that they have to be above, up to NEAR corners away and further."""
     most = 0.0
     end = -1
+    squares = noise_of(s, c) ** 2
     for width in range(1, min(TOGETHER, len(c)) + 1):
-        together = np.convolve(c, np.ones(width), "valid") / (s * np.sqrt(width))
+        ones = np.ones(width)
+        together = np.convolve(c, ones, "valid") / np.sqrt(np.convolve(squares, ones, "valid"))
         beyond = together[last + 2 :]
         away = np.arange(len(beyond)) + width
         above = beyond - np.where(away <= NEAR, near, far)
@@ -130,17 +143,18 @@ def _next_cluster(c: np.ndarray, s: float, last: int, near: float, far: float) -
     return end
 
 
-def stands_out(c: np.ndarray, s: float, at: Visible) -> bool:
+def stands_out(c: np.ndarray, s: Noise, at: Visible) -> bool:
     """Whether enough users stand out of the noise for a model of those that do not. They are those
     near the largest mass: noise far above all others is not made users by them."""
     mode = slice(max(at.start - 1, 0), at.last + 1)
     near = slice(max(at.start - NEAR, 0), at.last + 1)
-    return bool(c[mode].max() >= MODE * s and c[near].sum() >= NEED * s)
+    noise = float(noise_of(s, c)[at.start])
+    return bool(c[mode].max() >= MODE * noise and c[near].sum() >= NEED * noise)
 
 
 def law(
     c: np.ndarray,
-    s: float,
+    s: Noise,
     upto: int,
     at: Visible,
     level: np.ndarray,
@@ -156,7 +170,8 @@ def law(
     g = CURVES[None, :, None, None]
     masses = np.exp(level[None, None, :, None] - b * j - g * j * j)
     near = masses[..., :seen]
-    variance = s * s + near + (MISFIT * near) ** 2
+    noise = noise_of(s, c)[at.start : upto + 1]
+    variance = noise**2 + near + (MISFIT * near) ** 2
     misfit = (c[at.start : upto + 1] - near) ** 2 / variance + np.log(variance)
     fit = -0.5 * misfit.sum(-1) + np.asarray(prior)[..., None]
     local = (b + 2 * g * (at.last - at.start))[..., 0] / LOG2
@@ -167,9 +182,9 @@ def law(
     return masses.reshape(-1, len(j)), chance / chance.sum(), infinite
 
 
-def levels(c: np.ndarray, s: float, at: Visible) -> np.ndarray:
+def levels(c: np.ndarray, s: Noise, at: Visible) -> np.ndarray:
     """Grid of log masses at the start corner."""
-    return np.log(max(c[at.start], 2 * s)) + np.linspace(-0.6, 0.6, 13)
+    return np.log(max(c[at.start], 2 * noise_of(s, c)[at.start])) + np.linspace(-0.6, 0.6, 13)
 
 
 def expected(c: np.ndarray, masses: np.ndarray, chance: np.ndarray, at: Visible) -> np.ndarray:
@@ -177,7 +192,7 @@ def expected(c: np.ndarray, masses: np.ndarray, chance: np.ndarray, at: Visible)
     return np.concatenate([c[: at.start].clip(0), chance @ masses])
 
 
-def with_visible(full: np.ndarray, c: np.ndarray, s: float, last: int) -> np.ndarray:
+def with_visible(full: np.ndarray, c: np.ndarray, s: Noise, last: int) -> np.ndarray:
     """Expected masses, with those up to `last` that stand out at least as large as they are: a law
     that falls leaves no room for a second cluster of users."""
     seen = (np.arange(len(c)) <= last) & (c >= CLEAR * s)
@@ -202,7 +217,7 @@ def measured_corner(full: np.ndarray, s: float, corners: np.ndarray, least: int,
 
 def draw(
     c: np.ndarray,
-    s: float,
+    s: Noise,
     measured: int,
     at: Visible,
     masses: np.ndarray,
@@ -237,7 +252,8 @@ def draw(
         tail[:, -1] /= 1 - np.minimum(ratio, 0.5)
     tail *= np.exp(2 * MISFIT * rng.standard_normal((draws, 1)))
     users = rng.poisson(np.minimum(tail, 1e6))
-    weight = -0.5 * ((c[measured + 1 :] - users) ** 2).sum(1) / s**2
+    noise = noise_of(s, c)[measured + 1 :]
+    weight = -0.5 * (((c[measured + 1 :] - users) / noise) ** 2).sum(1)
     sums = amounts(users, corners[measured + 1 :], rng)
     return Tail(measured, users, sums, weight)
 

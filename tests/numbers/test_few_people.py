@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from fastdp.numbers import adding_up, asked_people, sum_estimates as sums, tail_posterior
+from fastdp.numbers import (
+    adding_up,
+    asked_people,
+    claim_tests,
+    sum_estimates as sums,
+    tail_posterior,
+)
 from fastdp.numbers.asking import NumberResult
 from fastdp.numbers.declared import Declared
 from tests.tiers import first
@@ -80,7 +86,8 @@ def test_intervals_cover_without_a_maximum():
 
 
 def test_a_model_of_noise_would_not_cover(monkeypatch):
-    """Planted: totals are modelled whatever stands out, as they once were."""
+    """Planted: totals are modelled whatever stands out, as they once were, and nothing tests them."""
+    monkeypatch.setattr(claim_tests, "ALARM", 1e9)
     monkeypatch.setattr(tail_posterior, "stands_out", lambda c, s, at: True)
     monkeypatch.setattr(tail_posterior, "INFINITE", 1.0)
     wrong, given = misses("sum(amount)", in_all, 50, None)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 from scipy.stats import binom
 
-from fastdp.numbers import group_estimates as groups, hidden_users, tail_posterior
+from fastdp.numbers import claim_tests, group_estimates as groups, hidden_users, tail_posterior
 from fastdp.numbers.encoding_grid import UNIT, octaves
 from fastdp.numbers.encodings import CappedSum, DirectionHats, Hats
 from fastdp.numbers.hidden_users import Ends, Masses, Side
@@ -103,16 +103,17 @@ def hidden_misses(runs, amount):
         cents = np.floor(5000 * np.exp(0.7 * rng.standard_normal(6000)))
         cents[:k] = amount * np.sort(cents)[-k]
         (line,), _ = measured({"sum(amount)": one_entry(cents)}, mu, run, 300 + run)
-        missed += line.high < cents.sum() / 100
+        missed += line.high is not None and line.high < cents.sum() / 100
     return missed
 
 
 def test_hidden_users_are_covered_and_a_smaller_claim_misses_them(monkeypatch):
     """Hidden users of four times what others exceed: upper ends miss in 2.5 % of runs, more than the
-    limit once in 10^4. Planted: the claim ends where users are visible."""
+    limit once in 10^4. Planted: the claim ends where users are visible, and nothing tests it."""
     runs = 30
     limit = binom.ppf(1 - 1e-4, runs, 0.025)
     assert hidden_misses(runs, 4) <= limit
+    monkeypatch.setattr(claim_tests, "ALARM", 1e9)
     monkeypatch.setattr(hidden_users, "TIMES", 1.0)
     monkeypatch.setattr(hidden_users, "MEANS", 1.0)
     assert hidden_misses(runs, 4) > limit
@@ -126,29 +127,32 @@ def alike_misses(runs, users, times):
         cents = np.floor(rng.uniform(2000, 6000, 2400))
         cents[:users] = times * cents.mean()
         (line,), _ = measured({"sum(amount)": one_entry(cents)}, 0.12, run, 500 + run)
-        missed += line.high < cents.sum() / 100
+        missed += line.high is not None and line.high < cents.sum() / 100
     return missed
 
 
 def test_users_with_many_times_the_mean_are_covered(monkeypatch):
     """16 of 2,400 users, whom no mechanism tells from none, have 80 times the mean, a third of the
     total. The claim holds them. Planted: a claim of 8 times what others exceed is about 12 times the
-    mean, and the upper end misses."""
+    mean, nothing tests it, and the upper end misses."""
     runs = 20
     limit = binom.ppf(1 - 1e-4, runs, 0.025)
     assert alike_misses(runs, 16, 80) <= limit
+    monkeypatch.setattr(claim_tests, "ALARM", 1e9)
     monkeypatch.setattr(hidden_users, "MEANS", 1.0)
     assert alike_misses(runs, 16, 80) > limit
 
 
 def test_signs_of_users_end_no_claim_before_them(monkeypatch):
     """Users of 300 times the mean who give signs at 3 to 5 standard deviations: nothing is measured
-    of them, but the claim reaches as far. Planted: without it most upper ends miss."""
+    of them, but the claim reaches as far. Planted: without it, and without a test of the claim, most
+    upper ends miss."""
     noise = 1.96 / hidden_users.Z / 0.12
     runs, users = 20, int(5 * noise)
     before = alike_misses(runs, users, 300)
-    monkeypatch.setattr(tail_posterior, "suspected", lambda c, s, last: -1)
-    assert alike_misses(runs, users, 300) > 2 * before
+    monkeypatch.setattr(tail_posterior, "suspected", lambda c, s, last, least=3.0: -1)
+    monkeypatch.setattr(claim_tests, "ALARM", 1e9)
+    assert alike_misses(runs, users, 300) > runs / 2 > 2 * before
 
 
 def test_noise_alone_gives_signs_in_few_runs():

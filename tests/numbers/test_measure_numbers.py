@@ -12,6 +12,7 @@ from fastdp.numbers import (
     asked_people,
     asked_sums,
     asking,
+    claim_tests,
     hidden_users,
     number_words,
     public_bounds,
@@ -396,7 +397,8 @@ def gap_misses(runs=10, users=24_000):
             rng = np.random.default_rng([run, users])
             cents = np.floor(4000 * draw(rng, users)).astype(np.int64)
             (line,), _ = measured({"sum(amount)": one_entry(cents)}, 0.12, run, 50 + run)
-            wrong += not line.low <= cents.sum() / 100 <= line.high
+            if line.estimate is not None:
+                wrong += not line.low <= cents.sum() / 100 <= line.high
     return wrong
 
 
@@ -409,6 +411,7 @@ def test_users_beyond_a_gap_are_measured(monkeypatch):
         patch.setattr(tail_posterior, "isolated", lambda c, s, last: -1)
         patch.setattr(hidden_users, "TIMES", 1.0)
         patch.setattr(hidden_users, "MEANS", 1.0)
+        patch.setattr(claim_tests, "ALARM", 1e9)
         assert gap_misses() > 8
 
 
@@ -643,6 +646,7 @@ def test_noise_far_above_all_users_is_not_where_users_stand_out():
 def test_refunds_that_noise_hides_reach_no_further_than_the_claim(text):
     """Users below zero are few. Planted: the last corner of their side that counted as measured was
     one of noise, and the lower end some thousand times the total."""
+    totals = 0
     for noise in range(8):
         cents, rows, months = population(noise, 6000)
         sign = np.where(np.arange(len(cents)) % 100, 1, -1)
@@ -652,8 +656,10 @@ def test_refunds_that_noise_hides_reach_no_further_than_the_claim(text):
         found, _ = measured({text: values}, mu=0.3, noise=noise, signed=True)
         given = [line for line in found if line.estimate is not None]
         whole = (cents * sign).sum() / 100
-        assert given and all(line.high - line.low < 8 * whole for line in given)
+        assert all(line.high - line.low < 8 * whole for line in given)
         assert all(abs(line.estimate) < 2 * whole for line in given)
+        totals += bool(given)
+    assert totals >= 7
 
 
 def test_what_cannot_be_below_zero_keeps_its_reach_above():
