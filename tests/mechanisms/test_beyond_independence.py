@@ -97,20 +97,20 @@ def test_a_table_of_one_row_has_nothing_beyond_its_sums():
 
 
 def test_a_run_on_coins_does_not_follow_noise(monkeypatch):
-    """Eight fair coins under much noise, five seeds: no pair of the rows depends by more than chance.
-    The planted bug: all answers are followed, and coins agree in up to .67 of the rows."""
+    """Eight fair coins under much noise, three seeds: no pair of the rows depends by more than chance.
+    The planted bug: all answers are followed, and two coins agree in .52 of the rows."""
     names = [f"x{i}" for i in range(8)]
 
     def worst(seed):
         rng = np.random.default_rng(seed)
         rows = {a: rng.integers(0, 2, 2_000) for a in names}
-        outcome, _ = run(RowsSession(dict.fromkeys(names, 2), rows, mu=0.01, seed=seed))
+        outcome, _ = run(RowsSession(dict.fromkeys(names, 2), rows, mu=0.02, seed=seed))
         made = outcome.rows.shard(0)
         signs = np.stack([2.0 * made[a] - 1 for a in names])
         centred = signs - signs.mean(axis=1, keepdims=True)
         dependence = np.abs(centred @ centred.T / signs.shape[1])
         return dependence[np.triu_indices(8, 1)].max() / 2
 
-    far = [worst(seed) for seed in range(5)]
+    far = [worst(seed) for seed in range(3)]
     monkeypatch.setattr(tree_state, "telling", lambda measured, _: measured)
-    assert max(far) < 0.02 and max(worst(seed) for seed in range(5)) > 0.1
+    assert max(far) < 0.01 and max(worst(seed) for seed in range(3)) > 0.015
