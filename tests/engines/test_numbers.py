@@ -120,10 +120,10 @@ def test_the_order_of_rows_and_the_blocks_do_not_matter(monkeypatch):
 def test_first_by_row_number_would_be_caught(monkeypatch):
     """A planted fault: the first row as it comes, in place of the first in the schema's order."""
 
-    def end(self, values, keys, first):
+    def at_end(self, values, keys, first):
         return values[self.order][self.start]
 
-    monkeypatch.setattr(user_evaluation._Segments, "end", end)
+    monkeypatch.setattr(user_evaluation._Segments, "at_end", at_end)
     with pytest.raises(AssertionError, match="first"):
         check_numbers(lambda s, schema: nullcontext(local(ingest.read(s, schema), 1)))
 
