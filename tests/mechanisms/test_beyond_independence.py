@@ -9,7 +9,7 @@ import fastdp
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.cliquetree import tree_state
-from fastdp.mechanisms.cliquetree.beyond_independence import telling
+from fastdp.mechanisms.cliquetree.beyond_independence import noise_alone, telling
 from fastdp.mechanisms.shared import merged_codes
 from fastdp.queries import Binned
 
@@ -96,21 +96,36 @@ def test_a_table_of_one_row_has_nothing_beyond_its_sums():
     assert telling(pair, merged) == pair and telling([], merged) == []
 
 
+@pytest.mark.parametrize("free", [1, 4, 49])
+def test_noise_alone_is_told_apart_as_often_as_stated(free):
+    """False alarms are 5 % among all that is looked at: ten pairs and their sum look like noise
+    in nearly all draws. One pair four standard errors off each number does not."""
+    rng = np.random.default_rng(free)
+    draws = np.square(rng.normal(size=(2_000, 10, free))).sum(axis=2)
+    alarms = np.mean([not noise_alone(squares, np.full(10, free)) for squares in draws])
+    # .05, four standard errors of 2,000 draws (.02), and what the cube root is off
+    assert alarms < 0.08
+    draws[:, 0] = np.square(rng.normal(4, 1, (2_000, free))).sum(axis=1)
+    found = np.mean([not noise_alone(squares, np.full(10, free)) for squares in draws])
+    assert found > 0.8
+
+
 def test_a_run_on_coins_does_not_follow_noise(monkeypatch):
-    """Eight fair coins under much noise, three seeds: no pair of the rows depends by more than chance.
-    The planted bug: all answers are followed, and two coins agree in .52 of the rows."""
+    """Eight fair coins under much noise, eight seeds: no pair of the rows depends by more than
+    chance, but for false alarms, 5 % of runs. The planted bug: all answers are followed, and coins
+    agree in up to .89 of the rows."""
     names = [f"x{i}" for i in range(8)]
 
     def worst(seed):
         rng = np.random.default_rng(seed)
         rows = {a: rng.integers(0, 2, 2_000) for a in names}
-        outcome, _ = run(RowsSession(dict.fromkeys(names, 2), rows, mu=0.02, seed=seed))
+        outcome, _ = run(RowsSession(dict.fromkeys(names, 2), rows, mu=0.01, seed=seed))
         made = outcome.rows.shard(0)
         signs = np.stack([2.0 * made[a] - 1 for a in names])
         centred = signs - signs.mean(axis=1, keepdims=True)
         dependence = np.abs(centred @ centred.T / signs.shape[1])
         return dependence[np.triu_indices(8, 1)].max() / 2
 
-    far = [worst(seed) for seed in range(3)]
+    far = [worst(seed) > 0.02 for seed in range(8)]
     monkeypatch.setattr(tree_state, "telling", lambda measured, _: measured)
-    assert max(far) < 0.01 and max(worst(seed) for seed in range(3)) > 0.015
+    assert sum(far) <= 1 and sum(worst(seed) > 0.05 for seed in range(8)) >= 3

@@ -11,6 +11,8 @@ over both axes are taken off (a table of r rows and c columns has n = (r - 1)(c 
 
 - |d|^2 - n is an unbiased estimate of S, the squared distance of the truth from independence, with a
   variance of 2 n + 4 S. Sums over the axes are left out, since single columns say more about these.
+- If neither the sum of all |d|^2 nor any of them stands out of what noise alone gives, all answers are
+  left out. A few answers of noise would else be a distribution with a few true ones.
 - The S of all pairs, over sqrt(2 n), are noisy numbers of one kind. Each is taken for its mean
   given all others (`posterior_means`), so what one answer seems to say counts less where the others
   say nothing.
@@ -31,7 +33,7 @@ import numpy as np
 
 from ...measurement import Measurement
 from ...queries import Binned
-from ...significance import posterior_means
+from ...significance import posterior_means, stands_out
 from ..shared.merged_codes import Merged
 from ..shared.one_ways import effective_cells
 
@@ -49,12 +51,26 @@ def telling(measured: Sequence[Measurement], merged: Merged) -> list[Measurement
     if not known:
         return list(measured)
     excess, free, least = np.array(list(known.values())).T
-    unit = np.sqrt(2 * free)
-    noisy = excess / unit
-    expected = posterior_means(noisy, np.ones(len(noisy)), 0.0, max(1.0, noisy.max())) * unit
+    if noise_alone(excess + free, free):
+        expected = np.full(len(excess), -math.inf)
+    else:
+        unit = np.sqrt(2 * free)
+        noisy = excess / unit
+        expected = posterior_means(noisy, np.ones(len(noisy)), 0.0, max(1.0, noisy.max())) * unit
     left_out = {i for key, less in zip(known, expected < least) if less for i in same[key]}
     kept = [m for i, m in enumerate(measured) if i not in left_out]
     return kept + [one for i in sorted(left_out) for one in _sums(measured[i], merged)]
+
+
+def noise_alone(squares: np.ndarray, free: np.ndarray) -> bool:
+    """Whether noise explains the squared lengths of vectors of `free` numbers, each of them and all
+    together: under noise alone they are chi-squared, and their cube roots nearly normal (Wilson and
+    Hilferty)."""
+    squares = np.append(squares, squares.sum())
+    free = np.append(free, free.sum())
+    variance = 2 / (9 * free)
+    z = (np.cbrt(squares / free) - (1 - variance)) / np.sqrt(variance)
+    return not stands_out(z, len(z)).any()
 
 
 def _sums(answer: Measurement, merged: Merged) -> list[Measurement]:
