@@ -113,8 +113,8 @@ def cells(records: Iterable[dict]) -> list[Cell]:
 
 
 def on_one_machine(records: Iterable[dict]) -> list[dict]:
-    """Of every table the runs of one machine: one where the default ran, then that with the most
-    peers, then mechanisms, then runs."""
+    """Of every table the runs of one machine: that where the default ran at the most epsilons, then
+    that with the most peers, then mechanisms, then runs."""
     by_table: dict[str, dict[str, list[dict]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
         by_table[record["table"]][record["machine"]].append(record)
@@ -124,10 +124,11 @@ def on_one_machine(records: Iterable[dict]) -> list[dict]:
     return out
 
 
-def _worth(runs: list[dict]) -> tuple[bool, int, int, int]:
+def _worth(runs: list[dict]) -> tuple[int, int, int, int]:
     names = {run["mechanism"] for run in runs}
     peers = {run["mechanism"] for run in runs if run["kind"] == "peer"}
-    return DEFAULT in names, len(peers), len(names), len(runs)
+    epsilons = {run["epsilon"] for run in runs if run["mechanism"] == DEFAULT}
+    return len(epsilons), len(peers), len(names), len(runs)
 
 
 def elsewhere(records: Iterable[dict]) -> list[dict]:

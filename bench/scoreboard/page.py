@@ -61,6 +61,7 @@ def made(kept: Store) -> dict[Path, str]:
         losses_section(compared, ablations.stored(kept)),
         f"## Error against time\n\n![{CAPTION}]({link})\n\n{times_section(records)}",
         counts_section(found, compared),
+        *quality_section(found),
         peers_section(kept, records, found),
         tables_section(records),
         measures_section(),
@@ -400,6 +401,37 @@ def with_error(cell: Cell | None) -> str:
     if math.isnan(cell.error):
         return number(cell.mean)
     return f"{number(cell.mean)} ± {number(cell.error)}"
+
+
+def quality_section(found: list[Cell]) -> list[str]:
+    """SDMetrics' score where it was computed for the default: one row a table; else nothing."""
+    cells = {
+        (c.table, c.mechanism): c
+        for c in found
+        if c.measure == "sdmetrics" and c.epsilon in (None, SHOWN_EPSILON)
+    }
+    names = [DEFAULT, *sorted({name for _, name in cells} - {DEFAULT})]
+    rows = [
+        [
+            table,
+            *(number(cells[table, who].mean) if (table, who) in cells else "-" for who in names),
+        ]
+        for table in in_order(table for table, who in cells if who == DEFAULT)
+    ]
+    if not rows:
+        return []
+    lines = [
+        "## SDMetrics",
+        "",
+        f"Overall score of SDMetrics' QualityReport at epsilon {SHOWN_EPSILON:g}, higher is better;"
+        " `bootstrap` are true rows drawn",
+        "again. It looks at single columns and pairs.",
+        "",
+        f"| table | {' | '.join(names)} |",
+        "|---" * (len(names) + 1) + "|",
+        *(f"| {' | '.join(row)} |" for row in rows),
+    ]
+    return ["\n".join(lines) + "\n"]
 
 
 PEER_MEASURES = ("kmarginal", "pairs", "triples", "ranges", "wasserstein", "auc_boosting")

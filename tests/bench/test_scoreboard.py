@@ -657,3 +657,15 @@ def test_tables_whose_source_is_not_here_are_left_out_with_a_reason(tmp_path, mo
     (tmp_path / "copies" / "xor2.npz").rename(tmp_path / "copies" / "adult.npz")
     assert [one.name for one in chosen(options, parse)] == ["adult", "xor2"]
     assert store.digest(boards.prepare(boards.BENCHMARKS["adult"])) == store.digest(whole)
+
+
+def test_sdmetrics_has_a_table_where_the_default_has_a_score():
+    """The default first; a rival on a table without the default is not shown."""
+    cells = [
+        compare.Cell("xor3", "sdmetrics", name, "fastdp", 1.0, (value,))
+        for name, value in (("aim", 0.5), ("cliquetree", 0.75))
+    ]
+    cells.append(compare.Cell("two", "sdmetrics", "aim", "fastdp", 1.0, (0.4,)))
+    (text,) = page.quality_section(cells)
+    assert "| table | cliquetree | aim |" in text and "| xor3 | 0.75 | 0.5 |" in text
+    assert "two" not in text and page.quality_section(cells[:1]) == []
