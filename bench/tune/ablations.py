@@ -72,8 +72,6 @@ def no_empty_cells(denoise: Callable) -> Callable:
     return kept
 
 
-EVEN = {1: (1.0,), 2: (0.5, 0.5), 3: (1 / 3, 1 / 3, 1 / 3)}
-
 ROWS = (
     Ablation("trends", "trends of pairs that are not measured", change={"division.TRENDS": 0.0}),
     Ablation(
@@ -104,9 +102,9 @@ ROWS = (
         change={f"{TREE}.tree_state.LEAST_PER_CELL": 0.0},
     ),
     Ablation(
-        "LEAST_SAVED",
+        "saved by groups",
         "distances over groups are asked only where they save noise",
-        change={f"{TREE}.tree_state.LEAST_SAVED": 0.0},
+        change={f"{TREE}.tree_state.NOISE": 1e9},
     ),
     Ablation(
         "explained by others",
@@ -158,11 +156,6 @@ ROWS = (
         "two rounds",
         "a third screening round where noise is small",
         change={"division.FEW_ROUNDS": 0.0},
-    ),
-    Ablation(
-        "BATCHES",
-        "batches of unequal shares",
-        change={"division.BATCHES": EVEN},
     ),
     Ablation(
         "GROWTH",
@@ -275,6 +268,16 @@ REPLACED = (
         change={"significance.posterior_means": before.posterior_means},
     ),
     Ablation(
+        "before: BATCHES",
+        "batches of unequal shares",
+        change={f"{TREE}.budget_shares._batch_parts": before.batch_parts},
+    ),
+    Ablation(
+        "before: LEAST_SAVED",
+        "distances over groups are asked where they save noise of 1 % of the rows",
+        change={f"{TREE}.tree_state.CliqueTreeState.asked_over_groups": before.saves_a_part},
+    ),
+    Ablation(
         "before: accounted",
         "sqrt(2 log 2K) standard deviations",
         change={f"{SHARED}.screening.threshold": before.largest_of},
@@ -294,11 +297,6 @@ TRIED = (
     ),
     Ablation("tried: rare 2", "values below two standard errors merged", options={"rare": 2.0}),
     Ablation("tried: rare 4", "values below four standard errors merged", options={"rare": 4.0}),
-    Ablation(
-        "tried: saved by a distance's error",
-        "distances over groups are asked where they save more noise than a distance has",
-        change={f"{TREE}.tree_state.CliqueTreeState.asked_over_groups": tried.saves_an_error},
-    ),
     Ablation(
         "tried: shares by errors",
         "1-ways against pairs by the expected error of all pairs, after the first screening round",

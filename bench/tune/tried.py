@@ -15,26 +15,12 @@ from fastdp.mechanisms.cliquetree.budget_shares import Shares
 from fastdp.mechanisms.cliquetree.clique_tree import CliqueTree, SingleColumns
 from fastdp.mechanisms.cliquetree.tree_state import CliqueTreeState
 from fastdp.mechanisms.cliquetree.trends import FEW
-from fastdp.mechanisms.shared.code_partitions import CODES
 from fastdp.mechanisms.shared.one_ways import NOISE, effective_cells, noise_tv
 from fastdp.mechanisms.shared.screening import ScreeningResult, affordable_batch, worthwhile
 from fastdp.release.gateway import Session
 
 PARTS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Parts of what is left after the first screening round that the 1-ways may get."""
-
-
-def saves_an_error(self: CliqueTreeState, clique: Clique, estimate: np.ndarray) -> bool:
-    """Groups save more noise of a marginal than the released distance has: what is less could not
-    be told from it. In place of LEAST_SAVED."""
-    if len(clique) > 2 or (clique, CODES) in self.held or not self.groups.coarsens(clique):
-        return False
-    sigma = self.sigma(math.fsum(self.plan.batches))
-    fine, coarse = (
-        effective_cells(t, sigma) for t in (estimate, self.groups.sums(clique, estimate))
-    )
-    error = math.sqrt(len(self.pairs) / (self.plan.screening * self.unit))
-    return NOISE * sigma * (fine - coarse) > error
 
 
 def gaining(affordable: Callable) -> Callable:

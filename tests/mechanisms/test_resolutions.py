@@ -159,7 +159,7 @@ def test_fine_bins_keep_a_moderate_correlation(monkeypatch):
     shares = np.bincount(outcome.rows.shard(0)["a"], minlength=64) / outcome.rows.total
     grouped = {m.values.size for m in outcome.measurements if m.clique == ("a", "b")}
     assert np.abs(shares - 1 / 64).max() < 0.01 and grouped == {domain_of.cells(("a", "b"))}
-    monkeypatch.setattr(tree_state, "LEAST_SAVED", math.inf)
+    monkeypatch.setattr(tree_state.CliqueTreeState, "asked_over_groups", lambda *_: False)
     monkeypatch.setattr(trends, "TRENDS", 0.0)
     outcome, _ = run(RowsSession(domain, rows, mu=0.2, seed=1))
     assert "over_groups" not in outcome.details and correlation(outcome) < 0.2

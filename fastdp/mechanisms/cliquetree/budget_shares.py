@@ -8,10 +8,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...division import (
-    BATCHES,
     FEW_ROUNDS,
     FINAL,
-    FIRST_OF_MANY,
     LEAST_ONES,
     MOST_FIRST,
     MOST_ONES,
@@ -120,7 +118,6 @@ def _ones_wanted(noise_ratio: float) -> float:
 
 def _batch_parts(count: int, workload: bool) -> tuple[float, ...]:
     """The part of each batch in what all batches get, for so many screening rounds."""
-    parts = (WORKLOAD_BATCHES if workload else BATCHES).get(count)
-    if parts is not None:
-        return parts
-    return (FIRST_OF_MANY, *[(1 - FIRST_OF_MANY) / (count - 1)] * (count - 1))
+    if workload and count == len(WORKLOAD_BATCHES):
+        return WORKLOAD_BATCHES
+    return (1 / count,) * count

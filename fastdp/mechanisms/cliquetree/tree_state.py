@@ -51,10 +51,6 @@ CHEAP = 0.25
 less than this part of its distance. No later round could tell that they did not. Chosen on ma2018
 and generated columns that follow from each other (`functional` of 60,000 x 16 and 80,000 x 24),
 epsilon 1 and 10."""
-LEAST_SAVED = 0.01
-"""The distance of a pair over groups of codes is released as well if groups would save noise of
-this part of all rows (L1). Chosen on adult, a generated table of 32-bin columns and 30,000 rows of
-flights."""
 LEAST_PER_CELL = 1.0
 """Rows per cell below which a pair is measured over groups wherever it has any: most of its distance
 over all codes is then chance. Without it, four columns of 1,000 codes and correlations of .8 lose them
@@ -299,14 +295,16 @@ class CliqueTreeState:
         return [p for p in combinations(columns, 2) if p not in self.screened]
 
     def asked_over_groups(self, clique: Clique, estimate: np.ndarray) -> bool:
-        """Whether the distance over groups is released too: where groups would save noise."""
+        """Whether the distance over groups is released too: where groups would save more noise of a
+        marginal than the distance itself has. What is less could not be told from it."""
         if len(clique) > 2 or (clique, CODES) in self.held or not self.groups.coarsens(clique):
             return False
         sigma = self.sigma(math.fsum(self.plan.batches))
         fine, coarse = (
             effective_cells(t, sigma) for t in (estimate, self.groups.sums(clique, estimate))
         )
-        return NOISE * sigma * (fine - coarse) > LEAST_SAVED * self.merged.total
+        own_noise = math.sqrt(len(self.pairs) / (self.plan.screening * self.unit))
+        return NOISE * sigma * (fine - coarse) > own_noise
 
     def sigma(self, share: float) -> float:
         """The noise of a marginal if as many as there are columns are measured for this share of
