@@ -107,7 +107,7 @@ def _note(
         return ""
     amount = hidden_users.nearest_round(most / 2**shift) * float(number.unit)
     where = IN_ALL if number.by else ""
-    why = noticed(beyond) + (DECLARE if facts.maximum is None else LOWER)
+    why = noticed(beyond, most) + (DECLARE if facts.maximum is None else LOWER)
     if allowed is not None and most >= allowed:
         where, why = "", ALLOWED
     return f"if no user has {amount:,.10g} more than the mean times its rows{where}; {why}"

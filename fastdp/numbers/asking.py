@@ -128,12 +128,12 @@ def note_above(
     if facts.allowed is not None and most >= rounded_cap(facts.allowed):
         return f"{ASSUMES}{most * unit:,.10g}; {ALLOWED}"
     why = DECLARE if facts.maximum is None else LOWER
-    return f"{ASSUMES}{most * unit:,.10g}{where}; {noticed(beyond)}{why}"
+    return f"{ASSUMES}{most * unit:,.10g}{where}; {noticed(beyond, most)}{why}"
 
 
-def noticed(beyond: Beyond | None) -> str:
+def noticed(beyond: Beyond | None, claim: float) -> str:
     """How good the test of a claim is; nothing where there is none."""
-    if beyond is None:
+    if beyond is None or not beyond.covers(claim):
         return ""
     return f"{beyond.unnoticed} with more would have been noticed; "
 

@@ -49,6 +49,12 @@ class Beyond(Struct, frozen=True, eq=False):
         """So many users with more than the claim may be there without a sign in 1 of 40 runs."""
         return math.ceil((ALARM + Z) * self.s)
 
+    def covers(self, claim: float) -> bool:
+        """Whether the last mass is a test of this claim: not of one that was moved because of it, since
+        users between the two are in that mass as well, nor of one that became smaller."""
+        before, last = self.releases[-1].corners[-2:]
+        return bool(before <= claim < last)
+
     def contradicts(self, side: int, claim: float, corners: np.ndarray) -> bool:
         """Whether users stand out who have more than is claimed."""
         return bool(claim < corners[self.end + 1] and self.users[side] > ALARM * self.s)

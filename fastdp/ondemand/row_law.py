@@ -53,7 +53,7 @@ class RowLaw:
 
     @cached_property
     def _impossible(self) -> Mapping[tuple[str, ...], np.ndarray]:
-        return compiled_constraints(self.schema).impossible if self.schema.constraints else {}
+        return compiled_constraints(self.schema).impossible
 
     @cached_property
     def _compression(self) -> Compression:

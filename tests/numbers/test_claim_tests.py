@@ -109,6 +109,27 @@ def test_the_note_says_how_many_would_have_been_noticed():
     assert stated == pytest.approx((2.33 + 1.96) * sigma, abs=1)
 
 
+def test_the_note_names_a_test_only_of_the_claim_that_was_tested(monkeypatch):
+    """A claim that was moved because users were noticed lies beyond what was tested: those who were
+    noticed are below it. Its note had promised that 48 users above it would have been noticed too."""
+    named = []
+    again = []
+    ending_at = claim_tests.ending_at
+    monkeypatch.setattr(
+        claim_tests, "ending_at", lambda *args: again.append(ending_at(*args)) or again[-1]
+    )
+    for run in range(6):
+        (line,), _ = measured({"sum(amount)": one_entry(giants(run))}, 0.12, run, 900 + run)
+        if line.estimate is None:
+            continue
+        claim = 100 * float(line.note.removeprefix(ASSUMES).partition(";")[0].replace(",", ""))
+        before, last = again[-1][0].corners[-2:]
+        tested = before <= claim < last
+        assert ("would have been noticed" in line.note) == tested
+        named.append(tested)
+    assert set(named) == {False, True}
+
+
 def test_months_are_withheld_with_a_total_whose_users_are_lost():
     """The total shows that users have far more than its claim, and not how much: months would rest on
     the same. Their capped sums stay."""

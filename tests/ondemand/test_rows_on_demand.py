@@ -12,6 +12,7 @@ import pytest
 
 import fastdp
 from fastdp.errors import DataError, UsageError
+from fastdp.ondemand.known_rows import Known
 
 COLUMNS = {
     "city": {"kind": "string", "values": ["Rome", "Oslo", "Bern", "Nice"], "null": "code"},
@@ -333,3 +334,20 @@ def test_frames_of_every_kind_are_completed_or_refused(run):
                 continue
             with pytest.raises((UsageError, DataError), match=said):
                 ask(frame)
+
+
+def test_no_row_is_made_of_months_outside_a_span():
+    """Evidence that the model does not have is drawn from a softened one. It keeps months outside the
+    span impossible, as the rows of the run do, also where a schema has no constraints."""
+    when = {"kind": "timestamp", "dtype": "timestamp[s]", "parts": ["year", "month"]}
+    when |= {"min": "2020-09-01", "max": "2021-06-30"}
+    schema = fastdp.Schema.from_dict({"columns": {"when": when}})
+    days = np.random.default_rng(1).integers(0, 300, 2000).astype("m8[D]")
+    times = (np.datetime64("2020-09-01") + days).astype("datetime64[s]")
+    run = fastdp.synthesize(
+        pa.table({"when": times}), "mst", epsilon=5.0, delta=1e-6, schema=schema, seed=1
+    )
+    months = np.array([0, 7, 8, 11], np.int32)
+    known = Known(4, {"when_year": np.zeros(4, np.int32), "when_month": months})
+    _, logs = run._law.draw(known, 1)
+    assert np.isfinite(logs).tolist() == [False, False, True, True]
