@@ -301,7 +301,7 @@ def panels(records: list[dict], found: list[Cell]) -> list[plot.Panel]:
             for who, reason in failures(records, name).items()
         )
         title = f"{name}, epsilon {SHOWN_EPSILON:g}"
-        short = tuple(note if len(note) < 44 else note[:41] + "..." for note in notes)
+        short = tuple(note if len(note) < 42 else note[:39] + "..." for note in notes)
         if points:
             out.append(plot.Panel(title, tuple(points), ceiling, short))
     return out
@@ -457,7 +457,10 @@ def peers_section(kept: Store, records: list[dict], found: list[Cell]) -> str:
                 " dpmm's MST-500 has 500 iterations in place of 5,000. smartnoise and opendp draw rows"
                 " by mbi 1.1.0, whose rounding makes columns that hang on the same column depend on each"
                 " other (three fair coins in a row of two pairs: the outer ones come out equal), so"
-                " their pairs are far off although single columns are not."
+                " their pairs are far off although single columns are not. They ran at one epsilon,"
+                " with few seeds and on some tables: a run takes many times as long as the default's"
+                " (above). AIM of mbi was tried on five tables and not done within its limit; AIM of"
+                " dpmm and of OpenDP were not run."
             ]
         )
         lines.append("")

@@ -103,7 +103,7 @@ def _panel(panel: Panel, left: float, top: float) -> list[str]:
         )
         out.append(
             f'<text x="{left + WIDE}" y="{top - 8}" text-anchor="end" fill="#27ae60">'
-            "- - true rows drawn again</text>"
+            "- - true rows again</text>"
         )
         taken.append((left, y - 1, left + WIDE, y + 1))
     for k, note in enumerate(panel.notes):
@@ -116,8 +116,11 @@ def _panel(panel: Panel, left: float, top: float) -> list[str]:
     for point, (x, y), text, box in zip(panel.points, places, texts, boxes):
         colour = COLOURS.get(point.name.rstrip("*")) or COLOURS[point.kind]
         out.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{RADIUS:g}" fill="{colour}"/>')
+        left_of_it = box[2] < x  # then it ends at its box, however wide its letters are
+        start, anchor = (box[2], "end") if left_of_it else (box[0], "start")
         out.append(
-            f'<text x="{box[0]:.1f}" y="{box[3] - 2:.1f}" fill="{colour}">{escape(text)}</text>'
+            f'<text x="{start:.1f}" y="{box[3] - 2:.1f}" text-anchor="{anchor}" fill="{colour}">'
+            f"{escape(text)}</text>"
         )
     return out
 
