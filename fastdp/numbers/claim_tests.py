@@ -28,7 +28,7 @@ from .tail_posterior import Noise
 
 ALARM = 2.33
 """Standard deviations of the last mass from which the claim counts as false. Noise alone is above in
-1 of 100 runs. The total is then withheld though nothing is wrong."""
+1 of 100 runs, and 2 where both signs are tested. The total is then withheld though nothing is wrong."""
 PLACED = 1.5
 """Standard deviations of the first hats beyond X that show where users are of whom the last mass is
 evidence enough. They are looked for up to `SIGNS` times X."""
