@@ -352,7 +352,7 @@ def run_line(line: Line) -> list[dict]:
     if capped:
         out.append(_summary(line, " capped", capped, 0.0) | {"keeps": float(np.median(kept))})
     out[0]["users"] = int(np.median(truths))
-    if line.kind.startswith("sum") and any(within):
+    if line.kind.startswith("sum"):
         inside = [pair for pair, there in zip(found, within, strict=True) if there]
         summary = _summary(line, "", inside, 0.0)
         out[0] |= {"inside": summary["intervals"], "cover inside": summary["cover"]}
@@ -437,9 +437,11 @@ def show(row: dict) -> str:
 
 def _inside(row: dict) -> str:
     """Coverage of the runs in which the claim of the note was true, where not all were."""
-    inside = row.get("inside")
-    if not inside or inside == row["intervals"]:
+    inside = row.get("inside", row["intervals"])
+    if inside == row["intervals"]:
         return ""
+    if not inside:
+        return "; claim true in none"
     return f"; claim true in {inside}, covers {100 * row['cover inside']:.1f}"
 
 
