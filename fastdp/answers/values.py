@@ -43,15 +43,14 @@ class Selection(Struct, frozen=True, eq=False):
 
 def values_of(column: Column) -> pa.Array:
     """The value of every code as an Arrow array: numbers and texts as in the data, a bin as its
-    label. The code of missing values is null, the code of values outside the schema is "(other)" or
-    null."""
+    label. The code of missing values is null. The code of values outside the schema is "(other)"
+    where texts do not list that word themselves, else null."""
     listed, dtype = column.shown_values()
     kind = dtypes.arrow(dtype)
     kind = getattr(kind, "value_type", kind)
     if column.overflow_code is not None:
-        listed.append(
-            "(other)" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else None
-        )
+        text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        listed.append("(other)" if text and "(other)" not in listed else None)
     if column.null_code is not None:
         listed.append(None)
     return pa.array(listed, kind)

@@ -81,3 +81,21 @@ def test_an_answer_is_a_table_that_shows_itself(run):
         assert shown.count(note) == 1 and found._repr_html_().count(note) == 1
     assert found._repr_html_().count("<svg") == 4
     assert list(found.to_pandas()["estimate"]) == found["estimate"].to_pylist()
+
+
+def test_a_listed_value_called_other_is_not_what_lies_outside_the_schema():
+    rng = np.random.default_rng(9)
+    words = pa.array(rng.choice(["(other)", "north", "?", None], 2000, p=[0.6, 0.2, 0.1, 0.1]))
+    column = {"kind": "string", "values": ["(other)", "north"]}
+    made = fastdp.synthesize(
+        pa.table({"shop": words}),
+        schema=fastdp.Schema.from_dict({"columns": {"shop": column}}),
+        mechanism="mst",
+        epsilon=20.0,
+        delta=1e-9,
+    )
+    found = made.answer("count", by="shop")
+    names = [key for (key,) in found.keys()]
+    assert names == ["(other)", "north", "(values outside the schema)", "(missing values)"]
+    listed = words.to_pylist().count("(other)")
+    assert inside(made.answer("count", where={"shop": "(other)"}), listed)
