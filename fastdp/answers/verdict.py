@@ -67,6 +67,7 @@ GUESSED = (
     " a third as frequent); the run says where they are otherwise"
 )
 LEARNT = "learnt by the run where a plan guesses otherwise: a typical row shares its value with"
+NO_MODELS = "models: of unknown error; name a target before the run (target)"
 UNMEASURED = (
     "Unknown: no share of a single column is measured, so nothing says how far the rows are from the"
     " truth"
@@ -218,6 +219,8 @@ def _people(known: Precision) -> Iterable[Sided]:
 def _more(known: Precision) -> Iterable[Sided]:
     if known.target:
         yield True, f"models that predict {known.target}"
+    elif known.of_pairs:
+        yield False, NO_MODELS
 
 
 def _figures(known: Precision, noise: Sequence[str], lost: Sequence[str]) -> Iterable[str]:

@@ -15,8 +15,9 @@ from fastdp.answers.clipping import Clipping
 from fastdp.answers.facts import Facts
 from fastdp.answers.losses import losses
 from fastdp.answers.precision import _half_width, expected, released, zipf, zipf_shares
-from fastdp.answers.verdict import judge
+from fastdp.answers.verdict import NO_MODELS, judge
 from fastdp.measurement import Measurement
+from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.privacy.clip import size_edges
 from fastdp.queries import Binned
 from fastdp.report import page
@@ -96,6 +97,21 @@ def test_a_plan_says_what_its_budget_can_show():
     text = str(large)
     assert text.index("What this budget can show on 10,000 rows") < text.index("marginal")
     assert json.loads(json.dumps(large.to_dict()))["verdict"] == large.verdict.to_dict()
+
+
+def test_models_are_praised_only_where_a_target_is_named():
+    """Rows made without a target can lose most of what predicts a column; nothing measures it."""
+    schema = fastdp.Schema.from_domain({"a": 3, "b": 4})
+    table = pa.table({"a": np.arange(3000) % 3, "b": np.arange(3000) % 4})
+    for target, good, bad in ((None, False, True), ("b", True, False)):
+        mechanism = CliqueTree(target=target)
+        plan = fastdp.plan(schema, mechanism, 1.0, 1e-6, rows=3000)
+        run = fastdp.synthesize(table, schema=schema, mechanism=mechanism, epsilon=1.0, delta=1e-6)
+        for verdict in (plan.verdict, run.verdict):
+            assert ("models that predict b" in verdict.good_for) is good
+            assert (NO_MODELS in verdict.not_for) is bad
+    alone = fastdp.plan(fastdp.Schema.from_domain({"a": 3}), "cliquetree", 1.0, 1e-6, rows=3000)
+    assert NO_MODELS not in alone.verdict.not_for, "one column has nothing to predict it"
 
 
 def test_plan_and_run_agree_where_the_plan_knows_the_noise():
