@@ -358,10 +358,13 @@ def _table(
     parts = {"noise": noise, "clipping": n.clipping, "bins": bins, "model": model}
     for name, numbers in (parts | ({"sampling": sampling} if population else {})).items():
         columns[name] = of_numpy(np.where(unknown, 0.0, numbers), unknown)
+    notes = _notes(a, lines, n, unknown)
     if a.asked.kind == "count" and not a.asked.by and not a.asked.where and not compared:
         rows = _in_two_parts(clip, z)
         columns |= {name: of_numpy(np.array([number])) for name, number in rows.items()}
-    columns["note"] = of_texts(_notes(a, lines, n, unknown))
+        if rows:
+            notes = ["; ".join(text for text in (_rows_apart(rows), *notes) if text)]
+    columns["note"] = of_texts(notes)
     return pa.table(columns)
 
 
@@ -423,6 +426,15 @@ def _capped(a: Layout, lines: _Lines, high: np.ndarray, z: float) -> np.ndarray:
         own = clip.factor * np.maximum(one.x, 0.0) + z * error
         high = np.where(lines.whole, high, np.minimum(high, own[codes]))
     return high
+
+
+def _rows_apart(rows: Mapping[str, Any]) -> str:
+    """A sentence of `_in_two_parts`: what is narrow, and what nobody sees."""
+    first = f"of each user the first {rows['up_to']:,}"
+    narrow = f"{rows['rows_up_to_low']:,.0f} to {rows['rows_up_to_high']:,.0f} rows"
+    if not math.isfinite(rows["beyond_high"]):
+        return f"{first}: {narrow}; nothing says how many there are beyond"
+    return f"{first}: {narrow}; beyond these up to {rows['beyond_high']:,.0f}, by a Pareto tail"
 
 
 def _notes(a: Layout, lines: _Lines, n: _Numbers, unknown: np.ndarray) -> list[str]:

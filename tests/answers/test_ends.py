@@ -180,6 +180,8 @@ def test_the_number_of_rows_tells_what_was_seen_from_what_was_not():
         most = line["up_to"]
         truth = np.minimum(rows, most).sum()
         inside += line["rows_up_to_low"] <= truth <= line["rows_up_to_high"]
+        told = f"of each user the first {most:,}: {line['rows_up_to_low']:,.0f} to "
+        assert line["note"].startswith(told) and f"up to {line['beyond_high']:,.0f}" in line["note"]
         beyond.append((line["beyond"], rows.sum() - truth, line["beyond_high"]))
         wide = answer(facts, "count", level=0.999).to_pylist()[0]
         assert wide["rows_up_to_low"] < line["rows_up_to_low"]
@@ -188,6 +190,7 @@ def test_the_number_of_rows_tells_what_was_seen_from_what_was_not():
     assert 0 < true < high and low < 3 * true
     assert "up_to" not in answer(facts, "count", "g").column_names
     assert "up_to" not in answer(facts, "share").column_names
+    assert "of each user the first" not in answer(facts, "share").column("note")[0].as_py()
 
 
 USERS = fastdp.Schema.from_dict(
