@@ -312,6 +312,11 @@ TRIED = (
         around={f"{TREE}.trends.affordable": tried.gaining},
     ),
     Ablation(
+        "tried: three rounds",
+        "three screening rounds, whatever the noise",
+        change={"division.FEW_ROUNDS": 1e9},
+    ),
+    Ablation(
         "tried: EXPLAINED .5",
         "half a distance is explained, in place of three quarters",
         change={f"{SHARED}.screening.EXPLAINED": 0.5},

@@ -21,10 +21,11 @@ from ..people_measures import PEOPLE
 from ..scoreboard import measures, tables
 from ..scoreboard.tables import Task
 from .aside import ASIDE, with_order
+from .of_class import OF_CLASS
 
 ROW_MEASURES = ("pairs", "triples", "worst_pair", "ranges", "wasserstein", "correlation")
 USER_MEASURES = ("rows", "same", "cross", "distinct", "next", *PEOPLE)
-BENCHMARKS = tables.BENCHMARKS | ASIDE
+BENCHMARKS = tables.BENCHMARKS | ASIDE | OF_CLASS
 SMALL = ("two", "xor3", "classes", "wide", "causal", "purchases", "independent", "copies")
 LARGER = ("gauss10-0.3", "gauss10-0.8", "gauss50-0.3", "functional", "huge", "factors")
 """Tables of the scoreboard, those that take least time first; then come tables of data that is not
