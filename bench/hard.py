@@ -40,6 +40,7 @@ import numpy as np
 import fastdp
 from fastdp.mechanisms.cliquetree import CliqueTree
 
+from . import machine
 from .small import TABLES as SMALL, table as small_table
 from .tables import DELTA, Scorer, factors
 
@@ -233,7 +234,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--first-seed", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
+    kept = {}
     with ProcessPoolExecutor(options.jobs) as pool:
         asked = [(name, epsilon) for name in options.tables for epsilon in options.epsilon]
         runs = {}
@@ -245,10 +248,13 @@ def main() -> None:
         for (name, epsilon), done in runs.items():
             done = [run.result() for run in done]
             line = f"{name:7s} epsilon {epsilon:<4g} {len(done):3d} seeds"
+            kept[f"{name}, epsilon {epsilon:g}"] = {key: [r[key] for r in done] for key in done[0]}
             for key in done[0]:
                 values = np.array([r[key] for r in done])
                 line += f"  {key} {values.mean():.4f} ({values.min():.4f} to {values.max():.4f})"
             print(line, flush=True)
+    if not options.no_save:
+        machine.keep("hard", {"found": kept})
 
 
 if __name__ == "__main__":

@@ -21,6 +21,8 @@ import pandas as pd
 
 import fastdp
 
+from . import machine
+
 EPSILON = 1.0
 DELTA = 1e-9
 
@@ -178,7 +180,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=300_000)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
+    kept = {}
     tasks = [
         (t, options.rows, s, e)
         for t in options.tables
@@ -192,15 +196,15 @@ def main() -> None:
         print(f"\n{name}, {len(truth):,} rows, epsilon {EPSILON:g}")
         print(f"{'':24}{'truth':>8}  {'even bins':20}  means, steps, sums")
         for figure, value in figures(name, truth, truth).items():
-            columns = [
-                " ".join(
-                    f"{found[t, r, s, e][figure]:.3f}"
-                    for t, r, s, e in tasks
-                    if (t, e) == (name, even)
-                )
-                for even in (True, False)
-            ]
+            even, own = (
+                [found[t, r, s, e][figure] for t, r, s, e in tasks if (t, e) == (name, bins)]
+                for bins in (True, False)
+            )
+            kept[f"{name}, {figure}"] = {"truth": value, "even bins": even, "inside": own}
+            columns = [" ".join(f"{x:.3f}" for x in values) for values in (even, own)]
             print(f"{figure:24}{value:8.3f}  {columns[0]:20}  {columns[1]}", flush=True)
+    if not options.no_save:
+        machine.keep("numbers_inside", {"rows": options.rows, "found": kept})
 
 
 if __name__ == "__main__":
