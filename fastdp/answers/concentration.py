@@ -4,7 +4,8 @@ Users are counted in bins of what their rows add up to, and each bin has noise. 
 lies is not known. The share is 1 - R / T, with T the total, which the rows say, and R the sum of all
 users but the largest. R lies between the lower and the upper edges of these users' bins. It needs no bin of
 the largest users: there, noise in bins where nobody is would count as people who have everything.
-Draws of the noise make an interval of both bounds.
+Draws of the noise make an interval of both bounds. The largest part of the users never has less than that
+part of the total.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def top_share(
         others = _smallest(counts + errors * z[:-2], smaller)
         whole = max(total[0] + total[1] * z[-1], 1e-300)
         found.append([1 - float(others @ value) / whole for value in (middle, upper, lower)])
-    likely, lows, highs = np.clip(np.array(found), 0.0, 1.0).T
+    likely, lows, highs = np.clip(np.array(found), part, 1.0).T
     tail = (1 - level) / 2
     low = float(np.quantile(lows, tail))
     high = float(np.quantile(highs, 1 - tail))

@@ -306,7 +306,8 @@ def described_facts(
         elif kind in ("first", "last"):
             about["codes"] = [c * numbers[0] // sizes[column] for c in range(sizes[column])]
         elif kind in ("active", "distinct"):
-            about["edges"] = [1, *edges, max(edges[-1] if edges else 1, sizes[column]) + 1]
+            most = min(sizes[column], bound)
+            about["edges"] = [1, *edges, max(edges[-1] if edges else 1, most) + 1]
         else:
             largest = max(float(np.nanmax(np.abs(amounts[column]))), 1e-300)
             unit = 2.0 ** round(np.log2(max(1, max(map(abs, numbers))) / largest))

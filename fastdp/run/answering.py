@@ -105,19 +105,20 @@ def top_share_of(run: Run, column: str, part: float, level: float) -> TopShare:
     facts = run._people_facts
     name = f"sum({column})"
     if name not in facts.schema.columns:
-        raise UsageError(
-            f"column: the run released no sum of {column!r} per user; name it in amounts of the "
-            "schema's [user]"
-        )
+        named = column in run.schema.user_amounts
+        why = "too few users for it" if named else "name it in amounts of the schema's [user]"
+        raise UsageError(f"column: the run released no sum of {column!r} per user; {why}")
     found = run.answer("count of users", by=name).to_pylist()
     users = [line for line in found if line[name] is not None]
     bins = facts.schema.columns[name].in_bins
     edges = () if bins is None else bins.edges
-    if not 0 < part < 1 or len(edges) != len(users) + 1 or edges[0] < 0:
-        raise UsageError(
-            "part: expected a part between 0 and 1, of a column without numbers below 0"
-        )
+    if not 0 < part < 1:
+        raise UsageError(f"part: expected a part between 0 and 1, found {part!r}")
+    if len(edges) != len(users) + 1 or edges[0] < 0:
+        raise UsageError(f"column: {column!r} may be below 0, so users have no shares of its total")
     total = run.answer(f"sum({column})").to_pylist()[0]
+    if total["noise"] is None:
+        raise UsageError(f"column: the total of {column!r} has no interval: {total['note']}")
     everyone = run.answer("count of users").to_pylist()[0]
     return top_share(
         counts=np.array([line["estimate"] for line in users]),

@@ -19,11 +19,11 @@ from .rates import Roles
 from .user_facts import facts_of
 
 PERIODS = 24
-"""Equal periods of the first column of the order, at most."""
+"""Equal periods of the first column of the order, at most, of a user's first and last row."""
 COUNTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 1024, 2048, 4096)
-"""Lower edges of bins of numbers of rows and distinct values. Periods with rows are counted one by one:
-noise of a cell is the same, rare numbers are counted together, and what lies within a bin is the
-pool's (patients at epsilon 1 and 3: .119 and .122 in place of .049 and .032)."""
+"""Lower edges of bins of numbers of rows and distinct values. Periods with rows are counted one by one up
+to PERIODS: noise of a cell is the same, rare numbers are counted together, and what lies within a bin is
+the pool's (patients at epsilon 1 and 3: .119 and .122 in place of .049 and .032)."""
 MOST_CONSTANTS = 3
 """Columns that are constant per user in the table about users, at most: those of most lift."""
 MOST_DISTINCT = 2
@@ -51,7 +51,9 @@ def user_facts(
         parts = min(PERIODS, domain[order[0]])
         add("first", order[0], (parts,))
         add("last", order[0], (parts,))
-        add("active", order[0], (parts,), range(2, parts + 1))
+        size = domain[order[0]]
+        one_by_one = [*range(2, PERIODS), *(e for e in COUNTS if e >= PERIODS)]
+        add("active", order[0], (size,), [e for e in one_by_one if e <= min(size, bound)])
     for column, numbers in amounts.items():
         whole = whole_numbers(numbers)
         largest = max(abs(x) for x in whole)

@@ -55,3 +55,13 @@ def test_more_users_have_more_and_all_of_them_everything():
     ]
     assert all(a.estimate < b.estimate for a, b in pairwise(shares))
     assert shares[-1].high <= 1.0 and shares[0].low > 0.05
+
+
+def test_no_part_of_the_users_has_less_than_that_part_of_the_total():
+    """Wide bins and an uncertain total had given the largest tenth 9 % of the total, from 0 % on."""
+    sums, _, true = people(3, spread=0.2)
+    edges = [0.0, 16.0, 4096.0]
+    counts = np.histogram(sums, edges)[0].astype(float)
+    found = top_share(counts, np.full(2, 9.0), edges, (sums.sum(), sums.sum() / 4), (4_000.0, 9.0))
+    assert 0.1 <= found.low <= found.estimate <= found.high
+    assert found.low <= true <= found.high
