@@ -10,6 +10,7 @@ import pytest
 
 from fastdp.mechanisms.cliquetree import CliqueTree, dense_tables
 from fastdp.mechanisms.cliquetree.dense_tables import DenseTable
+from fastdp.mechanisms.shared import merged_codes
 
 from .growing import RowsPublic, RowsSession, dependent_rows, job_of
 
@@ -24,6 +25,13 @@ def questionnaire(rows=6000, columns=10, correlation=0.7, seed=0, size=6):
     codes = numbers.argsort(axis=0).argsort(axis=0) * size // rows
     names = [f"c{i}" for i in range(columns)]
     return dict.fromkeys(names, size), dict(zip(names, codes.T))
+
+
+def unequal(rows=6000, columns=10, seed=0):
+    """Such columns with codes of unequal counts."""
+    domain, made = questionnaire(rows, columns, seed=seed, size=60)
+    ends = np.array([3, 9, 22, 41, 50])
+    return dict.fromkeys(domain, 6), {a: np.searchsorted(ends, c) for a, c in made.items()}
 
 
 def run(domain, columns, mu=0.4, config=None, **job):
@@ -67,13 +75,58 @@ def test_all_of_the_budget_is_spent_and_no_more(dense):
     assert session.spent == pytest.approx(session.mu**2, rel=1e-9)
 
 
-def test_single_columns_are_the_released_ones(dense):
-    domain, _, _, outcome = dense
-    ones = {m.clique[0]: m for m in outcome.measurements if len(m.clique) == 1}
-    for name in domain:
-        released = np.maximum(ones[name].values, 0)
-        made = outcome.model.marginal((name,))
-        assert np.allclose(made, released * made.sum() / released.sum(), rtol=0.1)
+def test_single_columns_are_by_all_that_is_released_about_them():
+    """The sums of measured pairs, and 1-ways that are measured again, as far as they are worth more than
+    contrasts. The planted bug: with the first 1-ways alone columns are off by more."""
+    domain, columns = unequal()
+    outcomes = [run(domain, columns, mu=0.4)]
+    with (
+        patch.object(DenseTable, "part_of_ones", lambda *_: 0.0),
+        patch.object(merged_codes, "sums_of_columns", lambda *_: {}),
+    ):
+        outcomes.append(run(domain, columns, mu=0.4))
+    off = []
+    for session, outcome in outcomes:
+        assert outcome.model.ended == "hidden factors"
+        assert session.spent == pytest.approx(session.mu**2, rel=1e-9)
+        tables = [(outcome.model.marginal((a,)), session.marginal((a,))) for a in domain]
+        off.append(np.mean([np.abs(made - true).sum() for made, true in tables]))
+    assert "1-ways at last" in outcomes[0][0].steps
+    assert "1-ways at last" not in outcomes[1][0].steps
+    assert off[0] < 0.8 * off[1]
+
+
+def test_columns_of_equal_counts_leave_the_last_batch_to_contrasts(dense):
+    """Noise explains all of what they differ by, so they are known without measuring them again."""
+    _, _, session, _ = dense
+    assert "1-ways at last" not in session.steps
+
+
+def test_the_last_batch_is_divided_where_pairs_are_off_least():
+    """By the stated errors on a grid of divisions. The planted bug: half and half."""
+    domain, columns = unequal()
+    seen = []
+    real = DenseTable.part_of_ones
+
+    def noting(self, share):
+        ones = [m.variances.mean() for m in self.merged.released]
+        each = self.state.session.clip**2 / self.state.session.mu**2 / share
+        part = real(self, share)
+        noise = np.mean(list(self.merged.noise_tv.values()))
+        x = np.linspace(0, 1, 1001)[:-1]
+        old = np.mean(ones)
+        first = 2 * noise**2 / (1 + x * old / (10 * each))
+        pairs = 45
+        rows = self.merged.total
+        again = 1 / (1 + (1 - x) * self.noise**2 * rows**2 / (pairs * each))
+        second = 10 / pairs * (2 / math.pi * self.noise**2 / 4) * (1 + math.pi**2) * again
+        seen.append((part, x[np.argmin(first + second)]))
+        return part
+
+    with patch.object(DenseTable, "part_of_ones", noting):
+        run(domain, columns, mu=0.4)
+    ((part, best),) = seen
+    assert part == pytest.approx(best, abs=2e-3) and 0.05 < part and abs(part - 0.5) > 0.01
 
 
 def test_the_finished_distances_are_from_the_model_of_hidden_factors(dense):

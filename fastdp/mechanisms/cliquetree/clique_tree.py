@@ -308,7 +308,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             notes.append(
                 f"where columns depend on each other all at once, {PROBE + TEST:.1%} of mu^2, out of"
                 " the batches' share, says whether a model of hidden factors is better; if so, the"
-                " last batch measures contrasts of all pairs for it"
+                " last batch measures contrasts of all pairs for it, and single columns again"
             )
         if wide:
             notes.append(

@@ -10,8 +10,8 @@ better, in the last round:
 3. *Test.* Its mean distance from all pairs is released, for TEST of mu^2. The noise of a mean of K
    distances is that of a single one at the same mu: each has noise sqrt(K) times as large.
 4. *On*, if the distance, with two standard errors, is below RATIO of the tree's. The rest of the
-   last batch then buys the contrasts again, and the model is fitted to both. Otherwise the batch is
-   measured as ever, with what is left.
+   last batch then buys the contrasts again and 1-ways, divided so that pairs are off least
+   (`part_of_ones`). Otherwise the batch is measured as ever, with what is left.
 
 Columns without an order, if they have more than two codes, hang on the others as in the tree.
 Everything here is a function of released numbers and public facts.
@@ -30,8 +30,9 @@ from msgspec.structs import replace
 
 from ..._util.lazy import special
 from ..._util.threads import resolve
-from ...division import PROBE, TEST
+from ...division import PROBE, TEST, VARIANCE, portion
 from ...domain import Clique, Domain
+from ...measurement import Measurement
 from ...model.graphical_model import Model, Node
 from ...model.marginals import marginals
 from ...release.distances import Distances
@@ -41,10 +42,12 @@ from ...significance import LIKELY, chance_distance
 from ..base import Job
 from ..shared.code_compression import Compression
 from ..shared.code_partitions import Key
-from ..shared.merged_codes import MAX_CANDIDATES, Merged
-from ..shared.one_ways import part_mu
+from ..shared.merged_codes import MAX_CANDIDATES, Merged, parts_kept
+from ..shared.one_ways import NOISE, measure_ones, part_mu
 from ..shared.screening import Candidate, ScreeningResult
+from .budget_shares import LEAST_AGAIN
 from .hidden_factors import (
+    GRID,
     LEAST_FACTOR,
     SEVERAL_FACTORS,
     class_count,
@@ -75,8 +78,8 @@ HIDDEN = "hidden class"
 
 
 class GrownTree(Protocol):
-    """What is read of the tree that stands before its last batch. `held`: what it measured;
-    `dependent`: columns that the model leaves out."""
+    """What is read of the tree that stands before its last batch. `held`: what it measured, and
+    `measured`: the answers; `dependent`: columns that the model leaves out."""
 
     session: Session
     job: Job
@@ -85,6 +88,8 @@ class GrownTree(Protocol):
     model: Model | None
     model_codes: ModelCodes
     held: dict[Key, Candidate]
+    measured: list[Measurement]
+    ones_at_last: list[Measurement]
     workload: Any
     priors: Any
     dependent: Collection[str]
@@ -114,6 +119,13 @@ class DenseColumn(Struct, frozen=True, eq=False):
     def part(self) -> float:
         """The part of the rows that have a place in the order."""
         return float(self.rows[self.placed].sum() / self.rows.sum())
+
+    def of_rows(self, shape: np.ndarray) -> DenseColumn:
+        """The column with the same signs, by a later estimate of its rows."""
+        rows = np.bincount(self.groups, shape, len(self.rows))
+        body = rows[self.placed]
+        split = float(body[: self.below].sum() / max(float(body.sum()), 1e-300))
+        return replace(self, rows=rows, split=min(max(split, LEAST_SIDE), 1 - LEAST_SIDE))
 
 
 def dense_columns(
@@ -162,11 +174,12 @@ class DenseModel(Struct, frozen=True, eq=False):
 
 
 class DenseTable:
-    """One table's columns, contrasts and decision. `contrasts`: of all pairs of columns, per row;
-    `noise`: their standard error."""
+    """One table's columns, contrasts and decision. `merged`: the single columns, by all that is
+    measured; `contrasts`: of all pairs of columns, per row; `noise`: their standard error."""
 
-    def __init__(self, state: GrownTree, columns: Mapping[str, DenseColumn]):
+    def __init__(self, state: GrownTree, merged: Merged, columns: Mapping[str, DenseColumn]):
         self.state = state
+        self.merged = merged
         self.columns = columns
         self.names = list(columns)
         self.pairs: list[Clique] = list(combinations(self.names, 2))
@@ -180,7 +193,7 @@ class DenseTable:
     def measure(self, share: float, label: str) -> None:
         """Release all contrasts for a share of mu^2, and average them with those before."""
         session = self.state.session
-        total = self.state.merged.fitted_total
+        total = self.merged.fitted_total
         released: Distances = session.contrasts(
             self.pairs, self.signs, mu=part_mu(session, share), label=label
         )
@@ -188,6 +201,46 @@ class DenseTable:
         weight = 1 / (1 + (noise / self.noise) ** 2)
         self.contrasts += weight * (released.values / total - self.contrasts)
         self.noise = math.sqrt(weight) * noise
+
+    def measure_all(self, share: float) -> None:
+        """Release single columns and contrasts for a share of mu^2 in all."""
+        ones = share * self.part_of_ones(share)
+        if ones > LEAST_AGAIN:
+            weight = self.state.workload.weight
+            again = measure_ones(self.state.session, ones, "1-ways at last", weight)
+            self.state.ones_at_last += again
+            self.merged = self.merged.with_ones(again)
+            shape = self.merged.shape
+            self.columns = {a: c.of_rows(shape[a]) for a, c in self.columns.items()}
+            share -= ones
+        self.measure(share, "contrasts again")
+
+    def part_of_ones(self, share: float) -> float:
+        """The part of `share` that single columns get, such that pairs are off least.
+
+        Two errors of a pair count alike: the part of its rows that is elsewhere, and its correlation.
+        Noise of two single columns puts rows elsewhere. Noise of e in a contrast moves each cell by the
+        part e, so NOISE e / 2 of the rows, and a correlation by about pi / 2 NOISE e. Of r factors, few
+        numbers of all contrasts are kept, and as little of the variance of their noise. Squared errors
+        add up. They fall as precision grows, and it grows with the share. The part is a multiple of
+        1 / GRID, as loadings are."""
+        session = self.state.session
+        d = len(self.names)
+        noise = self.merged.noise_tv
+        kept = parts_kept(self.merged.released)
+        ones = 2 * float(np.mean([math.sqrt(kept[a]) * noise[a] for a in self.names])) ** 2
+        rank = max(1, self.loadings().shape[1])
+        numbers = d * rank - rank * (rank - 1) / 2
+        moved = (NOISE * self.noise / 2) ** 2
+        contrasts = min(1.0, numbers / len(self.pairs)) * moved * (1 + math.pi**2)
+        sigma = session.clip / part_mu(session, share)
+        known = [kept[m.clique[0]] * np.mean(m.variances) for m in self.merged.released]
+        of_ones = len(session.domain) * sigma**2 / max(float(np.mean(known)), 1e-300)
+        total = self.merged.fitted_total
+        of_contrasts = len(self.pairs) * (sigma / (total * self.noise)) ** 2
+        harms = portion(ones * of_ones, VARIANCE), portion(contrasts * of_contrasts, VARIANCE)
+        part = (harms[0] * (of_contrasts + 1) - harms[1] * of_ones) / max(sum(harms), 1e-300)
+        return math.floor(min(max(part, 0.0), 1.0) * GRID) / GRID
 
     def loadings(self) -> np.ndarray:
         """The loadings of all columns that the contrasts give."""
@@ -245,8 +298,8 @@ class DenseTable:
             (own,) = set(pair) - known
             (source,) = set(pair) & known
             table = tables[pair] if pair == (source, own) else tables[pair].T
-            within = _mixing(state.merged, merged, source)
-            back = _mixing(state.merged, merged, own)
+            within = _mixing(self.merged, merged, source)
+            back = _mixing(self.merged, merged, own)
             joint = _raked(within @ table @ back.T, ones[source], ones[own])
             nodes.append(Node((source,), (own,), joint))
             known.add(own)
@@ -266,7 +319,7 @@ class DenseTable:
 
     def finished(self) -> DenseModel:
         """The model over groups of neighbouring codes, and the codes that it has."""
-        before = self.state.merged
+        before = self.merged
         own = {a: c.groups for a, c in self.columns.items()}
         maps = {a: own.get(a, before.codes.get(a)) for a in before.compression.full}
         known = {a: codes for a, codes in maps.items() if codes is not None}
@@ -298,19 +351,20 @@ def decided(
     chance = [chance_distance(result.estimates[p]) for p in known]
     by_chance = float(np.average(chance, weights=matters))
     tree = float(np.average(list(known.values()), weights=matters))
-    columns = dense_columns(state.merged, state.session.schema, state.dependent)
+    merged = state.merged.with_sums(state.measured)
+    columns = dense_columns(merged, state.session.schema, state.dependent)
     d = len(columns)
     if tree - by_chance < LEAST * total or d < LEAST_COLUMNS:
         return None, 0.0
     sizes = sum(len(c.rows) for c in columns.values())
     if d * (d - 1) // 2 > MAX_CANDIDATES or sizes * min(SEVERAL_FACTORS) > state.config.limit:
         return None, 0.0
-    table = DenseTable(state, columns)
+    table = DenseTable(state, merged, columns)
     table.measure(PROBE, "contrasts")
-    far, error = distance(state, table.model(state.merged), list(known), matters)
+    far, error = distance(state, table.model(merged), list(known), matters)
     if far + LIKELY * error - by_chance >= RATIO * (tree - by_chance):
         return None, PROBE + TEST
-    table.measure(share - PROBE - TEST, "contrasts again")
+    table.measure_all(share - PROBE - TEST)
     return table.finished(), share
 
 

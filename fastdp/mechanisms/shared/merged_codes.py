@@ -132,7 +132,16 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
     def with_ones(self, again: Sequence[Measurement]) -> Merged:
         """The same codes, after the 1-ways were measured `again`; weak ones are drawn towards
         uniform."""
-        ones = averaged(self.released, again)
+        return self._of(averaged(self.released, again))
+
+    def with_sums(self, answers: Sequence[Measurement]) -> Merged:
+        """The same codes, with what answers over merged codes say about single columns: their sums.
+        A fit takes these in by itself."""
+        sums = sums_of_columns(answers, self.compression)
+        return self._of([with_sums_of_groups(m, sums.get(m.clique[0], ())) for m in self.released])
+
+    def _of(self, ones: Sequence[Measurement]) -> Merged:
+        """The same codes with these 1-ways over all codes."""
         total = estimate_total(ones)
         drawn = shrunk_to_uniform(ones)
         shape = {}
@@ -346,10 +355,7 @@ def shrunk_to_uniform(ones: Sequence[Measurement]) -> list[Measurement]:
     as noise explains their differences; others as they are. Squared differences of k equal counts,
     in units of sigma^2, are a chi-square variable of k - 1 degrees. All that do not stand out share
     one spread, in units of their noise: a few values by themselves say too little about it."""
-    squares = np.array([_squares(m) for m in ones])
-    degrees = np.array([max(m.values.size - 1.0, 1e-9) for m in ones])
-    weak = ~stands_out((squares - degrees) / np.sqrt(2 * degrees), len(ones))
-    spread = max(0.0, squares[weak].sum() / max(degrees[weak].sum(), 1e-9) - 1)
+    weak, spread = _weak_ones(ones)
     out = []
     for m, is_weak in zip(ones, weak):
         if is_weak:
@@ -357,6 +363,23 @@ def shrunk_to_uniform(ones: Sequence[Measurement]) -> list[Measurement]:
             m = Measurement(m.clique, near, m.sigma, label=m.label)
         out.append(m)
     return out
+
+
+def parts_kept(ones: Sequence[Measurement]) -> dict[str, float]:
+    """The part of the differences of its counts that `shrunk_to_uniform` leaves to each column, and so
+    the part of the noise's variance."""
+    weak, spread = _weak_ones(ones)
+    part = spread / (1 + spread)
+    return {m.clique[0]: part if is_weak else 1.0 for m, is_weak in zip(ones, weak)}
+
+
+def _weak_ones(ones: Sequence[Measurement]) -> tuple[np.ndarray, float]:
+    """(which 1-ways do not stand out of noise, the spread that they share, in units of it)."""
+    squares = np.array([_squares(m) for m in ones])
+    degrees = np.array([max(m.values.size - 1.0, 1e-9) for m in ones])
+    weak = ~stands_out((squares - degrees) / np.sqrt(2 * degrees), len(ones))
+    spread = max(0.0, squares[weak].sum() / max(degrees[weak].sum(), 1e-9) - 1)
+    return weak, spread
 
 
 def _squares(one: Measurement) -> float:
@@ -383,6 +406,56 @@ def shape_of(
         noise = np.broadcast_to(one.variances, drawn.shape)[rare]
         drawn[rare] = drawn_towards(drawn[rare].mean(), drawn[rare], noise)
     return onto_simplex(drawn, total)
+
+
+class Sums(Struct, frozen=True, eq=False):
+    """Noisy rows of groups of one column's codes. `groups`: code -> group."""
+
+    groups: np.ndarray
+    values: np.ndarray
+    variances: np.ndarray
+
+
+def sums_of_columns(
+    answers: Sequence[Measurement], compression: Compression
+) -> dict[str, list[Sums]]:
+    """What answers over compressed codes say about the codes of each column, by column. Sums over the
+    same groups are averaged by precision; the finest groups come first."""
+    parts: dict[tuple[str, bytes], list[Sums]] = {}
+    for m in answers:
+        shape = compression.domain.shape(m.clique) if m.query is None else m.query.bins
+        values = m.values.reshape(shape)
+        variances = np.broadcast_to(m.variances, m.values.shape).reshape(shape)
+        for axis, a in enumerate(m.clique):
+            codes = compression.code_map(a)
+            if m.query is not None and m.query.maps[axis] is not None:
+                codes = m.query.maps[axis][codes]
+            others = tuple(i for i in range(len(shape)) if i != axis)
+            own = Sums(codes, values.sum(axis=others), variances.sum(axis=others))
+            parts.setdefault((a, codes.tobytes()), []).append(own)
+    out: dict[str, list[Sums]] = {}
+    for (a, _), same in parts.items():
+        precision = np.sum([1 / s.variances for s in same], axis=0)
+        values = np.sum([s.values / s.variances for s in same], axis=0) / precision
+        out.setdefault(a, []).append(Sums(same[0].groups, values, 1 / precision))
+    return {a: sorted(sums, key=lambda s: -s.values.size) for a, sums in out.items()}
+
+
+def with_sums_of_groups(one: Measurement, sums: Sequence[Sums]) -> Measurement:
+    """A 1-way with noisy sums over groups of its codes: the least squares of both. A group's codes
+    share the change of its sum by their variances. They then have errors in common, which are left
+    out: coarser groups count a little too much."""
+    if not sums:
+        return one
+    values = one.values
+    variances = np.broadcast_to(one.variances, values.shape)
+    for s in sums:
+        size = s.values.size
+        gain = 1 / (np.bincount(s.groups, variances, size) + s.variances)
+        change = gain * (s.values - np.bincount(s.groups, values, size))
+        values = values + variances * change[s.groups]
+        variances = variances * (1 - variances * gain[s.groups])
+    return Measurement(one.clique, values, np.sqrt(variances), label=one.label)
 
 
 def largest_within(sizes: Mapping[str, int], most: int) -> int:
