@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from . import numbers_tables
+from . import guide_tables, numbers_tables
 from .machine import RESULTS
 from .markdown import bare, table
 from .tune import page as tune
@@ -523,4 +523,5 @@ BLOCKS: dict[str, Callable[[], str]] = (
     }
     | tune.BLOCKS
     | numbers_tables.BLOCKS
+    | guide_tables.BLOCKS
 )

@@ -72,3 +72,50 @@ def test_every_table_is_asked_for_by_a_page():
     pages = (readme.ROOT / "docs").rglob("*.md")
     asked = {m[1] for path in pages for m in readme.ASKED.finditer(path.read_text("utf-8"))}
     assert asked == set(blocks.BLOCKS)
+
+
+def test_a_figure_may_be_a_constant_of_the_package_or_a_sum(kept):
+    """A share that changes in the code changes the page."""
+    share = {"of": "fastdp.division", "at": ["USERS", "table of users"], "times": 100, "as": "g"}
+    assert figures.written(share) == "3"
+    both = SECONDS | {"plus": ["ways", "ours", "s"]}
+    assert figures.written(both) == "11.0"
+    with pytest.raises(figures.Unbound):
+        figures.written({"of": "fastdp.division", "at": ["NOBODY"]})
+
+
+MEASURED = (
+    "It is off by .041.",
+    "They hold in 93 %.",
+    "A run takes 1.4 s.",
+    "| rows | .119 | .044 |",
+)
+SETTINGS = (
+    "At epsilon 0.5 and delta 1e-6.",
+    "With Python 3.12 or numpy 2.1, half of .02 of mu^2 and epsilons of 1.5 and 10.25.",
+    "A 95 % interval, `.119` and <!-- made by x -->.044<!-- end -->.",
+    "It is for 24,000 people in 25 tables.",
+)
+
+
+@pytest.mark.parametrize("line", [*MEASURED, *SETTINGS])
+def test_what_looks_measured_needs_a_source(line):
+    assert bool(figures.untraced("page.md", line, [])) == (line in MEASURED)
+
+
+def test_an_exception_covers_its_own_figure_alone():
+    """A figure that is added to the page beside it is found."""
+    stated = [{"page": "page.md", "text": "a mean of .5 by its proof", "why": "a proof"}]
+    page = "It has a mean of .5\nby its proof.\n"
+    assert not figures.untraced("page.md", page, stated)
+    assert figures.untraced("page.md", page + "It is off by .3.\n", stated)
+    assert figures.untraced("page.md", page.replace(".5", ".6"), stated)
+
+
+def test_pages_for_users_have_no_figure_without_a_source():
+    """Figures come from stored results, from code or by a stated reason: none is typed by hand."""
+    stated = figures.tables("stated")
+    pages = figures.pages_for_users()
+    assert "README.md" in pages and "docs/guide/users.md" in pages
+    for name, page in pages.items():
+        assert not figures.untraced(name, page, stated), name
