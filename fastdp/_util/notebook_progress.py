@@ -15,37 +15,43 @@ from .progress import Progress
 
 EVERY = 0.2
 """Seconds between two updates, at least."""
+SHORT = 0.4
+"""Seconds after which a call that is usually over by then shows its bar."""
 
 
-def progress_callback(progress: Any) -> Any:
+def progress_callback(progress: Any, after: float = 0.0) -> Any:
     """What a run reports its progress to: the callback that the caller gave, or the notebook's bar where
-    none was given. None if `progress` is False."""
+    none was given, which appears `after` so many seconds. None if `progress` is False."""
     if progress is None:
-        return notebook_progress()
+        return notebook_progress(after)
     if progress is False:
         return None
     return progress
 
 
-def notebook_progress() -> Callable[[Progress], None] | None:
+def notebook_progress(after: float = 0.0) -> Callable[[Progress], None] | None:
     """A callback that shows a bar in the cell that is running; None outside of notebooks."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     if ipython is None or shell is None or getattr(shell, "kernel", None) is None:
         return None
-    return _Display(ipython.display)
+    return _Display(ipython.display, after)
 
 
 class _Display:
-    """Shows progress in the cell's output: displays a bar once, then updates it."""
+    """Shows progress in the cell's output: displays a bar once, then updates it. Nothing before
+    `after` seconds."""
 
-    def __init__(self, display: Any):
+    def __init__(self, display: Any, after: float):
         self._display = display
+        self._after = after
         self._handle = None
         self._lock = threading.Lock()
         self._last = 0.0
 
     def __call__(self, progress: Progress) -> None:
+        if progress.seconds < self._after:
+            return
         now = time.monotonic()
         with self._lock:
             if now - self._last < EVERY and progress.fraction < 1:

@@ -4,7 +4,7 @@ is checked in one place."""
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
@@ -56,7 +56,8 @@ class Reporter:
     says so.
 
     `cancel` is a function without arguments that returns true to stop, or a `threading.Event`.
-    `current` is the stage that is going on. Safe to share among threads.
+    `current` is the stage that is going on. `stages`: their names in order, and the part of the time
+    that each usually takes. Safe to share among threads.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class Reporter:
         cancel: Callable[[], bool] | threading.Event | None = None,
         runs: int = 1,
         clock: Callable[[], float] = time.perf_counter,
+        stages: Mapping[str, float] = STAGES,
     ):
         if callback is not None and not callable(callback):
             raise UsageError(
@@ -77,6 +79,7 @@ class Reporter:
         self._callback = callback
         self._cancel = cancel
         self._clock = clock
+        self._stages = stages
         self.current = ""
         self._start = clock()
         self._now = 0
@@ -102,7 +105,7 @@ class Reporter:
         for of, stage, seconds in self.timings:
             if of == run or (shared and of == ""):
                 seconds_of[stage] = seconds_of.get(stage, 0.0) + seconds
-        return {name: seconds_of[name] for name in STAGES if name in seconds_of}
+        return {name: seconds_of[name] for name in self._stages if name in seconds_of}
 
     def other(self) -> float:
         """Seconds since the start that no stage has."""
@@ -144,9 +147,9 @@ class Reporter:
         """`part` of this stage is done, 0..1."""
         if self._callback is None:
             return
-        names = list(STAGES)
-        done = sum(STAGES[name] for name in names[: names.index(stage)])
-        done += STAGES[stage] * min(max(part, 0.0), 1.0)
+        names = list(self._stages)
+        done = sum(self._stages[name] for name in names[: names.index(stage)])
+        done += self._stages[stage] * min(max(part, 0.0), 1.0)
         with self._lock:
             self._parts[self._now] = max(self._parts[self._now], done)
             fraction = round(sum(self._parts) / len(self._parts), 9)
@@ -183,3 +186,12 @@ class Reporter:
         finally:
             over.set()
             thread.join()
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """A context for a whole call that is no run: nothing in it is silent, and at its end all stages
+        are done."""
+        with self.beating():
+            yield
+        self.check()
+        self.update(list(self._stages)[-1], 1.0, "done")

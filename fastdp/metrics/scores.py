@@ -29,10 +29,11 @@ def score(
     fractions: Sequence[float],
     options: dict[str, Any],
     released: Released | None = None,
+    note: Callable[[float, str], None] = lambda done, metric: None,
 ) -> dict[str, Any]:
     """The value of each metric, its value on samples of the truth, and the seconds each took.
     `metrics`: by name, group or as functions; None: the default ones. `reporting`: also those of
-    the page."""
+    the page. `note` is told before each metric what part is done, and its name."""
     comparison = Comparison(truth, synthetic, schema, **options, released=released)
     wanted = _wanted(metrics, comparison, reporting)
     out: dict[str, Any] = {"private": False, "rows": comparison.rows}
@@ -40,6 +41,7 @@ def score(
     values: dict[str, Any] = {}
     for metric in wanted:
         name = metric if isinstance(metric, str) else metric.__name__
+        note(len(seconds) / (len(wanted) + 1), name)
         start = time.perf_counter()
         if isinstance(metric, str):
             value = METRICS.get(metric).score(comparison)
@@ -48,6 +50,7 @@ def score(
         seconds[name] = time.perf_counter() - start
         if value is not None:
             values[name] = value
+    note(len(wanted) / (len(wanted) + 1), "samples of the truth")
     start = time.perf_counter()
     samples = _baselines(comparison, [n for n in values if n in wanted], fractions)
     seconds["baselines"] = time.perf_counter() - start

@@ -2,11 +2,13 @@
 NOT private."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._util.files import as_path, local_path, synthetic_path
+from .._util.notebook_progress import SHORT, progress_callback
+from .._util.progress import Reporter
 from ..catalogs.about import About, read_about
 from ..errors import UsageError
 from ..metrics.baselines import FRACTIONS
@@ -23,6 +25,9 @@ from ..tables.whole_table import read_whole
 from . import linked_page, quotes, runs
 from .page import collect, write
 from .release_facts import release_facts
+
+STAGES = {"read": 0.2, "score": 0.6, "links": 0.1, "page": 0.1}
+"""An evaluation's stages in order, and the part of its time each usually takes."""
 
 
 def evaluate(
@@ -42,6 +47,7 @@ def evaluate(
     run: Any = None,
     title: str | None = None,
     about: Any = None,
+    progress: Any = None,
 ) -> dict[str, Any]:
     """Compare a synthetic table with the truth; returns plain data that JSON can hold. NOT
     private: the result must not be released.
@@ -79,6 +85,9 @@ def evaluate(
         Fractions of the truth: a random sample of each is scored as well. None: 1 % and 10 %; (): no sample.
     threads : int, optional
         None: all cores the process may use.
+    progress : callable, optional
+        Called with a `Progress`, from any thread, while tables are read and compared. None: a bar in
+        notebooks if it takes longer than usual, nothing elsewhere; False: never.
 
     Returns
     -------
@@ -121,48 +130,33 @@ def evaluate(
     options = dict(user=user, k=k, marginals=marginals, target=target, seed=seed, threads=threads)
     fractions = FRACTIONS if baselines is None else tuple(baselines)
     head = _Head(title, read_about(about))
+    reporter = Reporter(progress_callback(progress, SHORT), stages=STAGES)
     own = getattr(synthetic, "schema", None)
-    if is_linked(schema) or isinstance(own, LinkedSchema) or _linked_folder(synthetic):
-        return _linked(
+    with reporter.watching():
+        if is_linked(schema) or isinstance(own, LinkedSchema) or _linked_folder(synthetic):
+            return _linked(
+                truth,
+                synthetic,
+                schema,
+                metrics=metrics,
+                report=report,
+                fractions=fractions,
+                options=options,
+                head=head,
+                reporter=reporter,
+            )
+        return _compared(
             truth,
             synthetic,
             schema,
+            run=run,
             metrics=metrics,
             report=report,
             fractions=fractions,
             options=options,
             head=head,
+            reporter=reporter,
         )
-    many = several(synthetic)
-    opened = {
-        str(name): _opened(rows)
-        for name, rows in (synthetic if many else {"synthetic": synthetic}).items()
-    }
-    if schema is None:
-        schema = next((one.schema for one in opened.values() if one.schema is not None), None)
-    schema = None if schema is None else Schema.of(schema)
-    truth = _read_once(truth, schema, TRUTH)
-    tables = {name: _read_once(one.rows, None, name) for name, one in opened.items()}
-    facts = {name: one.facts if run is None or many else run for name, one in opened.items()}
-    out: dict[str, Any] = {}
-    for name, table in tables.items():
-        released = _released(facts[name], schema)
-        out[name] = score(
-            truth,
-            table,
-            schema,
-            metrics=metrics,
-            reporting=report is not None,
-            fractions=fractions,
-            options=options,
-            released=released,
-        )
-    if report is not None:
-        page_run = list(facts.values()) if many and run is None else run or facts.get("synthetic")
-        scores = list(out.values())
-        place = None if many else opened["synthetic"].place
-        write(report, collect(truth, tables, schema, scores, page_run, **head.words(place)))
-    return out if many else out["synthetic"]
 
 
 class _Head(NamedTuple):
@@ -178,6 +172,20 @@ class _Head(NamedTuple):
         }
 
 
+def _part(
+    reporter: Reporter, number: int, tables: int, name: str = ""
+) -> Callable[[float, str], None]:
+    """Tells the progress of one table's scores, the `number`th of so many `tables`: what part of the
+    table is done, 0..1, and which metric comes next."""
+
+    def note(done: float, metric: str) -> None:
+        text = f"{name}: comparing by {metric}" if name else f"comparing by {metric}"
+        reporter.check()
+        reporter.update("score", (number + done) / tables, text)
+
+    return note
+
+
 class _Opened(NamedTuple):
     """Synthetic rows, and of a run or its folder also the schema, what it released, and where."""
 
@@ -185,6 +193,56 @@ class _Opened(NamedTuple):
     schema: Schema | None = None
     facts: Any = None
     place: Path | None = None
+
+
+def _compared(
+    truth: Any,
+    synthetic: Any,
+    schema: Any,
+    *,
+    run: Any,
+    metrics: Any,
+    report: Any,
+    fractions: tuple[float, ...],
+    options: dict[str, Any],
+    head: _Head,
+    reporter: Reporter,
+) -> dict[str, Any]:
+    """Scores of one synthetic table, or of several by name, and their page."""
+    reporter.update("read", 0.0, "reading the tables")
+    many = several(synthetic)
+    opened = {
+        str(name): _opened(rows)
+        for name, rows in (synthetic if many else {"synthetic": synthetic}).items()
+    }
+    if schema is None:
+        schema = next((one.schema for one in opened.values() if one.schema is not None), None)
+    schema = None if schema is None else Schema.of(schema)
+    truth = _read_once(truth, schema, TRUTH)
+    tables = {name: _read_once(one.rows, None, name) for name, one in opened.items()}
+    facts = {name: one.facts if run is None or many else run for name, one in opened.items()}
+    out: dict[str, Any] = {}
+    for name, table in tables.items():
+        note = _part(reporter, len(out), len(tables), name if many else "")
+        released = _released(facts[name], schema)
+        out[name] = score(
+            truth,
+            table,
+            schema,
+            metrics=metrics,
+            reporting=report is not None,
+            fractions=fractions,
+            options=options,
+            released=released,
+            note=note,
+        )
+    if report is not None:
+        reporter.update("page", 0.0, "writing the page")
+        page_run = list(facts.values()) if many and run is None else run or facts.get("synthetic")
+        scores = list(out.values())
+        place = None if many else opened["synthetic"].place
+        write(report, collect(truth, tables, schema, scores, page_run, **head.words(place)))
+    return out if many else out["synthetic"]
 
 
 def _released(run: Any, schema: Schema | None) -> Released:
@@ -236,8 +294,10 @@ def _linked(
     fractions: Any,
     options: dict,
     head: _Head,
+    reporter: Reporter,
 ) -> dict[str, Any]:
     """Scores of each table by itself, and of how the tables are linked; one page for all."""
+    reporter.update("read", 0.0, "reading the tables")
     place = None
     facts: Mapping[str, Any] = {}
     if _linked_folder(synthetic):
@@ -261,6 +321,7 @@ def _linked(
     true = {name: _read_once(truth[name], own, TRUTH) for name, own in linked.tables.items()}
     made = {name: _read_once(synthetic[name], None, name) for name in linked.tables}
     for name, own in linked.tables.items():
+        note = _part(reporter, len(out["tables"]), len(linked.tables), name)
         released = _released(facts.get(name), own)
         out["tables"][name] = score(
             true[name],
@@ -271,9 +332,12 @@ def _linked(
             fractions=fractions,
             options=options,
             released=released,
+            note=note,
         )
+    reporter.update("links", 0.0, "comparing the links")
     out["links"] = linked_scores(true, made, linked, options["threads"])
     if report is not None:
+        reporter.update("page", 0.0, "writing the page")
         words = head.words(place)
         write(report, linked_page.collect(linked, true, made, out, facts, **words))
     return out

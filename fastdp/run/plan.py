@@ -13,6 +13,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from .._util.notebook_progress import SHORT, progress_callback
+from .._util.progress import Reporter
 from .._util.threads import resolve
 from ..division import WHY, Part
 from ..errors import UsageError
@@ -45,6 +47,8 @@ from .public_data import read_public
 from .spec import RunOptions
 from .validate import check_asked, checked_epsilons, resolve_schema, weighed
 
+STAGE = "plan"
+"""What a plan's progress names its only stage."""
 TAILS = (
     "totals are expected as of log-normal amounts (sigma 1); where few users have much of the total, "
     "the upper end is 2 to 5 times as far, and no mechanism that covers users whom noise hides is "
@@ -68,6 +72,7 @@ def plan(
     numbers: Any = None,
     values: Mapping[str, Any] | None = None,
     important: Mapping[str, Any] | None = None,
+    progress: Any = None,
 ) -> Plan:
     """What a run on `rows` rows would measure and need; touches no data. Errors are those of the
     run itself.
@@ -104,28 +109,66 @@ def plan(
         As in `synthesize`: public lists of columns whose domain the schema leaves private.
     important : mapping, optional
         As in `synthesize`: what matters more than the rest. `Plan.division` has the shares that follow.
+    progress : callable, optional
+        Called with a `Progress`, from any thread, until the plan is there. None: a bar in notebooks if it
+        takes longer than usual, nothing elsewhere; False: never.
     """
 
     public = False if public is None else public
-    if isinstance(rows, Mapping) or is_linked(
-        recipes.load(mechanism).schema if schema is None else schema
-    ):
-        if public is not False:
-            raise UsageError("public= is not supported for linked tables")
-        if important is not None:
-            raise UsageError("important= is not supported for linked tables")
-        limits = RunOptions(clip=clip, max_cells=max_cells, memory=memory)
-        return _linked_plan(
+    reporter = Reporter(progress_callback(progress, SHORT), stages={STAGE: 1.0})
+    with reporter.watching():
+        reporter.update(STAGE, 0.0, "planning")
+        if isinstance(rows, Mapping) or is_linked(
+            recipes.load(mechanism).schema if schema is None else schema
+        ):
+            if public is not False:
+                raise UsageError("public= is not supported for linked tables")
+            if important is not None:
+                raise UsageError("important= is not supported for linked tables")
+            return _linked_plan(
+                schema=schema,
+                mechanism=mechanism,
+                epsilon=epsilon,
+                delta=delta,
+                rows=rows,
+                limits=RunOptions(clip=clip, max_cells=max_cells, memory=memory),
+                threads=threads,
+                reporter=reporter,
+            )
+        return _plan(
             schema=schema,
             mechanism=mechanism,
             epsilon=epsilon,
             delta=delta,
             rows=rows,
-            limits=limits,
+            public=public,
             threads=threads,
+            limits=RunOptions(clip=clip, max_cells=max_cells, memory=memory, important=important),
+            users=users,
+            numbers=numbers,
+            values=values,
         )
+
+
+def _plan(
+    schema: Any,
+    mechanism: Any,
+    epsilon: float | None,
+    delta: float,
+    rows: int | None,
+    public: Table | bool,
+    threads: int | None,
+    limits: RunOptions,
+    users: int | None = None,
+    numbers: Any = None,
+    values: Mapping[str, Any] | None = None,
+) -> Plan:
+    """The plan of one table, with what `plan` says of its parameters."""
     recipe = recipes.load(mechanism).with_limits(
-        clip=clip, max_cells=max_cells, memory=memory, important=important
+        clip=limits.clip,
+        max_cells=limits.max_cells,
+        memory=limits.memory,
+        important=limits.important,
     )
     asked = resolve_schema(schema, recipe, values)
     (epsilon,) = checked_epsilons([epsilon], delta)
@@ -329,6 +372,7 @@ def _linked_plan(
     rows: Any,
     limits: RunOptions,
     threads: int | None,
+    reporter: Reporter,
 ) -> Plan:
     """The plans of linked tables, each that of a run with the table's own part of the budget."""
     links = links_of(schema, mechanism)
@@ -340,10 +384,20 @@ def _linked_plan(
             f"rows = {guess} (--rows {option})"
         )
     _, epsilons, configs = divided(links, mechanism, epsilon, delta, limits)
-    plans = [
-        replace(plan(own, config, part, delta, rows=rows[name], threads=threads), table=name)
-        for name, own, config, part in zip(links.names, links.schemas, configs, epsilons)
-    ]
+    plans: list[Plan] = []
+    for name, own, config, part in zip(links.names, links.schemas, configs, epsilons):
+        reporter.update(STAGE, len(plans) / len(links.names), f"planning {name}")
+        made = _plan(
+            schema=own,
+            mechanism=config,
+            epsilon=part,
+            delta=delta,
+            rows=rows[name],
+            public=False,
+            threads=threads,
+            limits=RunOptions(),
+        )
+        plans.append(replace(made, table=name))
     too_large = next((p.too_large for p in plans if p.too_large), "")
     return replace(plans[0], too_large=too_large, children=tuple(plans[1:]))
 

@@ -3,15 +3,22 @@ clock, so that no test depends on a machine."""
 
 import json
 import time
+from importlib import import_module
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import fastdp
-from fastdp._util.progress import BEAT, OTHER, Reporter
+from fastdp._util.notebook_progress import SHORT, _Display
+from fastdp._util.progress import BEAT, OTHER, Progress, Reporter
 from fastdp.cli import events
-from fastdp.errors import Cancelled
+from fastdp.errors import Cancelled, UsageError
+
+plan = import_module("fastdp.run.plan")
+evaluate = import_module("fastdp.report.evaluate")
+progress = import_module("fastdp._util.progress")
 
 
 class Clock:
@@ -149,3 +156,72 @@ def test_what_several_runs_share_is_counted_once():
     assert OTHER in two.timings and OTHER not in one.timings
     assert "read" in one.timings and "read" not in two.timings
     assert all(seconds >= 0 for run in (one, two) for seconds in run.timings.values())
+
+
+@pytest.mark.parametrize("call", ["plan", "linked plan", "evaluate", "evaluate several"])
+def test_calls_that_are_no_runs_say_what_they_do(call, monkeypatch):
+    """On 100,000 rows they were silent for more than a second. Work that says nothing is told of as
+    long as it lasts, and the end is told as well."""
+    seen = []
+
+    def slow(one):
+        def call(*args, **options):
+            time.sleep(0.1)  # five beats: only another thread can tell of it
+            return one(*args, **options)
+
+        return call
+
+    rows = pa.table({"a": np.arange(300) % 3, "b": np.arange(300) % 4})
+    schema = fastdp.Schema.from_domain({"a": 3, "b": 4})
+    whole = {"kind": "integer", "max": 3}
+    parent = {"key": "id", "columns": {"a": whole}}
+    tables = {"p": parent, "c": {**parent, "parent": "p"}}
+    linked = fastdp.LinkedSchema.from_dict({"tables": tables})
+    monkeypatch.setattr(progress, "BEAT", 0.02)
+    monkeypatch.setattr(plan, "plan_verdict", slow(plan.plan_verdict))
+    monkeypatch.setattr(evaluate, "score", slow(evaluate.score))
+    if call == "plan":
+        fastdp.plan(schema, "mst", 1.0, 1e-6, rows=300, progress=seen.append)
+    elif call == "linked plan":
+        guess = {"p": 300, "c": 300}
+        fastdp.plan(linked, "mst", 1.0, 1e-6, rows=guess, progress=seen.append)
+    elif call == "evaluate":
+        fastdp.evaluate(rows, rows, progress=seen.append)
+    else:
+        fastdp.evaluate(rows, {"one": rows, "two": rows}, progress=seen.append)
+    assert seen[-1].fraction == 1 and seen[-1].text == "done"
+    assert [p.fraction for p in seen] == sorted(p.fraction for p in seen)
+    assert any(p.text == q.text for p, q in pairwise(seen)), "what takes long is told again"
+    texts = " ".join(p.text for p in seen)
+    named = {"linked plan": "planning c", "evaluate several": "two: comparing by original"}
+    assert named.get(call, "") in texts
+
+
+def test_a_callback_ends_a_call_that_is_no_run():
+    def stop(p):
+        raise Cancelled("enough")
+
+    rows = pa.table({"a": [1, 2, 3]})
+    with pytest.raises(Cancelled, match="enough"):
+        fastdp.evaluate(rows, rows, progress=stop)
+    with pytest.raises(UsageError, match="progress must be a function"):
+        fastdp.plan(fastdp.Schema.from_domain({"a": 3}), "mst", 1.0, rows=9, progress=1)
+
+
+def test_a_short_call_shows_no_bar_in_a_notebook():
+    shown = []
+
+    class Cell:
+        def HTML(self, text):
+            return text
+
+        def display(self, text, display_id):
+            shown.append(text)
+            return self
+
+    bar = _Display(Cell(), SHORT)
+    bar(Progress("plan", 0.0, 0.0, "planning"))
+    bar(Progress("plan", 1.0, SHORT / 2, "done"))
+    assert shown == []
+    bar(Progress("plan", 0.0, SHORT * 2, "planning"))
+    assert len(shown) == 1 and "planning" in shown[0]
