@@ -39,7 +39,7 @@ class Dialect:
     the file was written correctly. malformed: whether a line of the wrong shape is dropped or
     becomes a row of nulls; in a table with users it is always dropped. decimal: the mark before the
     decimals of numbers, "." or ","; with a comma, `-1.234,5` is read as -1234.5. None: a point, and
-    a file delimited by semicolons is refused if a column may have decimals.
+    a file that is not delimited by commas is refused if a column may have decimals.
     """
 
     delimiter: str | None = None

@@ -22,7 +22,7 @@ from ..schema.fields import parse_field
 from ..schema.within_bin import after, unit_of
 from .drafted_columns import ID, WHO, Candidate, ColumnLook
 from .relations import Columns, propose
-from .whole_table import decimal_commas, other_encoding, read_whole
+from .whole_table import decimal_commas, either_mark, other_encoding, read_whole
 
 EVEN = (
     "Bins are even with round edges. If the data is public, draft it as public: bins then have"
@@ -145,7 +145,7 @@ def draft(
             style = replace(style, decimal=",")
             table = read_whole(source, style)
             notes.append("Numbers have decimal commas and were read so: see [dialect].")
-        elif style.delimiter == ";":
+        elif either_mark(source, style):
             style = replace(style, decimal=".")
     names = table.column_names
     for name in (*drop, *(() if user is None else (user,))):

@@ -325,9 +325,9 @@ def check_decimal_mark(parts: Sequence[Part], schema: Schema) -> None:
     for part in parts:
         if part.either_mark and names:
             raise DataError(
-                f"{part.where}: decimals in files delimited by ';' often follow a comma, as in 12,5,"
-                ' and nothing says so; declare decimal = "," or decimal = "." in the dialect (columns'
-                f" that may have decimals: {shown})"
+                f"{part.where}: no comma stands between its values, so decimals may follow one, as in"
+                ' 12,5, and nothing says whether they do; declare decimal = "," or decimal = "." in the'
+                f" dialect (columns that may have decimals: {shown})"
             )
 
 

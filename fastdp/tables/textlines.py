@@ -102,7 +102,7 @@ def delimited(path: str, dialect: Dialect) -> Part:
         raise DataError(f"{path}: its first line is {ALIGNED}")
     schema = pa.schema([(name, pa.binary()) for name in names])
     hint = _other_delimiter(names, dialect.delimiter or ",")
-    either = dialect.delimiter == ";" and dialect.decimal is None
+    either = dialect.delimiter != "," and dialect.decimal is None
     return Part(
         path, schema, units, text=frozenset(names), hint=hint, either_mark=either, tally=tally
     )

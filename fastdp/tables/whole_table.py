@@ -106,6 +106,13 @@ def decimal_commas(table: pa.Table) -> bool:
     return False
 
 
+def either_mark(source: Any, dialect: Dialect) -> bool:
+    """Whether a run would be refused for not knowing the mark before decimals (`Part.either_mark`)."""
+    if not source_of(source).paths():
+        return False
+    return any(part.either_mark for part in open_parts(source, dialect))
+
+
 def _json_keys(path: str) -> tuple[list[str], list[str]]:
     """(keys of the objects of a JSON lines file, keys under which some have an array or object), in
     their order of appearance. A line with the latter is malformed for who reads such a key."""

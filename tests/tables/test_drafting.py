@@ -319,21 +319,22 @@ def test_commas_between_thousands_are_not_decimals(tmp_path):
         fastdp.draft(path)
 
 
-@pytest.mark.parametrize("how", ["schema", "private", "linked", "read"])
+@pytest.mark.parametrize("how", ["schema", "private", "linked", "read", "tabs"])
 def test_an_undeclared_decimal_mark_is_refused_before_the_charge(tmp_path, how):
     """Whether a file has points or commas nobody can ask its rows for free: numbers that cannot be
-    read would show after the first noisy counts. So the declaration is asked for where semicolons
-    make commas likely. The refusal is public: it looks at no row."""
-    path = tmp_path / "a.csv"
-    path.write_text("who;x\n" + "\n".join(f"{i};1,5" for i in range(300)) + "\n")
+    read would show after the first noisy counts. So the declaration is asked for where no comma
+    stands between values. The refusal is public: it looks at no row."""
+    mark = "\t" if how == "tabs" else ";"
+    path = tmp_path / ("a.tsv" if how == "tabs" else "a.csv")
+    path.write_text(f"who{mark}x\n" + "\n".join(f"{i}{mark}1,5" for i in range(300)) + "\n")
     ledger = fastdp.Ledger(tmp_path / "b.db")
     ledger.open("t", epsilon=3.0, delta=1e-6, unit="user:who" if how == "linked" else "row")
     columns = {"x": {"kind": "numeric", "dtype": "float64", "edges": [0, 1, 2]}}
-    semicolons = {"delimiter": ";"}
+    semicolons = {} if how == "tabs" else {"delimiter": ";"}
     given = {"epsilon": 1.0, "delta": 1e-6, "ledger": tmp_path / "b.db", "dataset": "t"}
     given |= {"out": tmp_path / "run"}
     with pytest.raises(FastdpError, match='declare decimal = ","'):
-        if how == "schema":
+        if how in ("schema", "tabs"):
             schema = {"columns": columns, "dialect": semicolons}
             fastdp.synthesize(path, schema=fastdp.Schema.from_dict(schema), **given)
         elif how == "private":
@@ -349,6 +350,17 @@ def test_an_undeclared_decimal_mark_is_refused_before_the_charge(tmp_path, how):
     whole_numbers = {"x": {"kind": "integer", "dtype": "int64", "max": 9}}
     schema = {"columns": whole_numbers, "dialect": semicolons}
     assert fastdp.read(path, fastdp.Schema.from_dict(schema)).rows == 300
+
+
+@pytest.mark.parametrize("mark", [",", "."])
+def test_a_draft_of_text_with_tabs_declares_its_mark(tmp_path, mark):
+    """Else the run that follows would be refused."""
+    path = tmp_path / "a.tsv"
+    path.write_text("x\ty\n" + "\n".join(f"{i}{mark}25\tb" for i in range(140)) + "\n")
+    drafted = fastdp.draft(path)
+    assert drafted.schema.dialect.decimal == mark
+    assert drafted.schema.fields["x"].dtype == "float64"
+    assert fastdp.read(path, drafted.schema).rows == 140
 
 
 @pytest.mark.parametrize(
