@@ -120,7 +120,19 @@ def test_wide_outer_bins_warn_where_a_run_would_spread_rows_over_them(caplog):
     assert "last bin, 50 to 10000, is 199 times" in said and "100" in said
     assert "first bin" in wide_outer_bins(of([-5000, 0, 10, 20]))[0]
     assert "last bin" in wide_outer_bins(of([0, 1e-9, 1e300]))[0], "the others are not 0 wide"
-    for fine in ([0, 1, 10, 100, 1000, 10000], [0, 20, 50, 100, 500, 5000], [0, 10, float("inf")]):
+    (alone,) = wide_outer_bins(of([50, 10000]))
+    assert (
+        "only bin, 50 to 10000, holds all numbers" in alone
+        and "Add edges such as 200, 500" in alone
+    )
+    assert "Add edges such as -2, -0.2, 0, 0.2, 2," in wide_outer_bins(of([-10, 10]))[0]
+    for fine in (
+        [0, 1, 10, 100, 1000, 10000],
+        [0, 20, 50, 100, 500, 5000],
+        [0, 10, float("inf")],
+        [18, 99],  # an only bin at its distance from 0: a mean is known within a factor
+        [-200, -100],
+    ):
         assert wide_outer_bins(of(fine)) == []
     assert wide_outer_bins(of([0, 10, 50, 10000], means=[5, 20, 300])) == []
     plan = fastdp.plan(of([0, 10, 50, 10000]), "mst", epsilon=1.0, delta=1e-6, rows=100)
