@@ -108,8 +108,9 @@ class Precision(Struct, frozen=True):
     the part of the rows that count in a wrong cell of an unmeasured pair, if it was released;
     `others_told`: it will be. `merged`: columns of unmeasured pairs in which many rows have a value
     that shares its cells with others. `people`: None for a table without users. `order`: columns
-    that order a user's rows. `leaves_out`: the clip leaves rows out. `guessed`: the shares are
-    guesses; `learnt`: columns of which a plan would say another word."""
+    that order a user's rows. `target`: the column for whose models the run measures, if one was
+    named; `takes_target`: the mechanism can be told of one. `leaves_out`: the clip leaves rows out.
+    `guessed`: the shares are guesses; `learnt`: columns of which a plan would say another word."""
 
     rows: float | None
     columns: tuple[Known, ...]
@@ -125,6 +126,7 @@ class Precision(Struct, frozen=True):
     asked: tuple[Amount, ...] = ()
     people: People | None = None
     target: str = ""
+    takes_target: bool = False
     order: tuple[str, ...] = ()
     clip: str = ""
     clip_warns: bool = False
@@ -155,6 +157,7 @@ def expected(
     asked: Sequence[Amount] = (),
     people: People | None = None,
     target: str = "",
+    takes_target: bool = False,
     order: Sequence[str] = (),
     clip: str = "",
     others_told: bool = False,
@@ -190,6 +193,7 @@ def expected(
         asked=tuple(asked),
         people=people,
         target=target,
+        takes_target=takes_target,
         order=tuple(order),
         clip=clip,
         guessed=True,
@@ -322,6 +326,7 @@ def released(
         asked=tuple(_asked(tables.get("numbers"))),
         people=_people(facts, statement, mechanism, measurements, tables),
         target=str((config or {}).get("target") or ""),
+        takes_target="target" in (config or {}),
         order=tuple(facts.schema.order_columns),
         clip=facts.clipping.text,
         clip_warns=bool(facts.clipping.text) and not facts.clipping.known,

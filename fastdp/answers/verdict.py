@@ -68,6 +68,7 @@ GUESSED = (
 )
 LEARNT = "learnt by the run where a plan guesses otherwise: a typical row shares its value with"
 NO_MODELS = "models: of unknown error; name a target before the run (target)"
+NO_TARGET = "models: of unknown error; this mechanism cannot be told of a target, cliquetree can"
 UNMEASURED = (
     "Unknown: no share of a single column is measured, so nothing says how far the rows are from the"
     " truth"
@@ -220,7 +221,7 @@ def _more(known: Precision) -> Iterable[Sided]:
     if known.target:
         yield True, f"models that predict {known.target}"
     elif known.of_pairs:
-        yield False, NO_MODELS
+        yield False, NO_MODELS if known.takes_target else NO_TARGET
 
 
 def _figures(known: Precision, noise: Sequence[str], lost: Sequence[str]) -> Iterable[str]:

@@ -74,6 +74,7 @@ def plan_verdict(
         ],
         people=people,
         target=str(getattr(config, "target", None) or ""),
+        takes_target=hasattr(config, "target"),
         order=schema.order_columns,
         clip=at,
         others_told=outline.share(DISTANCES) > 0,

@@ -15,7 +15,8 @@ from fastdp.answers.clipping import Clipping
 from fastdp.answers.facts import Facts
 from fastdp.answers.losses import losses
 from fastdp.answers.precision import _half_width, expected, released, zipf, zipf_shares
-from fastdp.answers.verdict import NO_MODELS, judge
+from fastdp.answers.verdict import NO_MODELS, NO_TARGET, judge
+from fastdp.errors import FastdpError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.privacy.clip import size_edges
@@ -112,6 +113,18 @@ def test_models_are_praised_only_where_a_target_is_named():
             assert (NO_MODELS in verdict.not_for) is bad
     alone = fastdp.plan(fastdp.Schema.from_domain({"a": 3}), "cliquetree", 1.0, 1e-6, rows=3000)
     assert NO_MODELS not in alone.verdict.not_for, "one column has nothing to predict it"
+
+
+def test_a_target_is_advised_only_where_the_mechanism_can_be_told_of_one():
+    """MST has no target: the advice led to a refusal."""
+    schema = fastdp.Schema.from_domain({"a": 3, "b": 4})
+    table = pa.table({"a": np.arange(300) % 3, "b": np.arange(300) % 4})
+    plan = fastdp.plan(schema, "mst", 1.0, 1e-6, rows=300)
+    run = fastdp.synthesize(table, schema=schema, mechanism="mst", epsilon=1.0, delta=1e-6)
+    for verdict in (plan.verdict, run.verdict):
+        assert NO_TARGET in verdict.not_for and NO_MODELS not in verdict.not_for
+    with pytest.raises(FastdpError, match="target"):
+        fastdp.plan(schema, {"mechanism": "mst", "target": "b"}, 1.0, 1e-6, rows=300)
 
 
 def test_plan_and_run_agree_where_the_plan_knows_the_noise():
