@@ -501,7 +501,7 @@ ALTERNATIVES: list[dict[str, float]] = [
     {"SIGNS": 1.0},
     {"ALONE": 4.3},
     {"TOGETHER": 1},
-    {"CLEAR": 99.0},
+    {"SURE": 99.0},
     {"HALF_WIDTH": 0.25},
     {"HALF_WIDTH": 1.0},
     {"HATS": 0.3},

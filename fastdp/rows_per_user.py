@@ -36,6 +36,7 @@ import numpy as np
 from msgspec import Struct
 
 from .errors import UsageError
+from .significance import SURE
 
 Array = np.ndarray
 
@@ -53,12 +54,10 @@ AFTER = 5
 SHORT = 2.0
 """Standard errors of that number: while more rows are missing, further bins are kept."""
 
-# These three were chosen on generated rows per user (Pareto 1 to 3, lognormal, geometric, Poisson,
+# These two were chosen on generated rows per user (Pareto 1 to 3, lognormal, geometric, Poisson,
 # uniform; 1,000 and 8,000 users, epsilon 1 and 10).
 INDICES = np.append(np.linspace(0.8, 12, 27), [16, 24, 40, 80, 200, 1000])[:, None]
 """Indices of the Pareto tails that are compared."""
-CLEAR = 3.0
-"""Standard errors by which an octave of rows per user stands out."""
 LENGTHS_PER_RANGE = 8
 """Lengths of runs that are judged together differ by at most this part of the shortest, 1/8. A finer
 division costs time for every cell, a coarser one lets more cells through that are then looked at."""
@@ -363,7 +362,7 @@ def _tail(counts: Array, errors: Array, edges: Sequence[int], limit: int, most: 
     starts = np.array(edges, float)
     pairs = counts[:-1] + counts[1:]
     noise = np.hypot(errors[:-1], errors[1:])
-    clear = (pairs > CLEAR * noise) & (starts[:-1] <= most)
+    clear = (pairs > SURE * noise) & (starts[:-1] <= most)
     first = int(np.flatnonzero(clear).max(initial=1))
     start = starts[first]
     weight = 1 / np.square(errors[first:])

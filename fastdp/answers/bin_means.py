@@ -14,14 +14,14 @@ this, and not of 2,750. All of it is post-processing of released counts.
 import numpy as np
 from msgspec import Struct
 
+from ..significance import LIKELY
+
 POINTS = 64
 """Points of the midpoint rule over a bin."""
 LEAST = 1e-6
 """A bin from 0 begins at this part of its end, where logarithms are taken."""
 STEEPEST = 200.0
 """Fall of the logarithm over a bin beyond which all rows lie at its edge."""
-CLEAR = 2.0
-"""Standard errors of a number of rows above which it stands out."""
 
 
 def bin_means(low: np.ndarray, high: np.ndarray, rows: np.ndarray, noise: float) -> np.ndarray:
@@ -34,7 +34,7 @@ def bin_means(low: np.ndarray, high: np.ndarray, rows: np.ndarray, noise: float)
     upto = np.append(0.0, np.cumsum(rows))
     beyond = upto[-1] - upto
     below = int(np.count_nonzero(upto[1:] <= upto[-1] / 2))  # bins that lie below the median
-    least = CLEAR * max(noise, 1.0)
+    least = LIKELY * max(noise, 1.0)
     slope = None
     for place in range(below, len(order)):  # from the median upwards
         i = order[place]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ..significance import LIKELY
 from . import sum_estimates as sums
 from .amount_encodings import CappedGroups
 from .asking import Asking, Line, at_least
@@ -95,7 +96,7 @@ def _groups_cap(
     users: list[float] = []
     for count in counts[1:].tolist():
         before = users[-1] if users else 0.0
-        users.append(count if count > 2 * noise else min(noise, before / 4))
+        users.append(count if count > LIKELY * noise else min(noise, before / 4))
     best: tuple[float, int, float] | None = None
     for cap in octaves(math.isqrt(size - 1) + 1):
         missing = sum(n * max(0.0, k - cap * math.sqrt(k)) for n, k in zip(users, most))

@@ -27,6 +27,7 @@ import msgspec
 import numpy as np
 from msgspec import Struct
 
+from ..significance import SURE
 from . import hidden_users, tail_posterior as tails
 from .claim_tests import Beyond
 from .encoding_grid import rounded_cap
@@ -382,7 +383,7 @@ def _ends(seen: Look, capped: tuple[float, float] | None, part: float = 1.0) -> 
 def side_reach(c: np.ndarray, measured: int, s: Noise, t: np.ndarray, most: float) -> ReachOfSide:
     """The last measured corner may have been taken because noise was high there. So users are
     visible up to it, or up to the last corner that is clear of noise."""
-    clear = np.flatnonzero((c >= tails.CLEAR * s)[: measured + 1])
+    clear = np.flatnonzero((c >= SURE * s)[: measured + 1])
     visible = (float(t[measured]), float(t[clear[-1] if len(clear) else measured]))
     return ReachOfSide(visible, max(most, visible[0]))
 

@@ -14,6 +14,8 @@ from __future__ import annotations
 import numpy as np
 from msgspec import Struct
 
+from ..significance import LIKELY, SURE
+
 LOG2 = np.log(2.0)
 SLOPES = np.array([0, 0.3, 0.6, 0.9, 1.2, 1.6, 2.0, 2.5, 3.0, 4.0])
 """Grid of the Pareto index at the start corner."""
@@ -30,8 +32,6 @@ INFINITE = 0.5
 speak for tails that have no sum. Log-normal amounts of sigma 3 are at 1, of sigma 1.5 below .2."""
 FLATTEST = 0.7
 """A straight tail has the law's local index times a uniform number between this and 1."""
-SEEN = 2.0
-"""Standard deviations above which a corner next to others is visible."""
 TOGETHER = 4
 """Neighbouring corners over which an isolated cluster of users is looked for."""
 NEAR = 9
@@ -43,8 +43,6 @@ NEAR corners of others. Noise alone is as high there in about 1 of 100,000 runs;
 FAR_ALONE = 6.0
 """The same for corners anywhere. One that noise alone made visible would be an amount of any size: of
 40 corners and four widths of 12 groups, noise is above in 1 of 10^6 runs."""
-CLEAR = 3.0
-"""Standard deviations of a mass that noise alone hardly reaches at any of the next few corners."""
 MODE = 4.0
 """Standard deviations that the largest mass has at least where a tail is modelled. Noise alone is as
 high at one of 41 corners in 1 of 800 runs. Below it, the largest mass may be a place of noise, and a
@@ -88,7 +86,7 @@ def noise_of(s: Noise, c: np.ndarray) -> np.ndarray:
 
 
 def visible(c: np.ndarray, s: Noise) -> Visible:
-    """Start at the largest mass; the last corner is the one before two in a row below `SEEN`."""
+    """Start at the largest mass; the last corner is the one before two in a row below `LIKELY`."""
     mode = int(np.argmax(c / s))
     last = last_in_row(c, s, mode)
     start = mode + (last - mode >= 4)
@@ -96,9 +94,9 @@ def visible(c: np.ndarray, s: Noise) -> Visible:
 
 
 def last_in_row(c: np.ndarray, s: Noise, first: int) -> int:
-    """The last corner from `first` on before two in a row below `SEEN`."""
+    """The last corner from `first` on before two in a row below `LIKELY`."""
     last = first
-    clear = c >= SEEN * noise_of(s, c)
+    clear = c >= LIKELY * noise_of(s, c)
     for k in range(first + 1, len(c)):
         if clear[k]:
             last = k
@@ -117,7 +115,7 @@ def isolated(c: np.ndarray, s: Noise, last: int, groups: int = 1) -> int:
     return end
 
 
-def suspected(c: np.ndarray, s: Noise, last: int, least: float = CLEAR) -> int:
+def suspected(c: np.ndarray, s: Noise, last: int, least: float = SURE) -> int:
     """The last corner of users beyond a gap of whom there are signs, though noise may be as high; -1
     if there are none. Nothing is estimated from them, but no claim excludes them. least: the standard
     deviations that they have to be above."""
@@ -195,7 +193,7 @@ def expected(c: np.ndarray, masses: np.ndarray, chance: np.ndarray, at: Visible)
 def with_visible(full: np.ndarray, c: np.ndarray, s: Noise, last: int) -> np.ndarray:
     """Expected masses, with those up to `last` that stand out at least as large as they are: a law
     that falls leaves no room for a second cluster of users."""
-    seen = (np.arange(len(c)) <= last) & (c >= CLEAR * s)
+    seen = (np.arange(len(c)) <= last) & (c >= SURE * s)
     return np.where(seen, np.maximum(full, c), full)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from ..metrics.inputs import Pair
 from ..metrics.total_variation import total_variation
+from ..significance import Z95
 from ..tables.table import Table
 from .blocks import folded_table, per_table, section, sections_said
 from .svg import percent
@@ -66,7 +67,7 @@ def _row(item: dict, several: bool, with_truth: bool) -> list[str]:
     weight = f" (weight {item['weight']:g})" if several else ""
     seen = item["distance"]
     error = item["distance_error"]
-    model = "–" if seen is None else percent(seen) + (f" ± {percent(2 * error)}" if error else "")
+    model = "–" if seen is None else percent(seen) + (f" ± {percent(Z95 * error)}" if error else "")
     if item["expected_error"] is None:
         noise = "from smaller sets"
     else:

@@ -187,9 +187,9 @@ def roles(
     "free"), whatever the rates say. `following`: column to the one that it follows from."""
     room = np.maximum(1 - by_chance, 1e-9)
     lift = (rates.overall - by_chance) / room
-    doubt = 2 * rates.error / room
+    doubt = LIKELY * rates.error / room
     constant = (*(n for n, role in declared.items() if role == "constant"), *found)
-    again = shrunk(lift, doubt / 2) > SHRUNK_LIFT
+    again = shrunk(lift, rates.error / room) > SHRUNK_LIFT
     again &= bool(constant) or bool((lift > np.maximum(LEAST_LIFT, doubt)).any())
     again |= np.array([declared.get(n) == "repeated" for n in rates.columns], bool)
     order = np.argsort(urn(rates.overall, by_chance), kind="stable")
@@ -197,7 +197,7 @@ def roles(
     repeated = [
         rates.columns[i] for i in order if again[i] and rates.columns[i] not in (*constant, *follow)
     ]
-    seldom = rates.overall + 2 * rates.error < MOST_AVOIDED * by_chance
+    seldom = rates.overall + LIKELY * rates.error < MOST_AVOIDED * by_chance
     avoided = [
         n for n, yes in zip(rates.columns, seldom) if yes and n not in (*constant, *repeated)
     ]
