@@ -106,6 +106,7 @@ def answer(
         jointly=simultaneous,
         population=population,
         compared=compared,
+        unit=1.0 if over is not None else layout.unit,
     )
 
 
@@ -329,7 +330,9 @@ def _table(
     jointly: bool,
     population: bool,
     compared: bool,
+    unit: float,
 ) -> pa.Table:
+    """The answer. `unit`: what numbers are counted in."""
     clip = a.facts.clipping
     basis = a.table.basis
     unknown = n.hidden | (basis == "unknown") | (not clip.known)
@@ -350,14 +353,19 @@ def _table(
     for column, codes in zip(a.asked.by, lines.codes, strict=True):
         columns[column.name] = takeable(values_of(column)).take(pa.array(codes))
     blank = ~np.isfinite(estimate)
-    columns["estimate"] = of_numpy(np.where(blank, 0.0, estimate), blank)
+
+    def shown(numbers: np.ndarray, without: np.ndarray) -> pa.Array:
+        with np.errstate(over="ignore"):  # beyond the largest float: infinite
+            return of_numpy(np.where(without, 0.0, numbers) * unit, without)
+
+    columns["estimate"] = shown(estimate, blank)
     for name, numbers in (("error", error), ("low", low), ("high", high)):
-        columns[name] = of_numpy(np.where(unknown, 0.0, numbers), unknown)
+        columns[name] = shown(numbers, unknown)
     columns["basis"] = of_texts(np.where(unknown, "unknown", _bases(a, n)))
     bins = np.where(n.inside > 0, n.inside, n.bins)
     parts = {"noise": noise, "clipping": n.clipping, "bins": bins, "model": model}
     for name, numbers in (parts | ({"sampling": sampling} if population else {})).items():
-        columns[name] = of_numpy(np.where(unknown, 0.0, numbers), unknown)
+        columns[name] = shown(numbers, unknown)
     notes = _notes(a, lines, n, unknown)
     if a.asked.kind == "count" and not a.asked.by and not a.asked.where and not compared:
         rows = _in_two_parts(clip, z)

@@ -20,6 +20,8 @@ from .inside_bins import Bins, sum_errors
 from .question import Question
 from .values import Numbers, numbers_of
 
+SQUARES = 300
+"""Numbers from 2^-300 to 2^300 have squares, and sums of these over 2^400 rows, that a float holds."""
 TAILS = 3.0
 """Allowance for the sum of an outer bin, in standard errors of a row at its far end. Rows of a tail
 that do not stand out of the noise count as none (`release/sums`)."""
@@ -74,6 +76,18 @@ class Layout:
             chosen == np.bincount(codes, minlength=size) if which == "sure" else chosen > 0
         ).astype(float)
 
+    @cached_property
+    def unit(self) -> float:
+        """What the numbers of the value are counted in: 1, or a power of 2 near the largest where squares
+        of numbers would be too large or too small for a float. Sums, means and their errors are in it."""
+        if self.asked.value is None:
+            return 1.0
+        numbers = numbers_of(self.asked.value)
+        ends = np.abs(np.concatenate([numbers.low, numbers.middle, numbers.high]))
+        largest = float(ends.max(where=np.isfinite(ends), initial=0.0))
+        power = math.frexp(largest)[1] - 1
+        return 1.0 if abs(power) <= SQUARES or largest == 0 else math.ldexp(1.0, power)
+
     def weights(self, which: str, numbers: np.ndarray | None = None) -> sp.csr_array:
         """Groups x cells: what `where` selects, times a number per position of the value's axis."""
         rest: np.ndarray = np.ones(())
@@ -117,8 +131,8 @@ class Layout:
         return (abs(weights) @ (~self.table.known).astype(float)) > 0
 
     def numbers(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """(low, middle, high, part) per position of the value's axis. The first three are the
-        least, expected and largest mean of its rows that have a number. The last is the expected
+        """(low, middle, high, part) per position of the value's axis. The first three are, in `unit`,
+        the least, expected and largest mean of its rows that have a number. The last is the expected
         part of its rows that have one. It is 0 or 1 in all runs whose codes of nulls and of values
         outside the domain stand apart from numbers. In others nothing bounds it."""
         assert self.asked.value is not None
@@ -127,6 +141,9 @@ class Layout:
         codes = self.table.maps[axis]
         size = self.table.shape[axis]
         numbers = numbers_of(self.asked.value)
+        if self.unit != 1.0:
+            ends = (numbers.low, numbers.middle, numbers.high)
+            numbers = Numbers(*(end / self.unit for end in ends))
         if name in self.facts.sums and len(self.table.axes) == 1:
             numbers = self._measured(numbers)
         valid = numbers.valid

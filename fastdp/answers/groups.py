@@ -231,7 +231,8 @@ def means(a: Layout) -> Groups:
     noise = a.error(linear, kind="mean")
     assert a.asked.value is not None
     numbers = numbers_of(a.asked.value)
-    possible = float(numbers.low[numbers.valid].min()), float(numbers.high[numbers.valid].max())
+    least = float(numbers.low[numbers.valid].min()) / a.unit
+    most = float(numbers.high[numbers.valid].max()) / a.unit
     groups = Groups(
         mean,
         noise,
@@ -240,7 +241,7 @@ def means(a: Layout) -> Groups:
         linear,
         hidden=hidden,
         additive=False,
-        possible=possible,
+        possible=(least, most),
         notes=notes,
     )
     inside = None if hidden.all() else a.inside(low, middle, high, valid)
@@ -251,9 +252,9 @@ def means(a: Layout) -> Groups:
         kept_total = a.weights("part", middle * valid * clear)
         groups.shown = np.where(small, np.nan, (kept_total @ x) * inverse)
         surely = a.weights("part", low * valid * clear)
-        least = (surely @ x) * inverse
-        of_least = sp.csr_array(sp.diags_array(inverse) @ (surely - sp.diags_array(least) @ count))
-        groups.floor = End(least, np.hypot(a.error(of_least, kind="mean"), off))
+        floor = (surely @ x) * inverse
+        of_floor = sp.csr_array(sp.diags_array(inverse) @ (surely - sp.diags_array(floor) @ count))
+        groups.floor = End(floor, np.hypot(a.error(of_floor, kind="mean"), off))
         groups.notes.append(_hidden_tail(a, middle, clear))
     return groups.showing()
 
@@ -302,7 +303,7 @@ def _about_numbers(a: Layout) -> list[str]:
 
 def _hidden_tail(a: Layout, middle: np.ndarray, clear: np.ndarray) -> str:
     name = "" if a.asked.value is None else a.asked.value.name
-    most = float(middle[clear > 0].max(initial=0.0))
+    most = float(middle[clear > 0].max(initial=0.0)) * a.unit
     return (
         f"numbers of {name} above about {most:.4g} do not stand out of the noise: the estimate"
         " leaves them out, the upper end allows for them"

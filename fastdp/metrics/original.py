@@ -27,6 +27,9 @@ SAMPLE = 0.1
 MOST_COLUMNS = 40
 """Columns whose pairs are compared: those furthest off."""
 LISTED = 8
+LARGEST = 1e100
+"""Columns with a number beyond this, or an infinite one, have no means, correlations or sums: their squares
+would not fit a float. Their values are compared as those of all columns are."""
 MAX_GROUPS = 30
 """Columns with at most this many values make groups."""
 MIN_GROUP_SHARE = 0.01
@@ -204,7 +207,8 @@ def _pearson(columns: list[np.ndarray]) -> np.ndarray:
     """Correlations; missing numbers count as the mean, a constant column has correlation 0."""
     x = np.stack(columns)
     with np.errstate(all="ignore"):
-        x -= np.nan_to_num(np.nanmean(x, axis=1, keepdims=True)) if x.shape[1] else 0.0
+        known = np.maximum((~np.isnan(x)).sum(1, keepdims=True), 1)
+        x -= np.nansum(x, axis=1, keepdims=True) / known
         np.nan_to_num(x, copy=False)
         scale = np.sqrt(np.square(x).sum(1))
         return np.nan_to_num((x @ x.T) / np.outer(scale, scale), posinf=0.0, neginf=0.0)
@@ -212,7 +216,9 @@ def _pearson(columns: list[np.ndarray]) -> np.ndarray:
 
 def _means(pair: Pair, truth: _Side, other: _Side) -> Iterator[Item]:
     """Means of numbers by group, apart in standard deviations of the truth."""
-    sums = {n for n in truth.numbers if n in other.numbers and n not in truth.times}
+    both = {n for n in truth.numbers if n in other.numbers and n not in truth.times}
+    sums = {n for n in both if not np.isnan(truth.numbers[n]).all()}
+    scales = {n: float(np.nanstd(truth.numbers[n])) or 1.0 for n in sums}
     for by in pair.names:
         if not 1 < pair.sizes[by] <= MAX_GROUPS:
             continue
@@ -221,7 +227,7 @@ def _means(pair: Pair, truth: _Side, other: _Side) -> Iterator[Item]:
             made = _group_means(
                 pair.synthetic[by][:: other.step], other.numbers[name], pair.sizes[by]
             )
-            scale = float(np.nanstd(truth.numbers[name])) or 1.0
+            scale = scales[name]
             for g in np.flatnonzero(
                 real[1] >= max(MIN_GROUP_ROWS, MIN_GROUP_SHARE * real[1].sum())
             ).tolist():
@@ -391,7 +397,8 @@ def _side(table: pa.Table, times: tuple[str, ...], user: str | None) -> _Side:
 
     def numbers(of: pa.Table, names: Sequence[str]) -> dict[str, np.ndarray]:
         columns = {n: of.column(n).cast(pa.float64(), safe=False) for n in names}
-        return {n: column.to_numpy(zero_copy_only=False) for n, column in columns.items()}
+        found = {n: column.to_numpy(zero_copy_only=False) for n, column in columns.items()}
+        return {n: x for n, x in found.items() if not (np.abs(x) > LARGEST).any()}
 
     kinds = {f.name: f.type for f in table.schema if f.name != user}
     wanted = [n for n, t in kinds.items() if pa.types.is_integer(t) or pa.types.is_floating(t)]

@@ -375,7 +375,10 @@ def bin_numbers(column: BinColumn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     mean = bins.mean[:n] / unit
     start, end = bins.lo[:n] / unit, bins.hi[:n] / unit
     last = (end - 1 / unit) if bins.whole else end
-    middle = np.where(mean == 0, (start + last) / 2, np.where(mean > 0, start + mean, end + mean))
+    largest = np.finfo(float).max
+    with np.errstate(over="ignore"):  # an open bin near the largest float stands for that
+        beyond = np.clip(np.where(mean > 0, start + mean, end + mean), -largest, largest)
+    middle = np.where(mean == 0, start / 2 + last / 2, beyond)
     middle = np.clip(
         np.array(column.means) if isinstance(column.means, tuple) else middle, low, high
     )

@@ -203,3 +203,42 @@ def test_intervals_in_wide_bins_cover_and_are_narrow():
             bounds.append((line["high"] - line["low"]) / 2 / x[g == i].mean())
     assert missed <= 0.1 * len(widths)
     assert np.median(widths) < 0.3 and np.median(widths) < 0.5 * np.median(bounds)
+
+
+QUESTIONS = (
+    ("mean(x)", {"by": "g"}),
+    ("sum(x)", {"by": "g"}),
+    ("mean(x)", {}),
+    ("sum(x)", {}),
+    ("mean(x)", {"by": "g", "basis": "bound"}),
+    ("mean(x)", {"by": "g", "minus": {"g": 0}}),
+    ("sum(x)", {"by": "g", "over": {"g": 0}}),
+)
+
+
+def scaled(power, low):
+    """What a run released of rows whose numbers are times 2^power."""
+    counts = drawn("ages", 1)[2]
+    edges = np.ldexp(np.concatenate([[low], EDGES[1:]]), power).tolist()
+    columns = SCHEMA["columns"] | {"x": SCHEMA["columns"]["x"] | {"edges": edges}}
+    schema = fastdp.Schema.from_dict(SCHEMA | {"columns": columns})
+    measured = [Measurement(("g", "x"), counts.reshape(-1), SIGMA)]
+    return Facts.of({}, schema, measured, {}, None)
+
+
+@pytest.mark.parametrize("low", [0.0, -30.0])
+@pytest.mark.parametrize("power", [950, -950])
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_answers_about_huge_and_tiny_numbers_are_those_of_ordinary_ones(power, low):
+    """Squares of numbers near 1e300 overflowed: answers had warnings, and ends that are no numbers.
+    Those near 1e-300 became 0."""
+    plain = scaled(0, low)
+    other = scaled(power, low)
+    for of, asked in QUESTIONS:
+        expected = answer(plain, of, **asked)
+        found = answer(other, of, **asked)
+        for name in ("estimate", "low", "high", "error", "noise", "clipping", "bins"):
+            one, two = (np.array(t[name].to_pylist(), float) for t in (expected, found))
+            times = 0 if "over" in asked else power
+            assert np.allclose(np.ldexp(two, -times), one, rtol=1e-9, equal_nan=True), (of, name)
+        assert found["basis"].to_pylist() == expected["basis"].to_pylist()

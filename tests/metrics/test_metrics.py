@@ -244,6 +244,21 @@ def test_a_schema_that_hides_values_does_not_hide_their_loss():
     assert found["tv1"]["max"] == 0 and found["original"]["columns"]["town"] == pytest.approx(0.5)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("odd", [np.nan, 1e300, np.inf])
+def test_columns_without_ordinary_numbers_are_compared_by_their_values_alone(odd):
+    """Means of no numbers had warned; squares of huge ones had ended a report in an error of linear
+    algebra."""
+    rng = np.random.default_rng(0)
+    numbers = {name: rng.normal(size=600) for name in "abc"}
+    strange = np.where(rng.random(600) < 0.5, odd, np.nan)
+    truth = pa.table(numbers | {"odd": strange, "group": rng.integers(0, 3, 600)})
+    found = original.score(truth, truth, None)
+    assert found["worst"]["wrong"] < 1e-9 and "odd" in found["columns"]
+    what = [item["what"] for item in found["kinds"]["mean"]["items"]]
+    assert what and not any("of odd" in text for text in what)
+
+
 def test_text_and_numbers_of_one_column_are_brought_together():
     truth, made = pa.table({"zip": ["01", "02"] * 50}), pa.table({"zip": [1, 2] * 50})
     assert original.score(truth, made, None)["columns"]["zip"] == 0
