@@ -102,6 +102,20 @@ def test_columns_of_equal_counts_leave_the_last_batch_to_contrasts(dense):
     assert "1-ways at last" not in session.steps
 
 
+@pytest.mark.parametrize(
+    ("part", "left_out"),
+    [(1.0, "contrasts again"), (0.9999, "contrasts again"), (0.0, "1-ways at last")],
+)
+def test_a_division_that_leaves_one_side_nothing_gives_the_other_all(part, left_out):
+    """Columns of very many codes may be worth the whole batch. Contrasts were then asked for with no
+    budget, which ended a run that was charged."""
+    with patch.object(DenseTable, "part_of_ones", lambda *_: part):
+        session, outcome = run(*unequal(), mu=0.4)
+    assert outcome.model.ended == "hidden factors"
+    assert left_out not in session.steps
+    assert session.spent == pytest.approx(session.mu**2, rel=1e-9)
+
+
 def test_the_last_batch_is_divided_where_pairs_are_off_least():
     """By the stated errors on a grid of divisions. The planted bug: half and half."""
     domain, columns = unequal()

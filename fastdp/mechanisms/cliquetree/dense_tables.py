@@ -203,17 +203,22 @@ class DenseTable:
         self.noise = math.sqrt(weight) * noise
 
     def measure_all(self, share: float) -> None:
-        """Release single columns and contrasts for a share of mu^2 in all."""
+        """Release single columns and contrasts for a share of mu^2 in all. What a part of LEAST_AGAIN or
+        less would buy is left out, and the other has all: nothing is released for no budget."""
         ones = share * self.part_of_ones(share)
-        if ones > LEAST_AGAIN:
+        if ones <= LEAST_AGAIN:
+            ones = 0.0
+        elif share - ones <= LEAST_AGAIN:
+            ones = share
+        if ones > 0:
             weight = self.state.workload.weight
             again = measure_ones(self.state.session, ones, "1-ways at last", weight)
             self.state.ones_at_last += again
             self.merged = self.merged.with_ones(again)
             shape = self.merged.shape
             self.columns = {a: c.of_rows(shape[a]) for a, c in self.columns.items()}
-            share -= ones
-        self.measure(share, "contrasts again")
+        if ones < share:
+            self.measure(share - ones, "contrasts again")
 
     def part_of_ones(self, share: float) -> float:
         """The part of `share` that single columns get, such that pairs are off least.
