@@ -36,7 +36,7 @@ import numpy as np
 from msgspec import Struct
 
 from .errors import UsageError
-from .significance import SURE
+from .significance import LIKELY, SURE
 
 Array = np.ndarray
 
@@ -51,8 +51,6 @@ SMOOTHED = 4
 """Times that bins are smoothed, each by the users found before."""
 AFTER = 5
 """Extra bins kept after the last significant one, where the number of rows is known."""
-SHORT = 2.0
-"""Standard errors of that number: while more rows are missing, further bins are kept."""
 
 # These two were chosen on generated rows per user (Pareto 1 to 3, lognormal, geometric, Poisson,
 # uniform; 1,000 and 8,000 users, epsilon 1 and 10).
@@ -236,7 +234,7 @@ class RowsPosterior(Struct, frozen=True, eq=False):
         """From Gaussian evidence on the users of all bins: its precision matrix and this times the
         values. `counted`: weights of bins in a number of rows and its noisy value, both in standard
         errors. With it, AFTER extra bins are kept after the last significant one. More are kept
-        where rows are missing by SHORT standard errors."""
+        where rows are missing by LIKELY standard errors."""
         edges = tuple(int(e) for e in edges)
         spread = np.linalg.inv(inverse)
         values = spread @ right
@@ -251,7 +249,7 @@ class RowsPosterior(Struct, frozen=True, eq=False):
             with_value = right + weight * value
             there = max(last + 1, 1)
             users = _smoothed(with_total, with_value, values, error, there + AFTER)
-            while there + AFTER < len(edges) and weight @ users < value - SHORT:
+            while there + AFTER < len(edges) and weight @ users < value - LIKELY:
                 there += 1
                 users = _smoothed(with_total, with_value, values, error, there + AFTER)
         return cls(

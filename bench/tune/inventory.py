@@ -33,6 +33,8 @@ LIMIT = re.compile(
 NUMERICAL = re.compile(
     r"[Tt]oleran|residual|Newton|conjugate|step|rounding|iterat|[Ss]weeps?|converge|logarithm"
 )
+STANDARD_ERRORS = re.compile(r"^Standard (errors|deviations)\b|\b(this|so) many standard")
+"""What the text of such a constant says."""
 HEADER = re.compile(r"#\s*(Constants.*)")
 
 
@@ -82,6 +84,17 @@ def constants() -> list[Constant]:
         for path in [single] if single.is_file() else sorted((PACKAGE / folder).rglob("*.py")):
             out += in_file(path)
     return out
+
+
+def own_thresholds() -> list[str]:
+    """Names of constants of the whole package that are so many standard errors of some number,
+    beside those of `significance`. The page says why each stays."""
+    return [
+        one.name
+        for path in sorted(PACKAGE.rglob("*.py"))
+        for one in in_file(path)
+        if one.module != "significance" and STANDARD_ERRORS.search(one.about)
+    ]
 
 
 def in_file(path: Path) -> list[Constant]:

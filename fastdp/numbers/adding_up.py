@@ -17,6 +17,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from ..significance import SURE
 from . import number_text, sum_estimates as sums
 from .asking import NumberResult, at_least
 from .declared import Declared
@@ -25,8 +26,6 @@ from .typed import TypedNumber
 
 ROUNDS = 30
 """Each condition is met so often. One number by groups needs one round."""
-DIFFERENT = 3.0
-"""Standard deviations by which total and groups may differ."""
 
 
 def consistent(
@@ -72,8 +71,8 @@ def _conditions(
 
 
 def _same(value: np.ndarray, variance: np.ndarray) -> bool:
-    """Whether a total and its groups may be the same thing."""
-    return bool((value[0] - value[1:].sum()) ** 2 <= DIFFERENT**2 * variance.sum())
+    """Whether a total and its groups may be the same thing: they differ by no more than SURE."""
+    return bool((value[0] - value[1:].sum()) ** 2 <= SURE**2 * variance.sum())
 
 
 def total_of(number: TypedNumber) -> str:

@@ -177,3 +177,18 @@ def test_trends_by_gain_leave_out_pairs_that_are_nearer_than_noise():
 def test_tuning_lists_the_values_that_the_modules_have():
     differing = page.differing(inventory.constants())
     assert not differing, f"python -m bench.tune --page: {differing}"
+
+
+def test_the_page_has_every_threshold_in_standard_errors(tmp_path, monkeypatch):
+    """One module decides what stands out. A rule with its own number of standard errors has its reason
+    on the page; a new one, planted here, is found."""
+    page_text = (page.TUNING.parent / "docs" / "research" / "principles.md").read_text("utf-8")
+    table = page_text[page_text.index("| where | rule |") : page_text.index("## Constants")]
+    found = inventory.own_thresholds()
+    assert "ALARM" in found
+    assert [name for name in found if f"{name}`" not in table] == []
+    (tmp_path / "planted.py").write_text(
+        'STRAY = 2.7\n"""Standard errors by which a pair stands out."""\n'
+    )
+    monkeypatch.setattr(inventory, "PACKAGE", tmp_path)
+    assert inventory.own_thresholds() == ["STRAY"]

@@ -24,7 +24,7 @@ from ...measurement import Measurement
 from ...privacy.calibrate import CLASSIC_EPSILON_MAX, mu_of_method
 from ...release.gateway import Session
 from ...schema import Schema
-from ...significance import onto_simplex
+from ...significance import LIKELY, onto_simplex
 from ...userkeys import MostCommon
 from ..base import Config, Job, Outcome, Public, Rows
 from ..limits.model_size import LargestModel, tree_size
@@ -34,10 +34,6 @@ from ..shared.model_rows import ModelRows
 from ..shared.one_ways import estimate_total, measure_planned, part_mu
 from .model import PublicModel
 from .options import DEFAULT_ARCHETYPES, Options, Step
-
-SLACK = 2.0
-"""The fit stops where the misfit exceeds what noise alone explains by at most this many standard
-deviations. A public distribution that already explains the answers is so left unchanged."""
 
 REFINE = "marginals to refine by"
 NEEDS_PUBLIC = "archetypes need public data: give public="
@@ -139,8 +135,8 @@ class Archetypes(Config, frozen=True, kw_only=True, forbid_unknown_fields=True):
         prior = prior_model(session.domain, public.prior, threads=job.threads)
         # Mirror descent from the prior multiplies it by factors of measured cells and nothing else:
         # of all distributions with the same measured marginals, the result is the one nearest to
-        # the prior in relative entropy.
-        descent = partial(job.fit, stop="noise", slack=SLACK, method="mirror-descent")
+        # the prior in relative entropy. A prior that explains the answers but for noise stays.
+        descent = partial(job.fit, stop="noise", slack=LIKELY, method="mirror-descent")
         model = descent(session.domain, ways, warm_start=prior)
         # Rows beyond the clip were not counted: the public users give the factor from counted to
         # all rows.

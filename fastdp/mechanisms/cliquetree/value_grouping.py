@@ -18,6 +18,7 @@ from ...domain import Clique, Domain
 from ..shared.code_partitions import CODES, Partition
 
 STANDS_OUT = 5.0
+"""A value of a set keeps a code of its own where its rows may be above so many standard errors."""
 LEVEL = 1.5
 """The number of values that keep a code of their own is the column's size divided by a power of
 LEVEL."""
