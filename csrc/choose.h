@@ -37,6 +37,24 @@ typedef struct {
 #define FDP_OFFERS 4
 int fdp_choose(const fdp_choice_plan *plan, int threads, uint8_t *chosen, double *error);
 
+/* Users of a pool in cells of several tables, and in lines. cell[u * cells + t]: the cell of user u in table t;
+ * value[u * lines + l]: how much user u counts in line l. Cells and lines are numbered together, from 0 to
+ * factors - 1; line[l]: the number of line l. */
+typedef struct {
+    int64_t users, cells, lines, factors;
+    const uint32_t *cell;
+    const double *value;
+    const int64_t *line;
+    const double *even;
+    double most;
+} fdp_weigh_plan;
+
+/* The sum of all weights: of user u even[u] times the exponential of the sum of the factors of its cells, and of
+ * its lines by how much it counts there, at most `most`. count[factors]: the sums of weights in each cell, and
+ * of weights by how much users count in each line. Sums run over users in order: no thread and no library
+ * changes their last bits. */
+double fdp_weigh(const fdp_weigh_plan *plan, const double *factor, double *count);
+
 /* out[u] = how many different codes, all below `size`, the rows of user u have. FDP_ERR_ARGUMENT where one
  * is not. */
 int fdp_distinct(int64_t users, const int64_t *row_start, const uint32_t *codes, int64_t size, int64_t *out);

@@ -17,6 +17,14 @@ def choose(
     parts: int = 1,
     threads: int = 1,
 ) -> NDArray[np.float64]: ...
+def weigh(
+    cell: NDArray[np.uint32],
+    value: NDArray[np.float64],
+    line: NDArray[np.int64],
+    even: NDArray[np.float64],
+    most: float,
+    factors: NDArray[np.float64],
+) -> tuple[float, NDArray[np.float64]]: ...
 def distinct(
     codes: NDArray[np.uint32], row_start: NDArray[np.int64], size: int
 ) -> NDArray[np.int64]: ...

@@ -21,6 +21,14 @@ cdef extern from "choose.h" nogil:
         double least
         uint64_t seed
     int fdp_choose(const fdp_choice_plan *, int, uint8_t *, double *)
+    ctypedef struct fdp_weigh_plan:
+        int64_t users, cells, lines, factors
+        const uint32_t *cell
+        const double *value
+        const int64_t *line
+        const double *even
+        double most
+    double fdp_weigh(const fdp_weigh_plan *, const double *, double *)
     int fdp_distinct(int64_t, const int64_t *, const uint32_t *, int64_t, int64_t *)
     int fdp_equal_pairs(int64_t, const int64_t *, const uint32_t *, int64_t, int64_t *)
 
@@ -60,6 +68,32 @@ def choose(
         code = fdp_choose(&plan, threads, &chosen[0], &error_view[0])
     check(code, "choosing users")
     return error
+
+
+def weigh(
+    const uint32_t[:, ::1] cell,
+    const double[:, ::1] value,
+    const int64_t[::1] line,
+    const double[::1] even,
+    double most,
+    const double[::1] factors,
+):
+    """(the sum of the users' weights, the count of each cell and line); cell [users, tables], value [users,
+    lines]."""
+    count = np.zeros(factors.shape[0], np.float64)
+    cdef double[::1] count_view = count
+    cdef fdp_weigh_plan plan
+    cdef double total
+    if factors.shape[0] == 0 or even.shape[0] == 0:
+        return float(np.sum(even)), count
+    plan.users, plan.cells, plan.lines = even.shape[0], cell.shape[1], value.shape[1]
+    plan.factors, plan.most, plan.even = factors.shape[0], most, &even[0]
+    plan.cell = &cell[0, 0] if cell.shape[1] else NULL
+    plan.value = &value[0, 0] if value.shape[1] else NULL
+    plan.line = &line[0] if value.shape[1] else NULL
+    with nogil:
+        total = fdp_weigh(&plan, &factors[0], &count_view[0])
+    return total, count
 
 
 # A number of each user, by the codes of the user's rows.

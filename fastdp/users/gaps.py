@@ -28,7 +28,8 @@ class Gaps(Struct, frozen=True, eq=False):
         columns = [codes[name].astype(np.int64) for name in self.order]
         time = np.ravel_multi_index(columns, [sizes[name] for name in self.order])
         gap = np.abs(np.diff(time, prepend=time[:1]))
-        bins = np.searchsorted(self.edges, gap, side="right")
+        # the number of binary digits: 0, 1, 2 to 3, 4 to 7, ...
+        bins = np.minimum(np.frexp(gap.astype(float))[1].astype(np.int64), len(self.shares) - 1)
         bins[start[:-1]] = len(self.shares)
         return bins
 

@@ -60,7 +60,7 @@ class Pool(Struct, frozen=True, eq=False):
     @property
     def counted_rows(self) -> float:
         """The number of rows, of users who count as their part."""
-        return float(self.size @ self.part)
+        return float((self.size * self.part).sum())
 
     def to_rows(self, of_users: np.ndarray) -> np.ndarray:
         """A value of each user, repeated for each of its rows."""

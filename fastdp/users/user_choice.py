@@ -152,10 +152,12 @@ class Choice(Struct, frozen=True, eq=False):
         for table in odds.released:
             if isinstance(table, Cells):
                 of_users.add(table.cells, table.tally(odds.users))
-        moved = pool.to_rows(odds.moved)
+        moved = pool.to_rows(odds.moved) if odds.moved.any() else None
         for cells, share in self._row_shares(pool):
-            target = wanted * share + np.bincount(cells, moved, len(share))
-            of_rows.add(cells, np.maximum(target, 0.0))
+            target = wanted * share
+            if moved is not None:
+                target = np.maximum(target + np.bincount(cells, moved, len(share)), 0.0)
+            of_rows.add(cells, target)
         of_rows.add(np.zeros(pool.rows, np.int64), np.full(1, float(wanted)))
         step = 1 / np.maximum(pool.size - 1.0, 1.0)
         if self.gaps is not None:
@@ -186,9 +188,10 @@ class Choice(Struct, frozen=True, eq=False):
         """For each column and some pairs of columns, (the cell of each row, the cells' shares). The shares
         are those of the model of rows, as the pool and other rows know them."""
         names = [n for n in pool.codes if int(pool.codes[n].max(initial=0)) < MOST_CELLS]
+        part = pool.to_rows(pool.part)
         for columns in (*((n,) for n in names), *self._pairs(names, pool.rows)):
             cells = self._cells(pool.codes, columns)
-            known = np.bincount(cells, pool.to_rows(pool.part))
+            known = np.bincount(cells, part)
             if set(columns) <= set(self.others):
                 more = np.bincount(self._cells(self.others, columns), minlength=len(known))
                 known = more + np.pad(known, (0, len(more) - len(known)))
@@ -203,7 +206,7 @@ class Choice(Struct, frozen=True, eq=False):
         even = self._even(pool)
         quoted = lines(self.quotes, pool.codes, pool.start, even, self.rows)
         own = np.bincount(like, even)
-        mean_rows = float(even @ size) / self.users
+        mean_rows = float((even * size).sum()) / self.users
         mean = (size - mean_rows) / size.max()
         exact = np.zeros(1)
         rows = Lines(mean[None], exact, np.full(1, EXACT * self.users * mean_rows / size.max()))
@@ -224,7 +227,7 @@ class Choice(Struct, frozen=True, eq=False):
         tables: list[Table] = [Cells(m.cells(facts), m.users, m.error) for m in self.marginals]
         even = self._even(pool)
         many = (pool.size > 1).astype(float)
-        repeated = float(even @ many)
+        repeated = float((even * many).sum())
         for name, rate, error in zip(self.agreed.columns, self.agreed.rates, self.agreed.errors):
             both = agreement(codes[name], start)
             # one number with two cells, so each of them weighs half

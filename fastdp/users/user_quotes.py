@@ -114,7 +114,7 @@ def _condition(
         doubt = max((below[1] - below[0]) / (2 * Z95), np.sqrt(users) * 1e-3)
         return ((value <= estimate) - q) * behind, doubt
     if number.aggregate in ("mean", "share"):
-        return value - estimate * behind, error * float(even @ behind)
+        return value - estimate * behind, error * float((even * behind).sum())
     if number.aggregate == "count" and number.of == "users":
         return value - estimate / users, error
     return value - estimate / rows * size, error

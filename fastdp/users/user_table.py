@@ -125,9 +125,10 @@ class Marginal(Struct, frozen=True, eq=False):
 
     def cells(self, facts: Codes) -> np.ndarray:
         """The cell of each user with these facts."""
-        shape = [int(place.max()) + 1 for place in self.positions]
-        at = [place[facts[name]] for name, place in zip(self.clique, self.positions, strict=True)]
-        return np.ravel_multi_index(at, shape)
+        cells = np.zeros(1, np.int64)
+        for name, place in zip(self.clique, self.positions, strict=True):
+            cells = cells * (int(place.max()) + 1) + place.astype(np.int64)[facts[name]]
+        return cells
 
 
 def combined(answers: Sequence[Marginal]) -> list[Marginal]:

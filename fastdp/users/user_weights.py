@@ -28,13 +28,15 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
-from .._util.lazy import sp
+from .descent import minimum
 
 STEPS = 200
 """Steps of L-BFGS at most."""
-NEAR = 1e-6
-"""A step is the last if it lowers the dual, which is about the number of users, by less than this part
-of its value."""
+NEAR = 2e-5
+"""A step is the last if it lowers the dual by less for each cell. The dual is in squared standard errors
+by two, of which noise alone is worth a half for each cell."""
+FLAT = 1e-3
+"""The same where no factor would gain: the slope by each factor in units of its count's standard error."""
 MOST_LOG = 30.0
 """The largest logarithm of a weight."""
 ROUNDS = 12
@@ -51,6 +53,10 @@ class Cells(Struct, frozen=True, eq=False):
     wanted: np.ndarray
     error: np.ndarray
 
+    @property
+    def users(self) -> int:
+        return len(self.cells)
+
     def tally(self, weights: np.ndarray) -> np.ndarray:
         return np.bincount(self.cells, weights, len(self.wanted))
 
@@ -58,11 +64,9 @@ class Cells(Struct, frozen=True, eq=False):
         """What factors of cells, given by their logarithms, add to the logarithm of each weight."""
         return factors[self.cells]
 
-    def matrix(self) -> sp.csr_array:
-        """[users, cells]: what each user adds to the count of each cell."""
-        users = len(self.cells)
-        shape = (users, len(self.wanted))
-        return sp.csr_array((np.ones(users), self.cells, np.arange(users + 1)), shape)
+    def times(self, factors: np.ndarray) -> np.ndarray:
+        """What each weight is multiplied by, for factors of cells by their logarithms."""
+        return np.exp(factors)[self.cells]
 
     def some(self, users: slice) -> Cells:
         return Cells(self.cells[users], self.wanted, self.error)
@@ -79,6 +83,10 @@ class Shares(Struct, frozen=True, eq=False):
     wanted: np.ndarray
     error: np.ndarray
 
+    @property
+    def users(self) -> int:
+        return self.shares.shape[1]
+
     def tally(self, weights: np.ndarray) -> np.ndarray:
         return np.array([float((row * weights).sum()) for row in self.shares])
 
@@ -88,8 +96,8 @@ class Shares(Struct, frozen=True, eq=False):
             out += row * factor
         return out
 
-    def matrix(self) -> sp.csr_array:
-        return sp.csr_array(self.shares.T)
+    def times(self, factors: np.ndarray) -> np.ndarray:
+        return np.exp(self.change(factors))
 
     def some(self, users: slice) -> Shares:
         return Shares(self.shares[:, users], self.wanted, self.error)
@@ -105,6 +113,10 @@ class Lines(Struct, frozen=True, eq=False):
     wanted: np.ndarray
     error: np.ndarray
 
+    @property
+    def users(self) -> int:
+        return self.values.shape[1]
+
     def tally(self, weights: np.ndarray) -> np.ndarray:
         return np.array([float((row * weights).sum()) for row in self.values])
 
@@ -113,9 +125,6 @@ class Lines(Struct, frozen=True, eq=False):
         for row, factor in zip(self.values, factors):
             out += row * factor
         return out
-
-    def matrix(self) -> sp.csr_array:
-        return sp.csr_array(self.values.T)
 
     def some(self, users: slice) -> Lines:
         return Lines(self.values[:, users], self.wanted, self.error)
@@ -168,7 +177,7 @@ def _factors(
     near: Sequence[np.ndarray] | None = None,
 ) -> list[np.ndarray]:
     """The logarithm of each cell's factor, by table: the minimum of the dual."""
-    from scipy.optimize import minimize
+    from .._core import choose as core
 
     slack = relief * np.square(np.concatenate([table.error for table in tables]))
     start = np.concatenate([_spread(table, even) for table in tables])
@@ -178,20 +187,33 @@ def _factors(
     wanted = np.where(start > 0, wanted, 0.0)
     ends = np.cumsum([len(table.wanted) for table in tables])[:-1]
     unit = 1 / np.sqrt(slack + np.maximum(start, 1.0))
-    of_users = sp.csr_array(sp.hstack([table.matrix() for table in tables]))
-    of_cells = sp.csr_array(of_users.T)
+    cells, values, lines = _numbered(tables)
 
     def dual(scaled: np.ndarray) -> tuple[float, np.ndarray]:
         factors = scaled * unit
-        weights = even * np.exp(np.minimum(of_users @ factors, MOST_LOG))
-        counts = of_cells @ weights
-        value = weights.sum() - factors @ wanted + 0.5 * slack @ np.square(factors)
-        return float(value), (counts - wanted + slack * factors) * unit
+        total, counts = core.weigh(cells, values, lines, even, MOST_LOG, factors)
+        value = total + float(((0.5 * slack * factors - wanted) * factors).sum())
+        return value, (counts - wanted + slack * factors) * unit
 
-    options = {"maxiter": STEPS, "maxcor": 20, "ftol": NEAR, "gtol": 1e-3}
     begin = np.zeros(len(unit)) if near is None else np.concatenate(near) / unit
-    found = minimize(dual, begin, jac=True, method="L-BFGS-B", options=options)
-    return np.split(found.x * unit, ends)
+    return np.split(minimum(dual, begin, NEAR * len(unit), FLAT, STEPS) * unit, ends)
+
+
+def _numbered(tables: Sequence[Table]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(uint32 [users, tables], the number of each user's cell in each table of cells; [users, lines], what
+    users count in each other sum; int64, the number of each of these). Cells and sums of all tables are
+    numbered together, in order."""
+    first = np.cumsum([0, *(len(table.wanted) for table in tables)])
+    cells = [at + t.cells for at, t in zip(first, tables) if isinstance(t, Cells)]
+    others = [(at, t) for at, t in zip(first, tables) if not isinstance(t, Cells)]
+    values = [t.values if isinstance(t, Lines) else t.shares for _, t in others]
+    numbers = [np.arange(at, at + len(t.wanted)) for at, t in others]
+    users = tables[0].users if tables else 0
+    return (
+        np.ascontiguousarray(np.array(cells, np.uint32).reshape(-1, users).T),
+        np.ascontiguousarray(np.concatenate([np.empty((0, users)), *values]).T),
+        np.concatenate([np.empty(0, np.int64), *numbers]),
+    )
 
 
 def _spread(table: Table, weights: np.ndarray) -> np.ndarray:
@@ -215,7 +237,7 @@ def _turn(
                 weights = weights * np.exp(row * _line_step(row, weights, wanted, own, start))
             continue
         step = _step(table.tally(weights), table.wanted, slack, factor)
-        weights = weights * np.exp(table.change(step))
+        weights = weights * table.times(step)
     return weights
 
 
@@ -245,7 +267,8 @@ def surplus(tables: Sequence[Table], weights: np.ndarray) -> float:
     found = 1.0
     for _ in range(ROUNDS):
         precision = count / np.square(noise + found * count)
-        found = max(1.0, float(precision @ apart) / max(float(precision @ count), 1e-300))
+        own = float((precision * count).sum())
+        found = max(1.0, float((precision * apart).sum()) / max(own, 1e-300))
     return found
 
 
