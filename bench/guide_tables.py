@@ -174,7 +174,7 @@ INSIDE = {
     "prices, twenty prices": "twenty frequent prices, found by the run",
     "large, sum sales": "sum of skewed sales (300,000 rows)",
     "shop, sum sales": "sum of skewed sales (48,842 rows)",
-    "flights, sum distance": "sum of distances of flights (300,000 rows)",
+    "flights, sum distance": "sum of distances of drawn flights (300,000 rows)",
     "flights, sum air_time": "sum of their air time",
     "flights, correlation": "correlation of distance and air time",
     "taxi, sum fare": "sum of fares, 6,506 taxis (300,000 trips)",
@@ -221,7 +221,12 @@ def rows_per_user() -> str:
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
+    "customers": customers,
+    "households": households,
+    "numbers_inside": numbers_inside,
     "on_demand_guesses": on_demand_guesses,
+    "parities": parities,
     "people": people,
+    "rows_per_user": rows_per_user,
     "users_order": users_order,
 }

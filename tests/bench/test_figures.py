@@ -119,3 +119,9 @@ def test_pages_for_users_have_no_figure_without_a_source():
     assert "README.md" in pages and "docs/guide/users.md" in pages
     for name, page in pages.items():
         assert not figures.untraced(name, page, stated), name
+
+
+@pytest.mark.slow
+def test_no_exception_is_idle():
+    """An exception whose sentence is gone must go too."""
+    assert not figures.idle(figures.tables("stated"))
