@@ -340,6 +340,33 @@ static void list_ends(chunk *c) {
     for (; e <= ends; e++) c->end_time[e] = UINT32_MAX;
 }
 
+/* How far sums are from their goals: all by their cost; gaps, and first and last rows, by distance. */
+typedef struct {
+    double cost, gaps, ends;
+} remaining;
+
+static remaining what_remains(const chunk *c) {
+    remaining r = {distance(c), 0.0, 0.0};
+    for (int64_t k = c->steps; k < c->steps + c->plan->gaps; k++) r.gaps += fabs(c->gap[k]);
+    for (int64_t k = c->steps + c->plan->gaps; k < c->about; k++) r.ends += fabs(c->gap[k]);
+    return r;
+}
+
+/* Whether some chain has a goal. */
+static int has_chains(const fdp_order_plan *plan) {
+    for (int64_t k = 0; k < plan->pairs * plan->kinds; k++)
+        if (plan->shift[k] != 0.0) return 1;
+    return 0;
+}
+
+/* Whether another sweep is worth its time; see deal_order.h. */
+static int worth(const fdp_order_plan *plan, const remaining *first, const remaining *was,
+                 const remaining *now) {
+    const double sweeps = (double)plan->tries;
+    if (has_chains(plan)) return was->cost - now->cost > plan->least * (first->cost - now->cost);
+    return (was->gaps - now->gaps) * sweeps > now->gaps || (was->ends - now->ends) * sweeps > now->ends;
+}
+
 /* The users who count in a sum. */
 static inline double users_of(const chunk *c, int64_t sum) {
     if (sum < c->steps) return c->many[sum % c->plan->kinds];
@@ -385,17 +412,18 @@ static void order_chunk(order_job *job, int64_t number, chunk *c) {
         count_values(c);
         list_alike(c);
         list_ends(c);
-        const double first = distance(c);
-        double now = first, was = INFINITY;
-        for (int64_t sweep = 0; sweep < plan->tries && was - now > plan->least * (first - now); sweep++) {
+        const remaining first = what_remains(c);
+        remaining now = first;
+        for (int64_t sweep = 0; sweep < plan->tries; sweep++) {
             for (int64_t t = 0; t < c->n; t++) {
                 const uint32_t a = (uint32_t)below(next64(&c->random), (uint64_t)c->n), b = propose(c, a);
                 if (b < c->n) try_exchange(c, a, b);
             }
             shuffle_ties(c);
             if (enough(c)) break;
-            was = now;
-            now = distance(c);
+            const remaining was = now;
+            now = what_remains(c);
+            if (!worth(plan, &first, &was, &now)) break;
         }
     }
     add_sums(c, job->after);
