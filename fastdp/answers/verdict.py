@@ -140,7 +140,7 @@ def _pairs(known: Precision) -> Iterable[Sided]:
     named = [" with ".join(pair.names) for pair in seen if pair.names]
     which = f": {listed(named)}" if named else ""
     if seen:
-        most = "up to " if known.pairs_chosen else ""
+        most = "about " if known.pairs_chosen else ""
         count = f"{most}{len(seen)} of {plural(known.of_pairs, 'pair')} of columns"
         yield True, f"how columns go together, {count}, to {_points([p.half for p in seen])}{which}"
         if noisy := len(known.pairs) - len(clear):
@@ -238,7 +238,7 @@ def _figures(known: Precision, noise: Sequence[str], lost: Sequence[str]) -> Ite
         yield f"values lost, {of}: most rows lie outside the domain of {listed(lost)}"
     wide = [pair.half for pair in known.pairs if math.isfinite(pair.half)]
     if known.of_pairs:
-        most = "up to " if known.pairs_chosen and known.measured_pairs else ""
+        most = "about " if known.pairs_chosen and known.measured_pairs else ""
         yield f"pairs: {most}{known.measured_pairs:,} of {known.of_pairs:,} are measured"
     if wide and known.rows is not None:
         half = float(np.median(wide))
