@@ -262,7 +262,7 @@ def test_a_plan_and_its_run_agree_where_columns_are_measured_again():
     assert before.headline.split(":")[0] == after.headline.split(":")[0] == "Usable"
     assert widths[0] == pytest.approx(widths[1], rel=1 / 3)
     pairs = [
-        int(re.search(r"^pairs: (?:up to )?(\d+) of", text)[1])
+        int(re.search(r"^pairs: (?:about )?(\d+) of", text)[1])
         for v in (before, after)
         for text in v.figures
         if text.startswith("pairs: ")
