@@ -270,7 +270,7 @@ def test_a_plan_and_its_run_agree_where_columns_are_measured_again():
     for verdict, measured in zip((before, after), pairs):
         said = " ".join((*verdict.good_for, *verdict.not_for))
         told = [
-            re.search(r"together, (?:up to )?(\d+) of", said),
+            re.search(r"together, (?:about )?(\d+) of", said),
             re.search(r"(\d+) other measured", said),
         ]
         counted = sum(int(one[1]) for one in told if one)
