@@ -22,6 +22,7 @@ from typing import Any
 from . import guide_tables, numbers_tables
 from .machine import RESULTS
 from .markdown import bare, table
+from .scoreboard import since
 from .tune import page as tune
 
 
@@ -519,6 +520,7 @@ BLOCKS: dict[str, Callable[[], str]] = (
         "push_down": push_down,
         "scale": scale,
         "series": series,
+        "since": since.block,
         "users": users,
     }
     | tune.BLOCKS
