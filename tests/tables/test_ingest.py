@@ -4,6 +4,7 @@ nothing."""
 import datetime as dt
 import decimal
 import gzip
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -328,3 +329,56 @@ def test_columns_of_objects_in_pandas_are_read_as_text():
     assert table.codes["s"].tolist() == [0, 1, other.null_code, 0, 0, 0, 0]
     mixed = frame.assign(s=frame["s"].map(str).astype("category").cat.add_categories([5]))
     assert np.array_equal(fastdp.read(mixed, schema).codes["n"], table.codes["n"])
+
+
+def test_objects_in_polars_are_read_by_value():
+    """UUIDs of a database become a column of objects, whose Arrow form is where they lie in memory: each
+    row was a user of its own. Whole numbers of 128 bits, which Arrow lacks, were an error without a name,
+    also where nobody asked for them."""
+    ids = [uuid.UUID(int=i // 4) for i in range(40)]
+    frame = pl.DataFrame({"who": ids, "n": [i % 3 for i in range(40)]})
+    assert frame.schema["who"] == pl.Object
+    frame = frame.with_columns(large=pl.col("n").cast(pl.Int128), home=pl.Series(ids))
+    places = {"kind": "categorical", "values": [str(ids[0]), str(ids[4])]}
+    columns = {
+        "n": {"kind": "integer", "max": 2},
+        "large": {"kind": "integer", "max": 2},
+        "home": places,
+    }
+    schema = fastdp.Schema.from_dict({"user": {"column": "who"}, "columns": columns})
+    other = schema.columns["home"].overflow_code
+    for source in (frame, frame.lazy()):
+        table = fastdp.read(source, schema)
+        assert table.users == 10 and table.rows == 40
+        assert (table.codes["large"] == table.codes["n"]).all()
+        assert table.codes["home"].tolist() == [0] * 4 + [1] * 4 + [other] * 32
+        plain = fastdp.read(source, schema.select(["n"]))
+        assert plain.users == 10 and (plain.codes["n"] == table.codes["n"]).all()
+
+
+class Wrapped:
+    """A frame of which only the Arrow stream is known, as libraries over several frames give it."""
+
+    def __init__(self, frame):
+        self.frame = frame
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.frame.__arrow_c_stream__(requested_schema)
+
+
+def test_a_stream_of_objects_of_polars_has_no_users():
+    """It holds addresses: nothing says which rows have the same id."""
+    frame = pl.DataFrame({"who": [uuid.UUID(int=i // 2) for i in range(6)], "n": [0, 1, 2] * 2})
+    columns = {"n": {"kind": "integer", "max": 2}}
+    schema = fastdp.Schema.from_dict({"user": {"column": "who"}, "columns": columns})
+    with pytest.raises(DataError, match=r"'who': fixed_size_binary\[8\] is also how Polars"):
+        fastdp.read(Wrapped(frame), schema)
+    assert fastdp.read(Wrapped(frame.with_columns(pl.col("n").alias("who"))), schema).users == 3
+
+
+def test_complex_numbers_in_pandas_are_refused():
+    """Their text is no value of any column, so all rows had become nulls."""
+    pd = pytest.importorskip("pandas")
+    schema = fastdp.Schema.from_dict({"columns": {"x": {"kind": "numeric", "edges": [0, 1, 2]}}})
+    with pytest.raises(DataError, match="column 'x' is struct<real: double, imag: double>"):
+        fastdp.read(pd.DataFrame({"x": np.arange(3) + 1j}), schema)

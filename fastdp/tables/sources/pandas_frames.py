@@ -46,6 +46,8 @@ def of_pandas(frame: Any, where: str) -> Part:
         with contextlib.suppress(pa.ArrowException):
             if dtype != np.dtype(object):
                 kinds[i] = pa.array(frame.iloc[:0, i], from_pandas=True).type
+        if dtype.kind == "c":  # two numbers: no text of them is a value of any column
+            kinds[i] = pa.struct([("real", pa.float64()), ("imag", pa.float64())])
     text = frozenset(name for i, name in enumerate(names) if i not in kinds)
     schema = pa.schema([(name, kinds.get(i, pa.binary())) for i, name in enumerate(names)])
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from ..._util.lazy import pa, pl
 from ..._util.muted import muted
 from ...errors import DataError
 from ...schema.dialect import Dialect
-from .. import parts
+from .. import parts, sql
 from ..parts import Part, Unit, each
 from .source import SOURCES, Source, module_of
 
@@ -26,11 +28,13 @@ class PolarsFrame(Source):
 
     def parts(self, dialect: Dialect) -> list[Part]:
         frame = self.given.to_frame() if hasattr(self.given, "to_frame") else self.given
+        schema, objects = _schema(frame.clear())
 
         def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
-            return each(frame.select(columns).iter_slices(parts.BATCH_ROWS), _from_polars)
+            batches = partial(_batches, objects=objects, user=user)
+            return each(frame.select(columns).iter_slices(parts.BATCH_ROWS), batches)
 
-        return [Part(f"<polars.{self.kind}>", frame.clear().to_arrow().schema, units)]
+        return [Part(f"<polars.{self.kind}>", schema, units, objects)]
 
     def held(self) -> Iterable[Any]:
         many = hasattr(self.given, "get_columns")
@@ -49,9 +53,35 @@ class LazyFrame(Source):
         return [of_lazy_frame(self.given, f"<polars.{self.kind}>")]
 
 
-def _from_polars(piece: Any) -> list[pa.RecordBatch]:
+def _schema(empty: Any) -> tuple[pa.Schema, frozenset[str]]:
+    """The Arrow schema of a frame, and the columns that are read as Python objects, as in pandas: those
+    of objects, whose Arrow form is where they lie in memory, so that one id would be many users; and those
+    of a type that Arrow does not have, such as whole numbers of 128 bits."""
+    kinds: dict[str, pa.DataType] = {}
+    for name, dtype in empty.schema.items():
+        with contextlib.suppress(pa.ArrowException):
+            if not isinstance(dtype, pl.Object):
+                kinds[name] = empty.select(pl.col(name)).to_arrow().schema.field(0).type
+    objects = frozenset(name for name in empty.schema if name not in kinds)
+    return pa.schema([(name, kinds.get(name, pa.binary())) for name in empty.schema]), objects
+
+
+def _batches(piece: Any, objects: frozenset[str], user: str | None) -> list[pa.RecordBatch]:
+    """The rows of a piece of a frame; `objects`: columns that are read as Python objects."""
     with muted():
-        return piece.to_arrow().to_batches(parts.BATCH_ROWS)
+        own = [name for name in piece.columns if name in objects]
+        if not own:
+            return piece.to_arrow().to_batches(parts.BATCH_ROWS)
+        plain = [name for name in piece.columns if name not in objects]
+        table = piece.select(plain).to_arrow()
+        columns = {name: table.column(name) for name in plain}
+        columns |= {
+            name: sql.column_of_objects(piece.get_column(name).to_list(), name == user)
+            for name in own
+        }
+        return pa.table([columns[n] for n in piece.columns], piece.columns).to_batches(
+            parts.BATCH_ROWS
+        )
 
 
 def of_lazy_frame(frame: Any, where: str) -> Part:
@@ -59,7 +89,7 @@ def of_lazy_frame(frame: Any, where: str) -> Part:
     computed."""
 
     try:
-        schema = pl.DataFrame(schema=frame.collect_schema()).to_arrow().schema
+        schema, objects = _schema(pl.DataFrame(schema=frame.collect_schema()))
     except (pl.exceptions.PolarsError, OSError) as error:
         raise DataError(f"{where} cannot be resolved ({type(error).__name__})") from None
 
@@ -68,11 +98,11 @@ def of_lazy_frame(frame: Any, where: str) -> Part:
         try:
             with muted():
                 for piece in _stream(chosen):
-                    yield from each(piece.to_arrow().to_batches(parts.BATCH_ROWS))
+                    yield from each(_batches(piece, objects, user))
         except pl.exceptions.PolarsError as error:
             raise pa.ArrowInvalid(type(error).__name__) from None
 
-    return Part(where, schema, units)
+    return Part(where, schema, units, objects)
 
 
 def _stream(frame: Any) -> Iterator[Any]:

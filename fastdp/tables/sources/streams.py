@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from ..._util.lazy import pa
-from ...errors import UsageError
+from ...errors import DataError, UsageError
 from ...schema.dialect import Dialect
-from ..parts import Part, of_batches
+from ..parts import Part, Unit, of_batches
 from .source import SOURCES, Source, module_of
 
 
@@ -49,6 +52,17 @@ class Unknown(Source):
 def of_reader(reader: pa.RecordBatchReader, given: Any) -> Part:
     """The part of a reader of what was given."""
     where = f"<{module_of(given)}.{type(given).__name__}>"
-    return of_batches(
+    part = of_batches(
         where, reader.schema, lambda columns: (batch.select(columns) for batch in reader)
     )
+
+    def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
+        if user is not None and reader.schema.field(user).type.equals(pa.binary(8)):
+            raise DataError(
+                f"{where}: user column {user!r}: fixed_size_binary[8] is also how Polars passes on objects,"
+                " as the place of each in memory, so that one id would be many users; pass the frame"
+                " itself, or cast the column to text or binary"
+            )
+        return part.units(columns, user)
+
+    return replace(part, units=units)
