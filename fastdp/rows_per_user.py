@@ -17,9 +17,11 @@ there for sure: alone or together with bins before it they stand out of the nois
 
 *Beyond that bin* the tail is Pareto. Its start is the last octave in which users stand out. Its
 index has the weights that the histogram gives; without it, all of INDICES would have the same. The
-weighted median of its rows is the estimate. The upper end of an interval is the point UPPER of
-them, and two standard deviations of who happens to be there. A tail that ends as the histogram does
-has a steep index and no rows. Nothing can show users who are few and far beyond the others.
+estimate of its rows has the least expected relative error of the number of all rows (`_tail`): where
+noise leaves open whether there are few or many, it is near the few. The upper end of an interval is
+the point UPPER of them, and two standard deviations of who happens to be there. A tail that ends as
+the histogram does has a steep index and no rows. Nothing can show users who are few and far beyond
+the others.
 
 Everything is post-processing of released numbers, without randomness but in `draw`. It uses sums,
 products, quotients and roots, and no step jumps where a sum of floats ends in other last bits. So
@@ -161,7 +163,7 @@ def places(codes: Array, edges: Array, ends: Array, uniform: Array) -> Array:
 
 
 class Tail(Struct, frozen=True, eq=False):
-    """Users with more than `beyond` rows: `sizes` and `users` of the median index, the mean of users
+    """Users with more than `beyond` rows: `sizes` and `users` of the index taken, the mean of users
     over all indices (`expected`), and how many users are in each bin. The rows of these, and the
     UPPER point of rows (`most_rows`), count beyond the first `beyond` of each user."""
 
@@ -281,7 +283,8 @@ class RowsPosterior(Struct, frozen=True, eq=False):
         if self.last < 0 or most >= self.limit or len(self.edges) < 3:
             return Tail.none(most)
         errors = np.sqrt(np.diag(self.spread))
-        return _tail(self.values, errors, self.edges, self.limit, most)
+        seen = float(mean_rows(self.edges, self.bound, most) @ self.users)
+        return _tail(self.values, errors, self.edges, self.limit, most, seen)
 
     def points(self, tail: bool = True) -> tuple[list[float], list[float]]:
         """(rows, users) of a distribution on few numbers of rows; with the tail or without."""
@@ -354,9 +357,15 @@ def _nonnegative(matrix: Array, right: Array) -> Array:
     return np.maximum(x, 0.0)
 
 
-def _tail(counts: Array, errors: Array, edges: Sequence[int], limit: int, most: int) -> Tail:
+def _tail(
+    counts: Array, errors: Array, edges: Sequence[int], limit: int, most: int, seen: float
+) -> Tail:
     """Users with more than `most` rows by Pareto tails that fit the bins from their start on. The
-    last bin has the users with any more rows."""
+    last bin has the users with any more rows. `seen`: rows, of each user at most `most`.
+
+    The estimate x of all rows has the least mean of |x / T - 1| over the likely numbers of rows T.
+    That is their median when each weighs 1 / T. The median itself does worse by a tail that is not
+    there than by one that is missed: it may be twenty times the rows, a miss at most all of them."""
     starts = np.array(edges, float)
     pairs = counts[:-1] + counts[1:]
     noise = np.hypot(errors[:-1], errors[1:])
@@ -382,7 +391,9 @@ def _tail(counts: Array, errors: Array, edges: Sequence[int], limit: int, most: 
     typical = np.where(likely_there, users, 0.0)
     rows = typical @ (sizes - most)
     highest = users @ (sizes - most) + 2 * np.sqrt(users @ np.square(sizes - most))
-    middle, end = (_weighted_quantile(x, likely, p) for x, p in ((rows, 0.5), (highest, UPPER)))
+    relative = likely / np.maximum(seen + rows, 1.0)
+    middle = _weighted_quantile(rows, relative / relative.sum(), 0.5)
+    end = _weighted_quantile(highest, likely, UPPER)
     left = np.maximum(np.append(np.maximum(starts, most + 1), np.inf) / start, 1.0)
     left = left ** -float(INDICES[middle, 0]) * in_tail[middle]
     in_bins = np.where(left[:-1] >= 1, -np.diff(left), 0.0)
