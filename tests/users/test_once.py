@@ -133,7 +133,9 @@ def test_rows_are_once_per_period_if_rates_are_surely_small_and_not_surely_above
     def decided(*order):
         job = SimpleNamespace(schema=SimpleNamespace(order_columns=order))
         by_chance = np.array([0.5, chance])
-        asked = SimpleNamespace(rates=rates, by_chance=by_chance, job=job, full=False)
+        asked = SimpleNamespace(
+            rates=rates, by_chance=by_chance, job=job, full=False, gaps=lambda: None
+        )
         return UserQuestions.once(asked)  # type: ignore[arg-type]
 
     assert decided("year", "month") is once
@@ -159,13 +161,25 @@ def test_users_pile_up_where_surely_more_have_so_many_rows_than_one_more_or_less
 
 
 @pytest.mark.parametrize(
-    "rate, full, once", [(0.0, True, True), (0.0, False, False), (0.2, True, False)]
+    "rate, full, again, once",
+    [
+        (0.0, True, 0.0, True),
+        (0.0, False, 0.0, False),
+        (0.2, True, 0.0, False),
+        (0.0, True, 0.2, True),
+        (0.0, True, 0.38, False),
+    ],
 )
-def test_rows_are_once_per_period_if_users_have_a_row_for_each(rate, full, once):
-    """Few users: the rate's error is as large as chance, but all of them have a row for each period."""
+def test_rows_are_once_per_period_if_users_have_a_row_for_each(rate, full, again, once):
+    """Few users: the rate's error is as large as chance, but all of them have a row for each period.
+    Twelve rows in any of twelve months are no panel: .38 of them come in the month of the one before,
+    where two rows share a month in .083 of all pairs. `again`: the released share of such gaps."""
+    gaps = Gaps(("year",), np.array([again, 1 - again]), 0.08)
     rates = SimpleNamespace(columns=("year",), overall=np.array([rate]), error=np.array([0.03]))
     job = SimpleNamespace(schema=SimpleNamespace(order_columns=("year",)))
-    asked = SimpleNamespace(rates=rates, by_chance=np.array([0.025]), job=job, full=full)
+    asked = SimpleNamespace(
+        rates=rates, by_chance=np.array([0.025]), job=job, full=full, gaps=lambda: gaps
+    )
     assert UserQuestions.once(asked) is once  # type: ignore[arg-type]
 
 

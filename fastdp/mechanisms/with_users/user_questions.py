@@ -11,7 +11,7 @@ from ...measurement import Measurement
 from ...numbers.user_features import Feature, feature_of
 from ...privacy.clip import TV_PER_LOST_ROW, TV_PER_LOST_ROW_GROUPED, choice_bound, size_edges
 from ...release.gateway import Session
-from ...significance import LIKELY, Z95
+from ...significance import LIKELY, SURE, Z95
 from ...user_views import RowGroups, UserTable
 from ...userkeys import (
     UNITS,
@@ -199,9 +199,10 @@ class UserQuestions:
         return tuple(n for n in names if n in domain)
 
     def once(self) -> bool:
-        """Whether no two rows of a user share a code of the first column of the order: how often they
-        agree is not surely above 0, and it is surely below a part MOST_ONCE of chance, or as many users
-        as nowhere near have a row for each code."""
+        """Whether no two rows of a user share a code of the first column of the order. How often they
+        agree, and how often a row comes no time after the one before, are not surely above 0. And
+        they agree surely less than a part MOST_ONCE of chance, or as many users as nowhere near
+        have a row for each code."""
         rates = self.rates
         order = self.job.schema.order_columns[:1]
         if not order or order[0] not in rates.columns:
@@ -209,7 +210,8 @@ class UserQuestions:
         at = rates.columns.index(order[0])
         doubt = LIKELY * float(rates.error[at])
         rate = float(rates.overall[at])
-        if rate >= doubt:
+        gaps = self.gaps()
+        if rate >= doubt or (gaps is not None and gaps.shares[0] > SURE * gaps.error):
             return False
         return self.full or rate + doubt < MOST_ONCE * float(self.by_chance[at])
 
