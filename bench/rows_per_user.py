@@ -2,17 +2,19 @@
 interval, and how users are spread over rows.
 
     python -m bench.rows_per_user [--repeats 12] [--users 300 3000 30000 1000000]
-                                  [--epsilon 0.1 1 10] [--save FILE] [--against FILE]
+                                  [--epsilon 0.1 1 10] [--shapes NAME ...]
+                                  [--save FILE] [--against FILE]
 
 Rows per user are generated: geometric, lognormal, Pareto, panels (all users alike, two kinds), a
-mixture of ordinary and heavy users. Every repeat draws the users and the noise of all releases of a
-run with users at this epsilon (delta 1e-5) and asks what runs ask: `privacy.clip` for the clip,
-`answers.clipping` for the interval of the number of rows without a count, and `users.people` for
-synthetic users. Columns, all medians over repeats but the last three:
+mixture of ordinary and heavy users, buyers (half come once, the others as in `simulate.purchases`).
+Every repeat draws the users and the noise of all releases of a run with users at this epsilon (delta
+1e-5) and asks what runs ask: `privacy.clip` for the clip, `answers.clipping` for the interval of the
+number of rows without a count, and `users.people` for synthetic users. Columns, all medians over repeats but the last five:
 
 regret      error of the clip chosen over that of the best clip, less 1 (`privacy.clip.choose` with
             the true rows per user)
-rows        relative error of the number of rows by the histogram alone; `counted`: with the count
+rows        relative error of the number of rows by the histogram alone; `counted`: with the count,
+            `mean`: its mean over repeats, `over`: the share of repeats with half too many or more
 tv          total variation distance of drawn rows per user, over quarters of an octave
 upper       upper end of the interval over the truth
 covers      share of repeats whose interval of `answers` holds the number of rows; `people`: of
@@ -49,6 +51,10 @@ SHAPES = {
     "two panels": lambda rng, n: np.where(rng.random(n) < 0.7, 4, 52),
     "heavy users": lambda rng, n: np.where(
         rng.random(n) < 0.01, rng.integers(300, 900, n), rng.geometric(0.2, n)
+    ),
+    "pareto 1.6": lambda rng, n: np.ceil(rng.random(n) ** (-1 / 1.6)),
+    "buyers": lambda rng, n: np.where(
+        rng.random(n) < 0.5, 1 + np.ceil(rng.lognormal(1.1, 1.1, n)), 1
     ),
 }
 
@@ -94,7 +100,8 @@ def one(shape: str, users: int, epsilon: float, seed: int) -> dict[str, float]:
     most = people.rows_limit(coarse, BOUND)
     count = people.RowCount(most, np.minimum(rows, most).sum() / most + rng.normal(0, sigma), sigma)
     sizes = people.sizes_of(fine, coarse, count, BOUND)
-    out["counted"] = abs(sizes.rows / total - 1)
+    out["counted"] = out["mean"] = abs(sizes.rows / total - 1)
+    out["over"] = float(sizes.rows / total > 1.5)
     out["people"] = float(sizes.interval[0] <= total <= sizes.interval[1])
     drawn = sizes.draw(50_000, rng)
     cuts = np.append(people.size_bins(BOUND), BOUND + 1)
@@ -103,14 +110,15 @@ def one(shape: str, users: int, epsilon: float, seed: int) -> dict[str, float]:
     return out
 
 
-COLUMNS = ("regret", "rows", "counted", "tv", "upper", "covers", "people")
+MEANS = ("mean", "over", "covers", "people")
+COLUMNS = ("regret", "rows", "counted", "tv", "upper", *MEANS)
 
 
 def summary(found: list[dict[str, float]]) -> dict[str, float]:
     out = {}
     for name in COLUMNS:
         values = [f[name] for f in found if name in f]
-        middle = np.mean if name in ("covers", "people") else np.median
+        middle = np.mean if name in MEANS else np.median
         out[name] = float(middle(values)) if values else math.nan
     return out
 
@@ -120,13 +128,14 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=12)
     parser.add_argument("--users", type=int, nargs="*", default=[300, 3000, 30_000, 1_000_000])
     parser.add_argument("--epsilon", type=float, nargs="*", default=[0.1, 1.0, 10.0])
+    parser.add_argument("--shapes", nargs="*", default=list(SHAPES), choices=list(SHAPES))
     parser.add_argument("--save", type=Path)
     parser.add_argument("--against", type=Path)
     args = parser.parse_args()
     before = json.loads(args.against.read_text()) if args.against else {}
     results = {}
     print(f"{'':32}" + "".join(f"{c:>16}" for c in COLUMNS))
-    for shape in SHAPES:
+    for shape in args.shapes:
         for users in args.users:
             for epsilon in args.epsilon:
                 key = f"{shape}, {users:,} users, {epsilon:g}"
