@@ -62,7 +62,10 @@ class Likeness(Struct, frozen=True, eq=False):
         """Of rows with these codes. The period is the last of what must be the same."""
         must = [codes[name] for name in self.fixed if name in codes]
         lead = [name for name in self.order[:1] if name in codes and name not in self.fixed]
-        must += [codes[name].astype(np.int64) * self.periods // self.size for name in lead]
+        # the smallest type is sorted in the fewest passes
+        kind = np.min_scalar_type(self.periods)
+        for name in lead:
+            must.append((codes[name].astype(np.int64) * self.periods // self.size).astype(kind))
         names = [n for n in (*lead, *self.known) if n in codes and n not in self.fixed]
         return ComparedCodes(must, [codes[name] for name in dict.fromkeys(names)])
 
@@ -99,13 +102,16 @@ def with_siblings(
     part = pool.part / (1 + np.bincount(parent, minlength=pool.users))
     part = np.append(part, part[parent])
 
-    # the pool's rows and the siblings', by new numbers of their users
+    # the pool's rows and the siblings', by new numbers of their users, whose rows lie together
     number = generator.permutation(len(part))
-    owners = number[np.append(pool.to_rows(np.arange(pool.users)), owner)]
-    order = np.argsort(owners, kind="stable")
-    rows = np.append(np.arange(pool.rows), row)[order]
+    old = np.argsort(number)
+    sizes = np.append(pool.size, pool.size[parent])
+    starts = np.cumsum(sizes) - sizes
+    count = sizes[old]
+    place = np.arange(len(row) + pool.rows) + np.repeat(starts[old] - np.cumsum(count) + count, count)
+    rows = np.append(np.arange(pool.rows), row)[place]
     codes = {name: column[rows] for name, column in pool.codes.items()}
-    return codes, owners[order].astype(np.uint32), part[np.argsort(number)]
+    return codes, np.repeat(np.arange(len(part), dtype=np.uint32), count), part[old]
 
 
 def _siblings_of_each(pool: Pool, odds: np.ndarray) -> np.ndarray:
