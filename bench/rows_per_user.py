@@ -9,7 +9,8 @@ Rows per user are generated: geometric, lognormal, Pareto, panels (all users ali
 mixture of ordinary and heavy users, buyers (half come once, the others as in `simulate.purchases`).
 Every repeat draws the users and the noise of all releases of a run with users at this epsilon (delta
 1e-5) and asks what runs ask: `privacy.clip` for the clip, `answers.clipping` for the interval of the
-number of rows without a count, and `users.people` for synthetic users. Columns, all medians over repeats but the last five:
+number of rows without a count, and `users.people` for synthetic users. Columns, all medians over
+repeats but the last five:
 
 regret      error of the clip chosen over that of the best clip, less 1 (`privacy.clip.choose` with
             the true rows per user)

@@ -335,7 +335,8 @@ def _repeating(made: Dealer, rates: Rates, trial: _Trial, numbers: Sequence[str]
     beside = dict.fromkeys(f[0] for f in joint if isinstance(f[1], int) and f[0] not in tuned)
     roles = replace(roles, avoided=(*roles.avoided, *beside))
     goal, alpha = _goal(roles, rates, trial.codes)
-    alpha = np.stack([tuned.get(n, start) for n, start in zip(roles.dealt, alpha.T)], axis=1)
+    for i, name in enumerate(roles.dealt):
+        alpha[:, i] = tuned.get(name, alpha[:, i])
     more = np.append(alpha, starts, axis=1)
     made = replace(made, roles=roles, joint=joint, alpha=more, levels=levels)
     return _tuned(made, np.append(goal, aims, axis=1), trial)
