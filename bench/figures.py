@@ -13,7 +13,7 @@ with the reason:
     why = "a proof: its numbers follow on the page"
 
 `text`, a piece of the page, limits that to it. Research notes are records of their day; `--notes`
-counts their typed figures.
+lists their typed tables, with the commit and the day at which each was written down.
 
 A binding names a page, a piece of its text with {} in place of each figure, and where each figure
 is kept:
@@ -35,6 +35,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import subprocess
 import sys
 import tomllib
 from functools import cache
@@ -195,22 +196,45 @@ def pages_for_users() -> dict[str, str]:
     return out
 
 
-def notes() -> dict[str, int]:
-    """How many lines of each research note have typed figures."""
-    out = {}
+def typed_tables(page: str) -> list[tuple[str, int]]:
+    """(section, number of the line below the head) of each table of a note that no command makes."""
+    out = []
+    section = ""
+    made = False
+    for number, line in enumerate(page.splitlines(), 1):
+        if line.startswith("#"):
+            section = line.lstrip("# ")
+        made = line.startswith("<!-- made by") or (made and not line.startswith("<!-- end"))
+        if line.startswith("|---") and not made:
+            out.append((section, number))
+    return out
+
+
+def written_at(path: Path, number: int) -> str:
+    """The commit and the day of the first row of a table: when its figures were recorded."""
+    where = ["-L", f"{number + 1},{number + 1}", "--date=short", "--", str(path)]
+    done = subprocess.run(
+        ["git", "-C", str(ROOT), "blame", *where], capture_output=True, text=True, check=True
+    )
+    day = re.search(r"\d{4}-\d\d-\d\d", done.stdout)
+    return f"{done.stdout.split(maxsplit=1)[0].lstrip('^')} {day[0] if day else ''}"
+
+
+def notes() -> list[str]:
+    """A line for each typed table of the research notes: page, section, commit and day."""
+    out = []
     for path in sorted(NOTES.glob("*.md")):
         if path != SCOREBOARD:  # all of it is made
-            name = path.relative_to(ROOT).as_posix()
-            out[name] = len(measured(name, path.read_text("utf-8")))
+            for section, number in typed_tables(path.read_text("utf-8")):
+                out.append(f"{written_at(path, number)}  {path.name}: {section}")
     return out
 
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("--notes", action="store_true", help="count lines of research notes")
+    parser.add_argument("--notes", action="store_true", help="when each table was written down")
     if parser.parse_args(arguments).notes:
-        for name, count in sorted(notes().items(), key=lambda item: -item[1]):
-            print(f"{count:6,} {name}")
+        print("\n".join(notes()))
         return
     stated = tables("stated")
     found = [

@@ -121,6 +121,15 @@ def test_pages_for_users_have_no_figure_without_a_source():
         assert not figures.untraced(name, page, stated), name
 
 
+def test_typed_tables_of_a_note_are_listed_and_made_ones_are_not():
+    typed = "# Note\n\n## First\n\n| a |\n|---|\n| 1 |\n\n"
+    made = "<!-- made by x -->\n| b |\n|---|\n| 2 |\n<!-- end -->\n"
+    assert figures.typed_tables(typed + made + "\n### Second\n| c |\n|---|\n| 3 |\n") == [
+        ("First", 6),
+        ("Second", 17),
+    ]
+
+
 @pytest.mark.slow
 def test_no_exception_is_idle():
     """An exception whose sentence is gone must go too."""
