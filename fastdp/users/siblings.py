@@ -108,7 +108,9 @@ def with_siblings(
     sizes = np.append(pool.size, pool.size[parent])
     starts = np.cumsum(sizes) - sizes
     count = sizes[old]
-    place = np.arange(len(row) + pool.rows) + np.repeat(starts[old] - np.cumsum(count) + count, count)
+    place = np.arange(len(row) + pool.rows) + np.repeat(
+        starts[old] - np.cumsum(count) + count, count
+    )
     rows = np.append(np.arange(pool.rows), row)[place]
     codes = {name: column[rows] for name, column in pool.codes.items()}
     return codes, np.repeat(np.arange(len(part), dtype=np.uint32), count), part[old]
