@@ -280,6 +280,20 @@ def test_ids_that_repeat_in_few_rows_may_be_users():
     assert [one.name for one in fastdp.draft(frame).users] == ["subject_id", "clinic_name"]
 
 
+def test_a_name_of_few_values_is_proposed_after_one_of_many():
+    """Lifters have names, and so have the 30 meets that they came to: those were proposed as the users,
+    since each has more rows."""
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {
+            "name": [f"Lifter {i}" for i in rng.integers(0, 1500, ROWS)],
+            "meet_name": [f"Games {i}" for i in rng.integers(0, 30, ROWS)],
+            "kilos": rng.integers(40, 200, ROWS),
+        }
+    )
+    assert [one.name for one in fastdp.draft(frame).users] == ["name", "meet_name"]
+
+
 AMOUNTS = ["1,5", "-2,25", "1.234,5", ",5", "3", "1,5e3", "1.000.000"]
 READ = [1.5, -2.25, 1234.5, 0.5, 3.0, 1500.0, 1000000.0]
 
