@@ -290,7 +290,11 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIn
             problems.append(f"column {name!r} occurs {times} times: rename one")
     if problems:
         problems.append(f"it has {', '.join(part.schema.names[:30])}{part.hint}")
-        if lacking and not part.hint:
+        named = [name for name in wanted if f"/{name}=" in part.where and not part.times(name)]
+        if named:
+            folder = part.where[: min(part.where.index(f"/{name}=") for name in named)]
+            problems.append(f"folders are named by {', '.join(named)}: give {folder!r} instead")
+        elif lacking and not part.hint:
             problems.append("the schema's names must be those of the data: change one of them")
         raise DataError(f"{part.where}: {'; '.join(problems)}")
     types = source_types(schema)

@@ -356,6 +356,18 @@ def test_objects_in_polars_are_read_by_value():
         assert plain.users == 10 and (plain.codes["n"] == table.codes["n"]).all()
 
 
+def test_files_of_a_partitioned_folder_are_told_to_be_given_as_that_folder(tmp_path):
+    """`DIR/*/*.parquet` lacks the column that names the folders, and the error had said to rename it."""
+    place = tmp_path / "trips" / "n=1"
+    place.mkdir(parents=True)
+    pq.write_table(pa.table({"m": [0, 1, 2]}), place / "a.parquet")
+    columns = {name: {"kind": "integer", "max": 2} for name in "nm"}
+    schema = fastdp.Schema.from_dict({"columns": columns})
+    with pytest.raises(DataError, match=r"named by n: give '\S*/trips' instead"):
+        fastdp.read(f"{tmp_path}/trips/*/*.parquet", schema)
+    assert fastdp.read(tmp_path / "trips", schema).codes["n"].tolist() == [1, 1, 1]
+
+
 class Wrapped:
     """A frame of which only the Arrow stream is known, as libraries over several frames give it."""
 
