@@ -8,8 +8,8 @@ tables, and of its synthetic rows.
 
 from __future__ import annotations
 
+import argparse
 import hashlib
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -167,10 +167,13 @@ def _bounded(schema: fastdp.Schema, rows: int) -> fastdp.Schema:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("file", nargs="?", help="where the lines are written as well")
+    options = parser.parse_args()
     lines = []
     for name, make in RUNS.items():
         lines.append(line(name, make()))
         print(lines[-1], flush=True)
-    if len(sys.argv) > 1:
-        with open(sys.argv[1], "w") as file:
+    if options.file:
+        with open(options.file, "w") as file:
             file.write("\n".join(lines) + "\n")
