@@ -18,7 +18,7 @@ from . import (
     tail_posterior as tails,
 )
 from .amount_encodings import CappedGroups, CappedSum, DirectionHats, Hats
-from .asked_sums import HATS, better, with_cap
+from .asked_sums import HATS, LEAST_CAPPED, better, with_cap
 from .asking import (
     ALLOWED,
     DECLARE,
@@ -61,10 +61,11 @@ def mean(ask: Asking, facts: Declared) -> Line:
     corners = _corners(facts, rough, shift, look_rows)
     reading = _residual(facts, rough, shift)
     allowed = _allowed(facts, rough, shift, ask.number)
-    seen = _hats(PartOf(ask, rest * HATS), facts, Hats(corners=corners, **reading), allowed)
+    part = hats_part(facts)
+    seen = _hats(PartOf(ask, rest * part), facts, Hats(corners=corners, **reading), allowed)
     seen = with_cap(seen, facts)
     cut = CappedSum(cap=seen.cap, **reading)
-    (capped,), sigma = ask(cut, rest * (1 - HATS), "capped sum of residuals")
+    (capped,), sigma = ask(cut, rest * (1 - part), "capped sum of residuals")
     known = (float(capped), sigma)
     if not look_rows.modelled:
         return None, None, None, f"{FEW}: ask for more users or a larger epsilon"
@@ -82,6 +83,13 @@ def mean(ask: Asking, facts: Declared) -> Line:
     least = _without_tail(side.c, side.measured, look_rows.corners, look_rows.s, len(n), ask.rng)
     note = _note(facts, d, sums.assumed(seen), allowed, shift, ask.number, seen.beyond)
     return None, _ratio(facts, rough, d, (n, least), shift), None, note
+
+
+def hats_part(facts: Declared) -> float:
+    """The part of the mu^2 of residuals that hats get. No capped sum of residuals is printed: it only
+    makes the sum less noisy below its cap. What a mean rests on lies above it, where hats alone count
+    users. With a maximum both are combined exactly."""
+    return HATS if facts.maximum is not None else 1 - LEAST_CAPPED
 
 
 def _allowed(facts: Declared, rough: int, shift: int, number: TypedNumber) -> float | None:
@@ -119,7 +127,7 @@ def _hats(ask: Ask, facts: Declared, hats: Hats, allowed: float | None) -> sums.
     at = np.array(hats.corners, np.float64)
     parts = 1 if facts.maximum is not None else 2
     values, s = ask(hats, 1 / parts, "hats of residuals")
-    whole = s * math.sqrt(HATS / parts)
+    whole = s * math.sqrt(hats_part(facts) / parts)
 
     def look(values: np.ndarray, s: Noise, beyond: Beyond | None) -> sums.Look:
         return sums.look(
@@ -214,14 +222,15 @@ def mean_by_group(ask: Asking, number: TypedNumber, facts: Declared) -> list[Lin
     corners = _corners(facts, rough, shift, look_rows)
     reading = _residual(facts, rough, shift)
     hats = DirectionHats(corners=corners, groups=size, **reading)
-    values, s = ask(hats, rest * HATS, "hats of residuals by group")
+    part = hats_part(facts)
+    values, s = ask(hats, rest * part, "hats of residuals by group")
     allowed = _allowed(facts, rough, shift, number)
-    whole = s * math.sqrt(HATS)
+    whole = s * math.sqrt(part)
     seen = groups.look(values, s, np.array(corners), size, True, whole, allowed)
     if facts.maximum is not None and not seen.given.any():
         seen = msgspec.structs.replace(seen, cap=corners[-1])
     cut = CappedGroups(cap=seen.cap, groups=size, **reading)
-    capped, sigma = ask(cut, rest * (1 - HATS), "capped residuals by group")
+    capped, sigma = ask(cut, rest * (1 - part), "capped residuals by group")
     lines: list[Line] = []
     for g in range(size):
         known = (float(capped[g]), sigma)

@@ -84,9 +84,7 @@ def look(
     c = values.reshape(len(corners), 1 + signed, groups)
     pool = c[:, 0].sum(1)
     noise = s * np.sqrt(groups)
-    at = tails.visible(pool, noise)
-    upto = min(at.last + 1, len(corners) - 1)
-    masses, chance, infinite = tails.law(pool, noise, upto, at, tails.levels(pool, noise, at))
+    at, masses, chance, infinite = tails.seen_law(pool, noise)
     full = tails.with_visible(
         tails.expected(pool, masses, chance, at), pool, noise, max(at.last, at.alone)
     )
@@ -95,7 +93,7 @@ def look(
     shape = (len(tails.SLOPES), len(tails.CURVES), -1)
     prior = np.log(np.maximum(chance.reshape(shape).sum(-1), 1e-12))
     pooled = max(float(pool[: at.last + 1].sum()), 1e-9)
-    clear = bool(pool[max(at.start - 1, 0) : at.last + 1].max() >= tails.MODE * noise)
+    clear = bool(pool[at.mode : at.last + 1].max() >= tails.MODE * noise)
     heavy = clear and infinite > tails.INFINITE
     sizes = c[: at.last + 1].sum(0)
     there = (sizes >= tails.NEED * s) & clear & (not heavy)

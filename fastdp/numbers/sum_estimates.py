@@ -197,15 +197,12 @@ def _side(
 ) -> Side:
     """means: so many times the mean, at least, is what a user is taken to have at most; which: the
     place of the side in what tests the claim."""
-    at = tails.visible(c, s)
-    grid = tails.levels(c, s, at)
-    upto = min(at.last + 1, len(c) - 1)
-    masses, chance, infinite = tails.law(c, s, upto, at, grid)
+    at, masses, chance, infinite = tails.seen_law(c, s)
     full = tails.with_visible(tails.expected(c, masses, chance, at), c, s, max(at.last, at.alone))
     measured = tails.measured_corner(
         full, whole, corners, max(at.start, 1 if len(c) > 1 else 0), at.alone
     )
-    masses, chance, _ = tails.law(c, s, measured, at, grid)
+    masses, chance, _ = tails.law(c, s, measured, at, tails.levels(c, s, at))
     seen = tails.at_least_as_seen(full, c, at)
     shown = max(at.last, at.alone)
     mean = means * hidden_users.mean_of(seen, corners, shown)

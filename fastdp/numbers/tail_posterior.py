@@ -50,6 +50,9 @@ law that starts there says nothing about where users are."""
 NEED = 15.0
 """Standard deviations of one mass that the visible users are at least, where a tail is modelled. The
 law needs some corners that are clear: users spread over about five of them."""
+DESCENT = 3
+"""Octaves before the last visible corner from which a law describes the end of what is seen. Over more it
+describes other users, over fewer noise."""
 HALF_WIDTH = 0.5
 """A modelled tail is uncertain by this part of itself, where the measured corners are chosen.
 MISFIT to HALF_WIDTH: chosen by `python -m bench.numbers_asked --constants`."""
@@ -62,9 +65,10 @@ Noise = float | np.ndarray
 
 
 class Visible(Struct, frozen=True):
-    """Corners by number: where the law starts, the last that stands out in a row, and the last
-    isolated one (-1: none)."""
+    """Corners by number: the largest mass, where the law starts, the last that stands out in a row, and
+    the last isolated one (-1: none)."""
 
+    mode: int
     start: int
     last: int
     alone: int
@@ -90,7 +94,45 @@ def visible(c: np.ndarray, s: Noise) -> Visible:
     mode = int(np.argmax(c / s))
     last = last_in_row(c, s, mode)
     start = mode + (last - mode >= 4)
-    return Visible(start, last, isolated(c, s, last))
+    return Visible(mode, start, last, isolated(c, s, last))
+
+
+def shoulder(c: np.ndarray, s: Noise, at: Visible) -> Visible:
+    """The same with a law that describes the end of what is seen: DESCENT corners before the last,
+    where the mass is clear, but not before the last mode, nor at a dip, since it falls."""
+    mode = last_mode(c, s, at.mode, at.last)
+    clear = np.flatnonzero((c >= SURE * noise_of(s, c))[: at.last + 1])
+    start = max(mode, min(at.last - DESCENT, int(clear[-1]) if len(clear) else mode))
+    start += int(np.argmax(c[start : at.last + 1]))
+    return Visible(at.mode, max(start, at.start), at.last, at.alone)
+
+
+def last_mode(c: np.ndarray, s: Noise, largest: int, last: int) -> int:
+    """The largest mass, or a later one where noise explains neither it nor that masses rise again. Users
+    who have far more than most have a mode of their own."""
+    noise = noise_of(s, c)
+    mode = largest
+    for k in range(largest + 2, last + 1):
+        if k < mode + 2 or c[k] < MODE * noise[k]:
+            continue
+        dip = mode + 1 + int(np.argmin(c[mode + 1 : k]))
+        if c[k] - c[dip] > SURE * np.hypot(noise[dip], noise[k]):
+            mode = dip + int(np.argmax(c[dip : last + 1]))
+    return mode
+
+
+def seen_law(c: np.ndarray, s: Noise) -> tuple[Visible, np.ndarray, np.ndarray, float]:
+    """What is visible, and the `law` of it: from the mode on, or where that has no sum, from the
+    `shoulder` on. Many users of a second kind, who have far more than most, look from the mode like a tail
+    that hardly falls. But they are seen, and count as they are: a law is for users above them."""
+    at = visible(c, s)
+    masses, chance, infinite = law(c, s, min(at.last + 1, len(c) - 1), at, levels(c, s, at))
+    if infinite > INFINITE:
+        later = shoulder(c, s, at)
+        other = law(c, s, min(at.last + 1, len(c) - 1), later, levels(c, s, later))
+        if other[2] <= INFINITE:
+            return later, *other
+    return at, masses, chance, infinite
 
 
 def last_in_row(c: np.ndarray, s: Noise, first: int) -> int:
@@ -144,9 +186,9 @@ def _next_cluster(c: np.ndarray, s: Noise, last: int, near: float, far: float) -
 def stands_out(c: np.ndarray, s: Noise, at: Visible) -> bool:
     """Whether enough users stand out of the noise for a model of those that do not. They are those
     near the largest mass: noise far above all others is not made users by them."""
-    mode = slice(max(at.start - 1, 0), at.last + 1)
-    near = slice(max(at.start - NEAR, 0), at.last + 1)
-    noise = float(noise_of(s, c)[at.start])
+    mode = slice(at.mode, at.last + 1)
+    near = slice(max(at.mode - NEAR, 0), at.last + 1)
+    noise = float(noise_of(s, c)[at.mode])
     return bool(c[mode].max() >= MODE * noise and c[near].sum() >= NEED * noise)
 
 
@@ -160,7 +202,7 @@ def law(
 ) -> tuple[np.ndarray, np.ndarray, float]:
     """(masses [parameters, corners from the start], their posterior probabilities, the chance of a
     law whose sum is infinite) given the noisy masses from the start to `upto`. `level`: grid of log
-    masses at the start; `prior`: log prior [slopes, curves]. Infinite sums, of an index below 1 at
+    masses at the start; `prior`: log prior [slopes, curves]. Infinite sums, of an index below 1 above
     the last visible corner, are left out of the probabilities."""
     j = np.arange(len(c) - at.start)
     seen = upto - at.start + 1
@@ -172,7 +214,7 @@ def law(
     variance = noise**2 + near + (MISFIT * near) ** 2
     misfit = (c[at.start : upto + 1] - near) ** 2 / variance + np.log(variance)
     fit = -0.5 * misfit.sum(-1) + np.asarray(prior)[..., None]
-    local = (b + 2 * g * (at.last - at.start))[..., 0] / LOG2
+    local = (b + g * (2 * (at.last - at.start) + 1))[..., 0] / LOG2  # from the last to the next
     every = np.exp(fit - fit.max())
     fit = np.where(local >= 1.0, fit, -np.inf)
     chance = np.exp(fit - fit.max()).ravel()
