@@ -307,7 +307,8 @@ def clip_of(clip: int | str | None, schema: Schema) -> int | None:
 def rows_bound(counts: Sequence[float], sigma: float, bound: int) -> int:
     """A bound on the rows of a user, from noisy counts of users over `size_edges(bound)`. It is the
     upper end of the last bin in which users are there for sure (`rows_per_user.last_bin`), at least
-    2, at most `bound`."""
+    2, at most `bound`. A bound needs no more of the posterior: not how many users a bin has, nor a
+    tail. That of `RowsPosterior.most` is the same."""
     ends = (*size_edges(bound)[1:], bound + 1)
     last = last_bin(counts, sigma)
     return min(bound, max(2, ends[last] - 1)) if last >= 0 else 2

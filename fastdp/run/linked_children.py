@@ -1,6 +1,9 @@
 """Child rows of synthetic parents: how many each has, and their codes given the parent's.
 
-All of it is post-processing of what a run on linked tables released.
+All of it is post-processing of what a run on linked tables released. How many parents have how many
+rows is drawn from the model of the parents, which knows their other columns as well: no posterior of
+one histogram says it. Of `rows_per_user` it takes what no model of bins has: in which bins somebody is
+for sure (`last_bin`), and how many rows there are inside a bin (`places`).
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..rows_per_user import RowsPosterior
 from ..significance import LIKELY
 
 if TYPE_CHECKING:
@@ -39,17 +40,16 @@ def disagreeing_if_repeated(by_chance: np.ndarray, sizes: Histogram | None) -> n
     """The share of users with two rows or more whose rows would disagree in a column of lift LIFT,
     by each column's chance that two rows agree. If two rows agree with probability a, then R rows
     agree with probability sum p^R <= (sum p^2)^(R / 2) = a^(R / 2), p being what a user's rows are
-    drawn from. `sizes`: rows per user, of which bins count that stand
-    out of the noise; without any, two each."""
+    drawn from. `sizes`: rows per user, which `rows_per_user` turns into users of each number of rows up
+    to the last bin that stands out; without any, two each."""
     rows = np.array([2.0])
     users = np.ones(1)
     if sizes is not None:
-        ends = np.append(np.asarray(sizes.edges)[1:] - 1, sizes.edges[-1])
-        middle = np.sqrt(np.asarray(sizes.edges, float) * ends)
-        counted = sizes.values * (sizes.values > LIKELY * sizes.sigma) * (middle > 1)
-        if counted.any():
-            rows = np.maximum(middle, 2.0)
-            users = counted
+        found = RowsPosterior.of(sizes.edges, sizes.values, sizes.sigma, sizes.edges[-1])
+        points = np.array(found.points(tail=False))
+        several = points[:, points[0] > 1]
+        if several[1].any():
+            rows, users = several
     pair = LIFT + (1 - LIFT) * np.clip(by_chance, 0.0, 1.0)
     return 1 - np.power.outer(pair, rows / 2) @ (users / users.sum())
 
