@@ -151,6 +151,17 @@ SHAPES: dict[str, Callable[[np.random.Generator, int], np.ndarray]] = {
     "half zeros, gamma": lambda g, n: g.gamma(0.8, 100, n) * (g.random(n) < 0.5),
     "2 % times 500": lambda g, n: g.uniform(5, 60, n) * np.where(g.random(n) < 0.02, 500, 1),
     "10 % times 500": lambda g, n: g.uniform(5, 60, n) * np.where(g.random(n) < 0.1, 500, 1),
+    "20 % times 30": lambda g, n: (
+        40 * np.exp(0.8 * g.standard_normal(n)) * np.where(g.random(n) < 0.2, 30, 1)
+    ),
+    "10 % times 20": lambda g, n: (
+        40 * np.exp(0.8 * g.standard_normal(n)) * np.where(g.random(n) < 0.1, 20, 1)
+    ),
+    "20 % times 400": lambda g, n: g.gamma(2, 20, n) * np.where(g.random(n) < 0.2, 400, 1),
+    "three kinds": lambda g, n: (
+        40 * np.exp(0.5 * g.standard_normal(n)) * g.choice([1, 40, 1600], n, p=[0.6, 0.3, 0.1])
+    ),
+    "Zipf .8": lambda g, n: 50_000 * (1 + g.permutation(n)) ** -0.8,
     "one has 60 %": lambda g, n: _with_whale(g.gamma(1.5, 30, n), 0.6),
     "refunds: t2": lambda g, n: 30 + 40 * g.standard_t(2, n),
     "refunds: normal": lambda g, n: g.normal(40, 60, n),
@@ -268,6 +279,11 @@ KINDS = {
         lambda p: single(p.total, p.rows),
         lambda p: np.array([p.cents.mean() / 100]),
     ),
+    "mean by month": Kind(
+        "mean(amount) by month",
+        lambda p: grouped(p, p.month, _groups("mean(amount) by month"), False),
+        lambda p: _months(p) / np.bincount(p.month, minlength=MONTHS),
+    ),
     "median": Kind(
         "median(sum(amount)) per user",
         lambda p: single(p.total),
@@ -352,20 +368,31 @@ def run_line(line: Line) -> list[dict]:
     if capped:
         out.append(_summary(line, " capped", capped, 0.0) | {"keeps": float(np.median(kept))})
     out[0]["users"] = int(np.median(truths))
-    if line.kind.startswith("sum"):
+    if line.kind.startswith(("sum", "mean")):
         inside = [pair for pair, there in zip(found, within, strict=True) if there]
         summary = _summary(line, "", inside, 0.0)
         out[0] |= {"inside": summary["intervals"], "cover inside": summary["cover"]}
     return out
 
 
+ALARMED = "withheld: some users have far more than others"
+"""How the note begins where a test contradicts the claim and nothing shows how far users reach."""
+HAS = "if no user has "
+MORE = " more than the mean times its rows"
+"""How the note of a mean states its claim."""
+
+
 def _within_claim(people: People, result: NumberResult) -> bool:
-    """Whether nobody has more than what the note of a total says."""
-    if not result.note.startswith(ASSUMES):
-        return result.estimate is not None
-    claim = result.note.removeprefix(ASSUMES).partition(";")[0].removesuffix(IN_ALL)
-    most = claim.replace(",", "")
-    return bool(np.abs(people.total).max() <= 100 * float(most))
+    """Whether nobody has more than what the note of a total or of a mean says."""
+    claim, _, _ = result.note.partition(";")[0].removesuffix(IN_ALL).partition(MORE)
+    if claim.startswith(ASSUMES):
+        most = claim.removeprefix(ASSUMES)
+        return bool(np.abs(people.total).max() <= 100 * float(most.replace(",", "")))
+    if claim.startswith(HAS):
+        most = claim.removeprefix(HAS)
+        more = people.total - people.cents.mean() * people.rows
+        return bool(more.max() <= 100 * float(most.replace(",", "")))
+    return result.estimate is not None
 
 
 def _capped_truth(people: People, result: NumberResult, signed: bool) -> float:
@@ -378,6 +405,7 @@ def _summary(line: Line, suffix: str, found: list, seconds: float) -> dict:
     points = line.kind == "share of users"
     rows = []
     withheld = 0
+    alarms = 0
     for result, truth in found:
         estimate, low, high = result.estimate, result.low, result.high
         if suffix:
@@ -386,6 +414,7 @@ def _summary(line: Line, suffix: str, found: list, seconds: float) -> dict:
             high = result.capped_high
         if estimate is None:
             withheld += 1
+            alarms += result.note.startswith(ALARMED)
             continue
         size = 1.0 if points else abs(truth)
         rows.append(
@@ -406,6 +435,7 @@ def _summary(line: Line, suffix: str, found: list, seconds: float) -> dict:
         "share": line.share,
         "intervals": len(table),
         "withheld": withheld,
+        "alarms": alarms,
         "cover": covered,
         "error": float(1.96 * np.sqrt(0.05 * 0.95 / n)),
         "below": int(table[:, 0].sum()),
@@ -428,6 +458,7 @@ def show(row: dict) -> str:
     low, high, rmse = (np.nan if row[k] is None else row[k] for k in ("low", "high", "rmse"))
     keeps = f" keeps {row['keeps']:.3f}" if "keeps" in row else ""
     held = f", withheld {row['withheld']}" if row["withheld"] else ""
+    held += f", {row['alarms']} by alarm" if row.get("alarms") else ""
     return (
         f"{about}covers {100 * row['cover']:5.1f} ± {100 * row['error']:.1f} "
         f"(below {row['below']}, above {row['above']}{held}) -{low:.4f} +{high:.4f} "
