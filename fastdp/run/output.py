@@ -44,6 +44,11 @@ ONE_FILE_SHARDS = 4
 """
 
 
+def block_shards(times: int) -> int:
+    """Shards of a block whose rows are drawn `times` times over."""
+    return max(1, BLOCK_SHARDS // times)
+
+
 class IdSource(Struct, frozen=True):
     """Where user ids come from: the habits of public users, what was released about users, or a
     histogram (`users[i]` users have `sizes[i]` rows)."""
@@ -110,7 +115,7 @@ class Output:
     def block_shards(self) -> int:
         """Shards of a block; fewer where a dealer draws several times as many rows."""
         times = 1 if self.source is None or self.source.dealer is None else self.source.dealer.times
-        return max(1, BLOCK_SHARDS // times)
+        return block_shards(times)
 
     @property
     def blocks(self) -> int:

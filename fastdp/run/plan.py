@@ -218,7 +218,9 @@ def _plan(
             sigma = HistogramNoise(pure, p.cap, epsilon if pure else mu).std(p.share)
         lines.append(Line(p.clique, p.cells, p.times, sigma, 3 * sigma, p.note))
     largest, too_large = largest_model(config, schema, public, outline, zeros)
-    memory_bytes, seconds = needs(schema, outline, largest.cells, rows, resolve(threads))
+    memory_bytes, seconds = needs(
+        schema, outline, largest.cells, rows, resolve(threads), chosen=of_users > 0
+    )
     clipping = clip_facts(
         public=public, clip=bound, mu=mu, config=config, schema=schema, outline=outline, rows=rows
     )

@@ -10,9 +10,12 @@ from ..mechanisms.limits.structural_zeros import StructuralZeros, check_possible
 from ..mechanisms.plans import Outline
 from ..mechanisms.shared.halving import MOST_LEVELS
 from ..mechanisms.shared.merged_codes import PAIR_CELLS
+from ..mechanisms.with_users.chosen_users import pool_times
+from ..model.sampler import default_shard_rows
 from ..public.data import PublicTable
 from ..schema import Schema
 from ..tables.table import Table
+from .output import block_shards
 
 # Seconds per row, cell or pair on one core of a 2020 server. A plan's times are rough: half or
 # double is normal.
@@ -26,6 +29,10 @@ FIT_CALLS = 110
 PAIR = 3e-3
 """Seconds per pair of columns that a run may choose from. Measured on generated tables of 60, 130
 and 300 columns, which took 7, 27 and 83 processor seconds in all."""
+POOL_ROW = 4e-6
+"""Seconds per row of a pool of users, from which whole users are chosen (`bench.pool`)."""
+POOL_BYTES = 440
+"""Bytes for each row of the pool that one block of rows takes (`bench.pool`)."""
 MOST_PAIRS = 1 << 14
 """The most pairs that a run looks at."""
 FREE_BYTES = 150e6
@@ -33,14 +40,15 @@ FREE_BYTES = 150e6
 
 
 def needs(
-    schema: Schema, outline: Outline, cells: int, rows: int, workers: int
+    schema: Schema, outline: Outline, cells: int, rows: int, workers: int, chosen: bool = False
 ) -> tuple[int, float]:
-    """(bytes of memory, seconds) that a run takes with a model of so many cells.
+    """(bytes of memory, seconds) that a run takes with a model of so many cells. `chosen`: users of
+    synthetic rows are chosen from a pool.
 
     Peak memory is the larger of two phases. In the first, codes and user numbers of the data and
     the tables of all pairs are held. After these are freed come the model's tables, a block of
     synthetic rows with ids, and the shards that are being drawn. Few rows are drawn up to
-    2^MOST_LEVELS times over.
+    2^MOST_LEVELS times over, those of a pool as often as it is larger than what is chosen.
     """
     width = sum(code_dtype(n).itemsize for n in schema.domain.values())
     data = rows * (width + 4)
@@ -52,6 +60,12 @@ def needs(
     counted = len(outline.cliques) or len(outline.measurements) + pairs
     work = rows * (READ_ROW + WRITE_ROW + DRAW_ROW + counted * COUNT_ROW)
     work += pairs * PAIR + FIT_CALLS * cells * FIT_CELL
+    if chosen:
+        times = pool_times(rows)
+        of_block = block_shards(times) * default_shard_rows(rows)
+        pool = times * min(rows, of_block) * POOL_BYTES
+        memory = max(memory, 6 * 8 * cells + pool + shards + FREE_BYTES)
+        work += times * rows * POOL_ROW
     return int(memory), work / max(1.0, 0.9 * workers) + 0.5
 
 

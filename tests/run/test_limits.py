@@ -174,3 +174,18 @@ def test_a_plan_adds_up_the_work_and_takes_the_larger_phase_s_memory(mechanism, 
     after = 48 * made.model_cells + min(rows, 2**24) * (7 + 16) + drawn * 12 * 3
     before = rows * (7 + 4) + (16 * 2**24 if pairs else 0)
     assert made.memory_bytes == pytest.approx(max(before, after) + 150e6)
+
+
+@pytest.mark.parametrize(
+    ("rows", "times", "pool"), [(10**5, 5, 5e5), (10**6, 3, 3e6), (10**7, 3, 5 * 3 * 625_000)]
+)
+def test_a_plan_counts_the_pool_from_which_users_are_chosen(rows, times, pool):
+    """Of ten million rows, a block has five of sixteen shards, and its pool three times as many rows;
+    all rows take time."""
+    schema = fastdp.Schema.from_domain({"a": 4, "b": 300}, user="id")
+    recipe = {"mechanism": "cliquetree", "ids": {"source": "private"}}
+    plain = fastdp.plan(schema, recipe, 1.0, 1e-6, rows=rows, threads=1)
+    recipe = {"mechanism": "cliquetree", "ids": {"source": "auto"}}
+    made = fastdp.plan(schema, recipe, 1.0, 1e-6, rows=rows, threads=1)
+    assert made.memory_bytes - 150e6 >= pool * plan_size.POOL_BYTES
+    assert made.seconds - plain.seconds == pytest.approx(times * rows * plan_size.POOL_ROW)

@@ -112,7 +112,7 @@ def _pool(asked: UserQuestions, rows: ModelRows) -> Dealer:
     """The dealer of a pool: trials find as many rows as there will be."""
     assert asked.people is not None and asked.decided is not None
     job = asked.job
-    some = rows.plain().some(min(rows.total * _times(rows.total), SAMPLE_ROWS), job.seed)
+    some = rows.plain().some(min(rows.total * pool_times(rows.total), SAMPLE_ROWS), job.seed)
     return dealer(
         people=asked.people,
         rates=asked.rates,
@@ -147,7 +147,7 @@ def _with_choice(
 ) -> Dealer:
     """The dealer that chooses users of a pool by all that was released about users."""
     schema = asked.session.schema
-    times = _times(rows.total)
+    times = pool_times(rows.total)
     alike = _alike(asked, table.view)
     marginals = table.release(made, rows, times, alike) if asked.told else []
     gaps = asked.gaps()
@@ -166,7 +166,7 @@ def _with_choice(
     return replace(made, choice=choice)
 
 
-def _times(rows: int) -> int:
+def pool_times(rows: int) -> int:
     """How many times as many users as are chosen the pool has."""
     return max(LEAST_POOL, min(MOST_POOL, POOL_ROWS // max(rows, 1)))
 
