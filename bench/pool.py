@@ -5,8 +5,9 @@
 Per stage, on one thread: draw: rows of the pool, three times as many as are wanted. places: which
 users may get which rows. deal: urns. order: rows in order of time, and exchanged. choice: whole
 users, such that what was released holds. write: values of the codes. Once for a run: measure (reading,
-counting, noise, fits), trials (the parameters of urns). Peak memory of the process, in MB. Tables are
-those of `bench.users`, with their order declared, at epsilon 1; each line is a process of its own.
+counting, noise, fits), trials (the parameters of urns). floor: what a pool takes whose users want nothing
+and exchange nothing: places, lists of rows, one sort by user and time. Peak memory of the process, in MB.
+Tables are those of `bench.users`, with their order declared, at epsilon 1; each line is a process of its own.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from functools import wraps
 
+import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 import fastdp
 from fastdp.mechanisms.with_users import chosen_users
 from fastdp.run.output import Output
-from fastdp.users.dealing import Dealer
+from fastdp.users.dealing import FREE, Dealer
 from fastdp.users.user_choice import Choice
 
 from . import machine
@@ -64,6 +67,22 @@ def timed(stages: dict[str, tuple[type, str]]) -> Iterator[dict[str, float]]:
             setattr(owner, name, before[stage])
 
 
+def floor(output: Output) -> float:
+    """Processor seconds per million rows that the first block's pool takes without urns and exchanges."""
+    assert output.source is not None and output.source.dealer is not None
+    dealer = output.source.dealer
+    block = [output._shard(i) for i in range(min(output.shards, output.block_shards))]
+    codes = {name: np.concatenate([part[name] for part in block]) for name in block[0]}
+    alpha = np.full((len(dealer.alpha), len(dealer.roles.dealt)), FREE)
+    plain = replace(dealer, alpha=alpha, joint=(), levels=())
+    start = time.process_time()
+    at = plain.places(codes, 0)
+    owner, _ = plain.urns(codes, at, 0, 1)
+    if plain.order is not None:
+        plain._in_order(codes, at, owner, 0, 1, 0)
+    return (time.process_time() - start) * dealer.times / len(owner) * 1e6
+
+
 def one(name: str, rows: int, seed: int) -> dict[str, float]:
     """Processor seconds per million rows by stage, and in all; once, and in MB, of a run."""
     truth = load(name, None)
@@ -85,7 +104,8 @@ def one(name: str, rows: int, seed: int) -> dict[str, float]:
     found["pool"] = found["places"] + found["deal"] + found["order"]
     found["all"] = all_rows / made * 1e6
     found["measure"] = before - once["trials"]
-    return {**found, "trials": once["trials"], "MB": machine.peak_mb()}
+    found |= {"trials": once["trials"], "MB": machine.peak_mb()}
+    return {**found, "floor": floor(run._output)}
 
 
 def main() -> None:
@@ -99,7 +119,7 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="parallel processes")
     parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
-    shown = (*STAGES, "write", "pool", "all", "measure", "trials", "MB")
+    shown = (*STAGES, "write", "pool", "floor", "all", "measure", "trials", "MB")
     print("seconds per million rows; measure and trials: seconds of a run")
     print(f"{'table, rows':<20}" + "".join(f"{stage:>9}" for stage in shown))
     cases = [(name, rows) for name in options.tables for rows in options.rows]
