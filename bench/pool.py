@@ -1,6 +1,7 @@
 """What it takes to deal a pool of users and to choose from it: processor seconds per million rows.
 
     python -m bench.pool [--tables cohorts events patients] [--rows 300000 1000000 3000000]
+    python -m bench.pool --whole 10000000 --threads 2
 
 Per stage, on one thread: draw: rows of the pool, three times as many as are wanted. places: which
 users may get which rows. deal: urns. order: rows in order of time, and exchanged. choice: whole
@@ -108,6 +109,25 @@ def one(name: str, rows: int, seed: int) -> dict[str, float]:
     return {**found, "floor": floor(run._output)}
 
 
+def whole(rows: int, threads: int) -> dict[str, float]:
+    """Seconds by the clock and of processors of a run of cohorts, of its rows, and of their stages."""
+    truth = load("cohorts", None)
+    assert truth is not None
+    schema, values, _ = inputs("cohorts", truth, "order")
+    recipe = {"mechanism": "cliquetree", "ids": {"source": "auto"}}
+    fixed = {"seed": 0, "sample_seed": 0, "threads": threads}
+    clock = time.perf_counter()
+    run = fastdp.synthesize(pa.table(values), recipe, 1.0, DELTA, schema=schema, rows=rows, **fixed)
+    found = {"fit": time.perf_counter() - clock}
+    clock = time.perf_counter()
+    start = time.process_time()
+    with timed(STAGES) as spent:
+        made = sum(part.num_rows for part in run._output.tables())
+    found |= {"rows": made, "clock": time.perf_counter() - clock}
+    found |= {"processor": time.process_time() - start, "MB": machine.peak_mb()}
+    return found | spent
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -118,7 +138,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=1, help="parallel processes")
     parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
+    parser.add_argument("--whole", type=int, metavar="ROWS", help="one run of so many rows instead")
+    parser.add_argument("--threads", type=int, default=2, help="of that run")
     options = parser.parse_args()
+    if options.whole:
+        found = whole(options.whole, options.threads)
+        print("  ".join(f"{name} {value:.2f}" for name, value in found.items()))
+        if not options.no_save:
+            machine.keep(f"pool_{options.threads}_threads", {"found": found})
+        return
     shown = (*STAGES, "write", "pool", "floor", "all", "measure", "trials", "MB")
     print("seconds per million rows; measure and trials: seconds of a run")
     print(f"{'table, rows':<20}" + "".join(f"{stage:>9}" for stage in shown))
