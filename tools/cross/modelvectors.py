@@ -324,8 +324,8 @@ def sample_cases(out: File, rng: np.random.Generator) -> None:
             seen.update(nodes=nodes, sizes=sizes, widths=widths)
             self.tree = real(nodes, sizes, widths)
 
-        def fill(self, columns, *rest):
-            self.tree.fill(columns, *rest)
+        def fill(self, columns, **rest):
+            self.tree.fill(columns, **rest)
 
     with patch.object(sample_core, "Tree", Noted):
         model.sample(10, seed=1, threads=1)
