@@ -6,7 +6,7 @@ unexport PYTHONDONTWRITEBYTECODE # else every process that a test starts would c
 UNITS  := $(filter-out csrc/noise_table.h,$(wildcard csrc/*.c csrc/*.h)) # the table is made by a program
 CORE   := $(wildcard csrc/*.c csrc/*.h fastdp/_core/*.pyx fastdp/_core/*.pxd) setup.py pyproject.toml
 
-.PHONY: build demo test unit test-all test-slow test-coverage test-spark test-sql test-arm test-cross cross-tools mutants membership bench lint lint-package lint-interface format sanitize sanitize-threads fuzz soak dist try-wheel test-wheel docs notebooks clean
+.PHONY: build demo test unit test-all test-slow test-coverage test-spark test-sql test-arm test-cross cross-tools mutants membership bench lint lint-package lint-interface format sanitize sanitize-threads fuzz soak dist try-wheel try-wheel-arm test-wheel docs notebooks clean
 
 build: $(VENV)/.built
 
@@ -195,6 +195,10 @@ dist: build $(VENV)/.has-dist
 # The wheel of this machine under every Python that is installed, with no compiler on the path: doctor, demo, equal digests.
 try-wheel: $(if $(wildcard dist/*.whl),,dist)
 	$(BIN)/python packaging/try_wheel.py dist/*.whl
+
+# The wheel for ARM64 under qemu-user, with Debian's Python: doctor, and the rows of this machine.
+try-wheel-arm: build $(if $(wildcard dist/*_aarch64.whl),,dist) cross-tools
+	$(BIN)/python -m tools.cross.wheel build/arm dist/*_aarch64.whl
 
 # The wheel in an environment of its own, with no compiler on the path, under the archive's tests.
 # Left out: what reads the sources themselves.

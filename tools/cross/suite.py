@@ -17,6 +17,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -50,14 +51,16 @@ def unpack_python(folder: Path) -> Path:
     return root
 
 
-def fetch_wheels(folder: Path) -> Path:
-    """What the package and its tests need, for ARM64, in the versions of the lock where it names
+def fetch_wheels(folder: Path, extras: Sequence[str] = ("test",)) -> Path:
+    """What the package and these extras need, for ARM64, in the versions of the lock where it names
     them."""
     site = folder / "site"
     if site.exists():
         return site
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    needs = [*project["dependencies"], *project["optional-dependencies"]["test"]]
+    needs = list(project["dependencies"])
+    for extra in extras:
+        needs += project["optional-dependencies"][extra]
     lock = (ROOT / "requirements-dev.lock").read_text("utf-8").splitlines()
     versions = folder / "versions.txt"
     versions.write_text(
