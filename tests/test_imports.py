@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.sources import parsed, statements
+
 PACKAGE = Path(__file__).parents[1] / "fastdp"
 
 # One line a floor, lowest first. A folder imports folders of lower floors and itself; a file at the
@@ -53,27 +55,6 @@ def modules():
 def name_of(path):
     parts = path.relative_to(PACKAGE).with_suffix("").parts
     return parts[:-1] if parts[-1] == "__init__" else parts
-
-
-def statements(node, types):
-    """The statements inside one; `types`: also those under TYPE_CHECKING. Expressions hold no
-    imports."""
-    for inner in ("body", "orelse", "finalbody", "handlers", "cases"):
-        for child in getattr(node, inner, ()):
-            if types or not _for_types(child):
-                yield child
-                yield from statements(child, types)
-
-
-def _for_types(node):
-    """Whether a statement is `if TYPE_CHECKING` or `if typing.TYPE_CHECKING`."""
-    test = getattr(node, "test", None) if isinstance(node, ast.If) else None
-    return "TYPE_CHECKING" in (getattr(test, "id", None), getattr(test, "attr", None))
-
-
-@cache
-def parsed(path):
-    return ast.parse(path.read_text())
 
 
 @cache
@@ -240,4 +221,4 @@ def test_the_map_names_every_folder_and_each_says_what_it_holds():
     assert [f for f in sorted(folders) if f"`{f}/`" not in text] == []
     for path in modules():
         if path.name == "__init__.py":
-            assert ast.get_docstring(ast.parse(path.read_text())), path
+            assert ast.get_docstring(parsed(path)), path

@@ -189,7 +189,7 @@ FEWER = {
     "--rows 5000": "--rows 2500",
     "range(4_000)": "range(500)",
     "taxi(60_000": "taxi(5_000",
-    "purchases(3_000": "purchases(800",
+    "purchases(3_000": "purchases(400",
     "partitions=32": "partitions=2",
     "partitions 32": "partitions 2",
 }

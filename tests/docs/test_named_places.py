@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import PAGES
+from tests.sources import parsed, statements
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "fastdp"
@@ -37,7 +38,7 @@ def named_in(text):
 def defined_in(tree):
     """Names that a module imports or defines: functions and their parameters, classes, constants,
     and attributes of classes. Variables inside functions do not count."""
-    for node in ast.walk(tree):
+    for node in (tree, *statements(tree)):
         if isinstance(node, ast.ImportFrom):
             yield from (alias.name for alias in node.names)
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
@@ -60,7 +61,7 @@ def known():
     paths = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.pyx"), *(ROOT / "csrc").iterdir()]
     names = {part for path in paths for part in path.relative_to(ROOT).with_suffix("").parts}
     for path in PACKAGE.rglob("*.py"):
-        names |= set(defined_in(ast.parse(path.read_text("utf-8"))))
+        names |= set(defined_in(parsed(path)))
     return names
 
 
