@@ -149,9 +149,12 @@ class Choice(Struct, frozen=True, eq=False):
         of_users = _Tables()
         of_rows = _Tables()
         of_steps = _Tables()
-        for table in odds.released:
+        for table in odds.released[:-1]:
             if isinstance(table, Cells):
                 of_users.add(table.cells, table.tally(odds.users))
+        like = odds.released[-1]
+        assert isinstance(like, Cells)
+        of_users.add(like.cells, like.tally(odds.users), least=True)
         moved = pool.to_rows(odds.moved) if odds.moved.any() else None
         for cells, share in self._row_shares(pool):
             target = wanted * share
@@ -286,10 +289,14 @@ class _Tables:
         self.target: list[np.ndarray] = []
         self.weight: list[np.ndarray] = []
 
-    def add(self, cells: np.ndarray, target: np.ndarray) -> None:
+    def add(self, cells: np.ndarray, target: np.ndarray, least: bool = False) -> None:
+        """`least`: each count weighs as much as one of a single user, so that it is not given up for
+        others."""
         self.cells.append(cells.astype(np.uint32))
         self.target.append(target.astype(np.float64))
-        self.weight.append(1 / (TIGHT * np.maximum(target, 1.0)))
+        self.weight.append(
+            1 / (TIGHT * (np.ones(len(target)) if least else np.maximum(target, 1.0)))
+        )
 
 
 def _asked(
