@@ -151,7 +151,7 @@ def main() -> None:
     for which, table in (("before", before), ("now", results)):
         common = [table[k] for k in results if k in table]
         if common:
-            means = {c: np.nanmean([r[c] for r in common]) for c in COLUMNS}
+            means = {c: np.nanmean([r.get(c, math.nan) for r in common]) for c in COLUMNS}
             print(f"{which + ', mean':32}" + "".join(f"{means[c]:16.3f}" for c in COLUMNS))
     if args.save:
         args.save.write_text(json.dumps(results, indent=1) + "\n")

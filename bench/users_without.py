@@ -60,7 +60,6 @@ WITHOUT: dict[str, tuple[str, ...]] = {
     "a least error of rates": ("mechanisms.with_users.user_questions.LEAST_ERROR=1e-6",),
     "a least group by noise": ("mechanisms.with_users.user_questions.GROUP_ROWS=1e9",),
     "a least group by cells": ("mechanisms.with_users.user_questions.GROUP_CELLS=1e9",),
-    "the count of rows": ("mechanisms.with_users.chosen_users.MOST_ERROR=0",),
 }
 """By rule, the constants of fastdp (MODULE.NAME=VALUE) that take it out."""
 MEASURES = (*users.MEASURES, *PEOPLE, "total", "seconds")

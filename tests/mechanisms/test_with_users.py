@@ -3,8 +3,12 @@
 import math
 from itertools import product
 
+import numpy as np
+import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
+import fastdp
 from fastdp.division import USERS
 from fastdp.mechanisms.base import Ids
 from fastdp.mechanisms.cliquetree import CliqueTree
@@ -32,3 +36,21 @@ def test_rates_of_agreement_get_the_share_that_their_standard_error_needs():
         sigma = math.sqrt((columns + 1) / share) / mu
         error = sigma / (users / parts) / 2  # of a rate a: a user adds 2 a - 1
         assert error == pytest.approx(user_questions.LEAST_ERROR)
+
+
+def test_rows_are_as_many_as_the_statement_says_also_where_their_count_is_noise(monkeypatch):
+    """The planted bug: where the error was above .3 of the rows, the model's own number was drawn, and
+    300 people had 17,003 rows where the statement said 1,579 (truth 1,446)."""
+    owner = np.repeat(np.arange(200), 3)
+    table = pa.table({"id": owner, "land": owner % 4, "shop": np.arange(600) % 6})
+    plain = fastdp.Schema.from_domain({"land": 4, "shop": 6}, user="id").to_dict()
+    plain["columns"]["land"]["user"] = "constant"
+    found = user_questions.sizes_of
+
+    def noisy(*asked):
+        return replace(found(*asked), rows=321.0, error=1e6)
+
+    monkeypatch.setattr(user_questions, "sizes_of", noisy)
+    schema = fastdp.Schema.from_dict(plain)
+    run = fastdp.synthesize(table, "cliquetree", epsilon=1.0, delta=1e-5, schema=schema, seed=1)
+    assert len(run.data) == run.privacy["mechanism"]["users"]["rows"] == 321

@@ -358,6 +358,21 @@ def released(rows, bound, sigma, rng):
     return crowds.sizes_of(fine, coarse, count, bound)
 
 
+def test_a_count_of_rows_that_is_noise_is_not_followed():
+    """2,000 users with 1 to 3 rows. Noise of one bin was taken for users with 3,000 rows, so rows are
+    counted up to there, with an error of 30,000. The planted bug: the mean of this count and of rows per
+    user times users is 14,000 rows too high."""
+    edges = size_bins(4096)
+    values = np.zeros(len(edges))
+    values[:3] = 1_000.0, 600.0, 400.0
+    fine = Histogram(edges, values, 10.0)
+    far = crowds.sizes_of(fine, None, crowds.RowCount(3_000, 32_000 / 3_000, 10.0), 4096)
+    near = crowds.sizes_of(fine, None, crowds.RowCount(3, 3_500 / 3, 10.0), 4096)
+    assert 3_000 < far.rows < 4_200 and near.rows == pytest.approx(3_500, rel=0.03)
+    nothing = Histogram(edges, np.full(len(edges), -5.0), 10.0)
+    assert crowds.sizes_of(nothing, None, crowds.RowCount(1, -50.0, 10.0), 4096).rows == 1.0
+
+
 SIZES = {
     "geometric": lambda rng: rng.geometric(1 / 30, 4000),
     "alike": lambda rng: rng.integers(90, 110, 4000),

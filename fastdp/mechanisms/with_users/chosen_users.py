@@ -16,9 +16,6 @@ from ..shared.model_rows import GroupedRows, ModelRows, PoolRows
 from .table_about_users import TableAboutUsers
 from .user_questions import UserQuestions
 
-MOST_ERROR = 0.3
-"""The number of rows is the one that was counted for users, where its standard error is below this
-part of it; else the mechanism's own."""
 OTHER_ROWS = 1 << 18
 """Rows of the model by which marginals of rows are known better than by a pool of fewer."""
 OTHER_CODES = 1 << 22
@@ -103,7 +100,7 @@ def _rows_of_users(
     )
     if keep or asked.groups is not None:
         rows = GroupedRows(model, groups[0], sizes.rows_by((1,), groups[1])[0], keep)
-    if asked.job.rows is None and sizes.error < MOST_ERROR * sizes.rows:
+    if asked.job.rows is None:
         rows = rows.again(round(sizes.rows), asked.job.seed)
     return rows
 
