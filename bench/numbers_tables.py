@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 
 from .machine import RESULTS
 from .markdown import bare, table
@@ -84,14 +85,14 @@ def capped() -> str:
     )
 
 
-def sums() -> str:
-    """Totals at epsilon 1 by shape: coverage, where the claim is true too, and reach."""
+def by_shape(kind: str, epsilon: float) -> str:
+    """Totals or means by shape: coverage, where the claim is true too, and reach."""
     found = lines()
-    asked = [(s, u) for kind, s, u, eps in found if kind == "sum" and eps == 1.0 and u >= 2400]
-    shapes = sorted({s for s, _ in asked if ("sum", s, 24_000, 1.0) in found})
+    shapes = sorted({s for k, s, u, e in found if (k, u, e) == (kind, 24_000, epsilon)})
+    cells = [[_total(found.get((kind, s, u, epsilon))) for u in (2400, 24_000)] for s in shapes]
     return table(
         ["shape", "2,400 people", "24,000 people"],
-        [[s, *(_total(found.get(("sum", s, u, 1.0))) for u in (2400, 24_000))] for s in shapes],
+        [[shape, *pair] for shape, pair in zip(shapes, cells)],
     )
 
 
@@ -114,5 +115,8 @@ def _total(row: dict | None) -> str:
 BLOCKS: dict[str, Callable[[], str]] = {
     "numbers_capped": capped,
     "numbers_reached": reached,
-    "numbers_sums": sums,
+    "numbers_sums": partial(by_shape, "sum", 1.0),
+    "numbers_sums_at_3": partial(by_shape, "sum", 3.0),
+    "numbers_means": partial(by_shape, "mean", 1.0),
+    "numbers_means_at_3": partial(by_shape, "mean", 3.0),
 }
