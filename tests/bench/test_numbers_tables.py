@@ -36,5 +36,7 @@ def test_tables_say_what_is_met_and_what_was_not_measured(results):
     numbers_asked.save(rows)
     assert "| uniform | .070, -.020 +.100: met | not measured |" in numbers_tables.reached()
     assert "**.130**, -.020 +.200: impossible" in numbers_tables.reached()
-    assert "| half zero | not measured | 95 (0/1) [12: 100], -.02 +.2 |" in numbers_tables.sums()
+    assert "| half zero | not measured | 95 (0/1) [12: 100], -.02 +.2 |" in numbers_tables.by_shape(
+        "sum", 1.0
+    )
     assert "| uniform | .010 | .100 | 0.90 | 95.0 | 20 |" in numbers_tables.capped()
