@@ -317,6 +317,11 @@ TRIED = (
         change={"division.FEW_ROUNDS": 1e9},
     ),
     Ablation(
+        "tried: three rounds, two looks at most",
+        "three screening rounds whatever the noise, and 1-ways are never measured a third time",
+        change={"division.FEW_ROUNDS": 1e9, "division.MOST_ONES": 0.55},
+    ),
+    Ablation(
         "tried: EXPLAINED .5",
         "half a distance is explained, in place of three quarters",
         change={f"{SHARED}.screening.EXPLAINED": 0.5},
