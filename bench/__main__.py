@@ -189,6 +189,10 @@ BENCHES = {
         (("--rows", "100000", "--numpy-rows", "100000", "--repeat", "2"),),
         (("--rows", "10000000"),),
     ),
+    "customers": Bench(
+        "the guide's example of cohorts and retention, run several times",
+        (("--runs", "1", "--no-save"),),
+    ),
     "coverage": Bench(
         "share of true numbers inside the 95 % intervals of run.answer, beside naive ones",
         (("--tables", "simulated", "--epsilon", "1", "--seeds", "1", "--no-save"),),
