@@ -32,7 +32,7 @@ from .descent import minimum
 
 STEPS = 200
 """Steps of L-BFGS at most."""
-NEAR = 2e-5
+NEAR = 2e-6
 """A step is the last if it lowers the dual by less for each cell. The dual is in squared standard errors
 by two, of which noise alone is worth a half for each cell."""
 FLAT = 1e-3
