@@ -35,7 +35,7 @@ from ...measurement import Measurement
 from ...queries import Binned
 from ...significance import posterior_means, stands_out
 from ..shared.merged_codes import Merged
-from ..shared.one_ways import effective_cells
+from ..shared.screening import least_square
 
 
 def telling(measured: Sequence[Measurement], merged: Merged) -> list[Measurement]:
@@ -88,8 +88,7 @@ def _sums(answer: Measurement, merged: Merged) -> list[Measurement]:
 
 def _beyond(answers: Sequence[Measurement], merged: Merged) -> tuple[float, int, float] | None:
     """(the estimate of S, n, the least S that is worth using) of the answers about one pair over
-    one partition; None where a table has one row or column. Of n, cells count for the last as far as
-    noise can affect them: the fit leaves cells empty that are expected to be."""
+    one partition; None where a table has one row or column."""
     clique = answers[0].clique
     query = answers[0].query
     table = merged.independent([clique])[clique]
@@ -104,6 +103,4 @@ def _beyond(answers: Sequence[Measurement], merged: Merged) -> tuple[float, int,
     away = (mean.reshape(table.shape) - table) / sigma
     away -= away.mean(axis=0)
     away -= away.mean(axis=1)[:, None]
-    affected = min(free, max(1.0, effective_cells(table, sigma)))
-    least = min(affected, 1 + math.sqrt(1 + 2 * affected))
-    return float(np.square(away).sum()) - free, free, least
+    return float(np.square(away).sum()) - free, free, least_square(free, table, sigma)

@@ -341,9 +341,13 @@ class CliqueTreeState:
         beside = [] if self.workload.items else held
         noise = partial(screening.divided, beside, partial(self.table, result), about)
         with_later = share + math.fsum(self.plan.batches[number + 1 :])
+        later = (spent + with_later * self.unit, self.sigma(with_later))
         sigma = noise(spent + share * self.unit, about)
-        left = noise(spent + with_later * self.unit, self.sigma(with_later))
-        good = screening.worthwhile(self.scored(result, about, sigma, left), sigma, left)
+        left = noise(*later)
+        own = screening.shared(beside, *later)
+        good = screening.worthwhile(self.scored(result, about, sigma, left, own), sigma, left)
+        if self.priors is None and not self.workload.items:
+            good = [c for c in good if self.tells(c, result, later[1])]
         if number:
             last = number == len(self.plan.batches) - 1
             follows = screening.following(result.estimates)
@@ -354,11 +358,21 @@ class CliqueTreeState:
         fresh = [c for c in batch if c.key not in self.held and c.gain(sigma(c)) > 0]
         return screening.affordable_batch(fresh, held, spent, share * self.unit), share
 
+    def tells(self, c: Candidate, result: ScreeningResult, sigma: float) -> bool:
+        """Whether an answer with this noise is expected to be followed in the end."""
+        return screening.tells(c, self.table(result, c), sigma, self.merged.total)
+
     def scored(
-        self, result: ScreeningResult, about: float, sigma: NoiseOf, left: NoiseOf
+        self,
+        result: ScreeningResult,
+        about: float,
+        sigma: NoiseOf,
+        left: NoiseOf,
+        own: NoiseOf,
     ) -> list[Candidate]:
         """The candidates of a screening round, for measurements at noise `sigma` (`about`: of an
-        even division); `left`: their noise when later batches have measured them again."""
+        even division); `left`: what their noise costs when later batches have measured them again,
+        `own`: that noise itself."""
         total = self.merged.total
         estimates = result.estimates
         weight = dict(zip(result.cliques, result.weights))
@@ -367,7 +381,7 @@ class CliqueTreeState:
         )
         if self.priors is not None:
             scored = self.priors.improved(scored, estimates, result.noise, about, total)
-        return [self.best_resolution(c, result, about, sigma, left) for c in scored]
+        return [self.best_resolution(c, result, about, sigma, left, own) for c in scored]
 
     def again(self, held: Candidate, result: ScreeningResult, sigma: float) -> Candidate:
         """A marginal that was measured before, with the effective cells that the model now has in
@@ -381,7 +395,13 @@ class CliqueTreeState:
         return c.partition.sums(c.clique, result.estimates[c.clique])
 
     def best_resolution(
-        self, fine: Candidate, result: ScreeningResult, about: float, sigma: NoiseOf, left: NoiseOf
+        self,
+        fine: Candidate,
+        result: ScreeningResult,
+        about: float,
+        sigma: NoiseOf,
+        left: NoiseOf,
+        own: NoiseOf,
     ) -> Candidate:
         """The candidate over groups, where that leaves the smaller error over all codes, or where
         the one over all codes is not worth measuring. Otherwise it is unchanged. Beside other
@@ -400,7 +420,11 @@ class CliqueTreeState:
         between = min(max(coarse.distance, 0.0), fine.distance)
         within = math.sqrt(fine.distance**2 - between**2)
         coarse = replace(coarse, distance=between, within=within, partition=self.groups)
-        better = fine.gain(left(fine)) > coarse.gain(left(coarse))
+        found = [
+            screening.findings(c, self.table(result, c), own(c), left(c), self.merged.total)
+            for c in (fine, coarse)
+        ]
+        better = found[0] > found[1]
         worth = better and fine.gain(sigma(fine)) > 0
         worth &= result.estimates[clique].size * LEAST_PER_CELL <= self.merged.total
         return fine if worth else replace(coarse, within=0.0)

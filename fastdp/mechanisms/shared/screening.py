@@ -8,7 +8,13 @@ those that noise can affect. With weights w the whole batch is worth
     sum of w d  -  NOISE * sum of w cells sigma,      sum of 1 / sigma^2 = precision,
 
 at best (Lagrange) with 1 / sigma_k^2 in proportion to y_k = (NOISE w_k cells_k)^(2/3), where the
-second sum is (sum of y)^(3/2) / sqrt(precision). Everything here is a function of released numbers.
+second sum is (sum of y)^(3/2) / sqrt(precision).
+
+*What an answer finds.* A cell that is off by less than the noise is left by a fit where the model has
+it: the answer does not find what is wrong there. So d is what measuring removes at most. That decides
+between two resolutions (`findings`): with few rows a cell most of d is hidden, and groups find more. And
+a pair is not asked for if all that its answer finds is expected to be less than noise (`tells`).
+Everything here is a function of released numbers.
 """
 
 from __future__ import annotations
@@ -229,6 +235,20 @@ def accounted(
     return min(1.0, 2 * math.fsum(tree) / max(1, len(columns) - 1))
 
 
+def shared(held: Sequence[Candidate], precision: float, most: float) -> NoiseOf:
+    """The noise of a candidate that shares `precision` with the marginals `held`, in proportion to
+    portions: large marginals get more than others. At most `most`; that is also the answer where
+    none is held."""
+    portions = math.fsum(c.portion for c in held)
+
+    def noise(c: Candidate) -> float:
+        if not held:
+            return most
+        return min(most, math.sqrt((portions + c.portion) / (c.portion * precision)))
+
+    return noise
+
+
 def divided(
     held: Sequence[Candidate],
     table: Callable[[Candidate], np.ndarray],
@@ -236,21 +256,84 @@ def divided(
     precision: float,
     most: float,
 ) -> NoiseOf:
-    """The noise of a candidate that shares `precision` with the marginals `held`, in proportion to
-    portions: large marginals get more than others. At most `most`; that is also the answer where
-    none is held. Less noise can affect more cells of the candidate's `table` in the model: the
-    answer is the noise that costs as much over its effective cells at noise `about`."""
-    portions = math.fsum(c.portion for c in held)
+    """The same noise, for what it costs. Less noise can affect more cells of the candidate's `table`
+    in the model: the answer is the noise that costs as much over its effective cells at noise
+    `about`."""
+    own = shared(held, precision, most)
     known = {}
 
     def noise(c: Candidate) -> float:
         if held and c.key not in known:
-            sigma = min(most, math.sqrt((portions + c.portion) / (c.portion * precision)))
+            sigma = own(c)
             cells, fewer = (effective_cells(table(c), x) for x in (sigma, about))
             known[c.key] = sigma * cells / max(fewer, 1e-9)
         return known.get(c.key, most)
 
     return noise
+
+
+def deviations(distance: float, table: np.ndarray, total: float) -> tuple[np.ndarray, float]:
+    """(how far each cell of the model's `table` is off on average, by a distance; the part of all rows
+    that is apart beyond chance).
+
+    Chance alone puts counts off by NOISE sqrt(e) in a cell of e rows. What is beyond that leaves the
+    columns as they are, so it is spread as the standard deviations of their codes are: in a table of two
+    by two, all four cells are off by the same."""
+    rows = np.maximum(np.asarray(table, np.float64), 1e-12)
+    whole = float(rows.sum())
+    spread = np.ones(())
+    for axis in range(rows.ndim):
+        part = rows.sum(axis=tuple(i for i in range(rows.ndim) if i != axis)) / whole
+        spread = np.multiply.outer(spread, np.sqrt(part * (1 - part)))
+    chance = np.minimum(NOISE * np.sqrt(rows), 2 * rows)
+    by_chance = float(chance.sum())
+    apart = min(1.0, max(0.0, distance - by_chance) / max(2 * total, 1e-9))
+    off = 2 * apart * total * spread / max(float(spread.sum()), 1e-300)
+    return off + chance * min(1.0, max(0.0, distance) / by_chance), apart
+
+
+def findings(c: Candidate, table: np.ndarray, sigma: float, cost: float, total: float) -> float:
+    """What an answer with noise `sigma` takes off the distance over all codes, by the better of two ways
+    to use it. `cost`: the noise that its error is counted with.
+
+    *Cell by cell.* Noise hides deviations that it exceeds. It counts for the part of the rows that
+    truth and model have in common. Of n numbers of which only the sum of sizes is known, those above t
+    times their mean hold (1 - t / n)^(n - 1) (1 + (n - 1) t / n) of it (Dirichlet, all sizes equally
+    likely): all or nothing of a single one, (1 + t) exp(-t) of many. The rest is left, and the noise.
+
+    *By a factor.* Deviations of standard deviation s are best drawn to the model by the factor s^2 /
+    (s^2 + sigma^2). What is left is sigma / sqrt(s^2 + sigma^2) of them."""
+    off, apart = deviations(c.distance, table, total)
+    free = max(1, math.prod(n - 1 for n in table.shape))
+    above = np.minimum((1 - apart) * NOISE * sigma / np.maximum(off, 1e-300) / free, 1.0)
+    held = (1 - above) ** (free - 1) * (1 + (free - 1) * above)
+    if free == 1:
+        held = np.where(above < 1, 1.0, 0.0)
+    hidden = max(0.0, c.distance - float(np.sum(off * held)))
+    by_cell = math.hypot(c.distance, c.within) - math.hypot(c.noise(cost) + hidden, c.within)
+    left = float(np.sum(off * sigma / np.sqrt(sigma**2 + np.square(off / NOISE))))
+    by_factor = math.hypot(float(off.sum()), c.within) - math.hypot(left, c.within)
+    return c.weight * max(by_cell, by_factor)
+
+
+def tells(c: Candidate, table: np.ndarray, sigma: float, total: float) -> bool:
+    """Whether an answer about a pair with this noise is expected to say more than its columns do, as
+    finished answers are asked: the mean square of its deviations has to be as large as what using the
+    answer costs (`least_square`). Deviations of which only the mean is known are exponential, so their mean
+    square is twice the square of the mean."""
+    if len(c.clique) != 2 or c.explained:
+        return True
+    off, _ = deviations(c.distance, table, total)
+    free = math.prod(n - 1 for n in table.shape)
+    return 2 * float(np.square(off).sum()) >= least_square(free, table, sigma) * sigma**2
+
+
+def least_square(free: int, table: np.ndarray, sigma: float) -> float:
+    """The least squared length of what a pair's answer says beyond its columns, in units of its noise,
+    that is worth using: see `cliquetree.beyond_independence`. Of `free` numbers, cells count as far as
+    noise can affect them: the fit leaves cells empty that are expected to be."""
+    affected = min(free, max(1.0, effective_cells(table, sigma)))
+    return min(affected, 1 + math.sqrt(1 + 2 * affected))
 
 
 def worthwhile(scored: Iterable[Candidate], sigma: NoiseOf, left: NoiseOf) -> list[Candidate]:
