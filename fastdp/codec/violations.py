@@ -35,6 +35,12 @@ def count_broken_codes(schema: Schema, codes: Columns) -> dict[int, int]:
     return {n: int(np.count_nonzero(rows)) for n, rows in sorted(_breaking(schema, codes).items())}
 
 
+def rows_with_broken_codes(schema: Schema, codes: Columns) -> np.ndarray:
+    """The rows of codes that break a constraint whose columns are all in `codes`."""
+    broken = _breaking(schema, codes).values() if schema.constraints else ()
+    return np.flatnonzero(np.logical_or.reduce(list(broken))) if broken else np.empty(0, np.int64)
+
+
 def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[int, int]:
     """How many rows of a table of values break each constraint (by number, from 0) whose columns it
     has. Rows that the schema drops do not count; nulls and values outside the domain break nothing.

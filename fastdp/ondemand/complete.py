@@ -10,7 +10,7 @@ import numpy as np
 from .._util.lazy import pa
 from ..codec.decode import decode
 from ..codec.possible import compiled_constraints
-from ..codec.violations import broken_codes, count_violations
+from ..codec.violations import broken_codes, count_violations, rows_with_broken_codes
 from ..errors import DataError
 from ..schema import Schema
 from .conditions import pin_numbers
@@ -82,6 +82,16 @@ def completed_values(
     if schema.constraints and (broken := count_violations(schema, rows)):
         listed = [f"{n + 1} ({schema.constraints[n].text})" for n, count in broken.items() if count]
         if listed:
+            # A model that holds the columns of a constraint apart gives such rows a probability, and
+            # what was drawn for them was moved to fit.
+            known = given.known.codes
+            asked = {
+                a: np.where(known[a] >= 0, known[a], c) if a in known else c
+                for a, c in whole.items()
+            }
+            lost = rows_with_broken_codes(schema, asked)
+            if len(lost) and _broken_as_given(schema, given, int(lost[0])):
+                raise DataError(_impossible(schema, given, int(lost[0]), len(lost)))
             raise DataError(
                 f"the given values do not fit constraint {', '.join(listed)} in "
                 f"{max(broken.values()):,} rows; correct them, or leave one of the columns out"
@@ -113,9 +123,18 @@ def _agreeing(
     )
 
 
+def _given_codes(given: Given, row: int) -> Codes:
+    return {a: c[row : row + 1] for a, c in given.known.codes.items() if c[row] >= 0}
+
+
+def _broken_as_given(schema: Schema, given: Given, row: int) -> list[int]:
+    """Numbers of the constraints that the given codes of a row break by themselves."""
+    return broken_codes(schema, _given_codes(given, row)) if schema.constraints else []
+
+
 def _impossible(schema: Schema, given: Given, row: int, count: int) -> str:
-    known = {a: c[row : row + 1] for a, c in given.known.codes.items() if c[row] >= 0}
-    broken = broken_codes(schema, known) if schema.constraints else []
+    known = _given_codes(given, row)
+    broken = _broken_as_given(schema, given, row)
     more = f" (and {count - 1:,} more)" if count > 1 else ""
     if broken:
         listed = ", ".join(f"{n + 1} ({schema.constraints[n].text})" for n in broken)

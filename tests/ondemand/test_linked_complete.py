@@ -42,7 +42,9 @@ def test_children_of_given_parents_follow_their_parents(run, made):
     region = truth["persons"]["region"].to_numpy()
     want = np.bincount(region[truth["visits"]["person"].to_numpy()]) / np.bincount(region)
     found = np.bincount(region[visits.person]) / np.bincount(region)
-    assert np.abs(found / want - 1).max() < 0.2  # 10 to 22 visits a person
+    # 9 to 24 visits a person. Children that know nothing of regions would leave all of it: 1.
+    left = np.square(found - want).sum() / np.square(want - want.mean()).sum()
+    assert left < 0.5
     assert between(visits.person.to_numpy(), visits.score.to_numpy(float)) > 0.6
 
 
