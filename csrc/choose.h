@@ -51,8 +51,8 @@ typedef struct {
 
 /* The sum of all weights: of user u even[u] times the exponential of the sum of the factors of its cells, and of
  * its lines by how much it counts there, at most `most`. count[factors]: the sums of weights in each cell, and
- * of weights by how much users count in each line. Sums run over users in order: no thread and no library
- * changes their last bits. */
+ * of weights by how much users count in each line. Sums run over users in order, so that no number
+ * of threads changes their last bits. */
 double fdp_weigh(const fdp_weigh_plan *plan, const double *factor, double *count);
 
 /* out[u] = how many different codes, all below `size`, the rows of user u have. FDP_ERR_ARGUMENT where one

@@ -24,8 +24,8 @@ CROWDED = 4.0
 CROWDED standard errors of users or more, if all had the same: panels have one number of rows for
 all users."""
 SMOOTHING = 0.3
-"""The error of rows per user times users that is not noise, as a part of it. From .1 to .4 the number of
-rows of generated tables hardly changes."""
+"""The error of rows per user times users that is not noise, as a part of it. A choice: no command repeats
+it yet. With .1 to .4 the number of rows of generated tables was hardly another."""
 MOST_GROUPS = 8
 """Groups of rows per user in the table of users."""
 LEAST_LOST = 0.05
