@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
@@ -109,3 +110,14 @@ def keep(name: str, figures: dict) -> None:
     (RESULTS / f"{name}.json").write_text(
         json.dumps({"machine": describe(), **figures}, indent=1) + "\n"
     )
+
+
+def keep_cells(name: str, cells: Mapping[str, Mapping[str, object]]) -> None:
+    """Puts cells into bench/results/NAME.json, each with the machine it came from. Cells of other runs
+    stay as they are."""
+    path = RESULTS / f"{name}.json"
+    found = json.loads(path.read_text())["found"] if path.exists() else {}
+    here = describe()
+    found |= {cell: {**figures, "machine": here} for cell, figures in cells.items()}
+    RESULTS.mkdir(exist_ok=True)
+    path.write_text(json.dumps({"found": found}, indent=1) + "\n")

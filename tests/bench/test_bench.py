@@ -2,9 +2,10 @@
 runs in small, README's table is what the results give, and peers get a budget that is what it says.
 """
 
+import json
 from pathlib import Path
 
-from bench import demo, readme
+from bench import demo, machine, readme
 from bench.__main__ import BENCHES, QUOTED
 
 ROOT = Path(__file__).parents[2]
@@ -55,3 +56,16 @@ def test_the_demo_in_small(tmp_path, monkeypatch, capsys):
 
 def test_readme_pages_and_plot_are_what_the_results_give():
     readme.main(["--check"])
+
+
+def test_a_run_of_some_cells_keeps_those_of_others(tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "RESULTS", tmp_path)
+    machine.keep_cells("hard", {"xor3": {"accuracy": [0.1]}, "xor4": {"accuracy": [0.2]}})
+    machine.keep_cells("hard", {"xor4": {"accuracy": [0.3]}, "zip": {"right": [1.0]}})
+    found = json.loads((tmp_path / "hard.json").read_text())["found"]
+    assert found["xor3"]["accuracy"] == [0.1] and found["zip"]["right"] == [1.0]
+    assert found["xor4"]["accuracy"] == [0.3]
+    assert all(
+        cell["machine"] == machine.describe() | {"load_average": cell["machine"]["load_average"]}
+        for cell in found.values()
+    )
