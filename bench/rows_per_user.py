@@ -3,7 +3,7 @@ interval, and how users are spread over rows.
 
     python -m bench.rows_per_user [--repeats 12] [--users 300 3000 30000 1000000]
                                   [--epsilon 0.1 1 10] [--shapes NAME ...]
-                                  [--save FILE] [--against FILE]
+                                  [--set users.people.SMOOTHING=1] [--save FILE] [--against FILE]
 
 Rows per user are generated: geometric, lognormal, Pareto, panels (all users alike, two kinds), a
 mixture of ordinary and heavy users, buyers (half come once, the others as in `simulate.purchases`).
@@ -34,6 +34,8 @@ import numpy as np
 from fastdp.answers import clipping
 from fastdp.privacy import clip as clip_rules
 from fastdp.users import people
+
+from .users import with_constants
 
 BOUND = 1 << 14
 MU = {0.1: 0.0325, 1.0: 0.268, 3.0: 0.719, 10.0: 2.02}
@@ -130,6 +132,9 @@ def main() -> None:
     parser.add_argument("--users", type=int, nargs="*", default=[300, 3000, 30_000, 1_000_000])
     parser.add_argument("--epsilon", type=float, nargs="*", default=[0.1, 1.0, 10.0])
     parser.add_argument("--shapes", nargs="*", default=list(SHAPES), choices=list(SHAPES))
+    parser.add_argument(
+        "--set", nargs="*", default=[], help="constants of fastdp to try, MODULE.NAME=VALUE"
+    )
     parser.add_argument("--save", type=Path)
     parser.add_argument("--against", type=Path)
     args = parser.parse_args()
@@ -140,7 +145,8 @@ def main() -> None:
         for users in args.users:
             for epsilon in args.epsilon:
                 key = f"{shape}, {users:,} users, {epsilon:g}"
-                found = [one(shape, users, epsilon, seed) for seed in range(args.repeats)]
+                with with_constants(args.set):
+                    found = [one(shape, users, epsilon, seed) for seed in range(args.repeats)]
                 results[key] = summary(found)
                 old = before.get(key, {})
                 cells = [

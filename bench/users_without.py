@@ -1,9 +1,10 @@
 """What each rule about synthetic users buys: `bench.users` with it and without it, on the same seeds.
 
     python -m bench.users_without [NAME ...] [--tables cohorts few events patients] [--epsilon 1]
-    [--seeds 700 704] [--jobs 1] [--all]
+    [--seeds 700 705] [--jobs 1] [--all]
 
-For each NAME of WITHOUT (all, if none is given) it runs every table and seed twice. It prints the
+For each NAME of WITHOUT (all, if none is given) it runs every table and seed twice. Tables of the class
+that a rule is for are those of `bench.rule_tables` and `bench.people_kinds`, and `rides`. It prints the
 measures of `bench.users` that change by more than chance: beyond the 1 % point of Student's t over
 paired seeds (--all: every measure). Last, how many of all measures these are; chance alone gives 1 %. A
 constant whose line is no more than that can be deleted.
@@ -16,6 +17,7 @@ from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 
 import numpy as np
+from scipy.stats import t
 
 from . import machine, users
 from .people_measures import PEOPLE
@@ -67,21 +69,22 @@ MEASURES = (*users.MEASURES, *PEOPLE, "total", "seconds")
 
 def one(name: str, epsilon: float, seed: int, changes: tuple[str, ...]) -> list[float]:
     """The measures of one run; the error of the number of rows without its sign."""
+    chosen = import_module("fastdp.mechanisms.with_users.chosen_users")
+    choice = chosen._with_choice
     if changes == ("choice",):
-        chosen = import_module("fastdp.mechanisms.with_users.chosen_users")
         chosen._with_choice = lambda asked, made, rows, table: made
         changes = WITHOUT["facts about users"]
-    found = users.one(name, None, epsilon, seed, "order", changes)
-    return [abs(found[m]) if m == "total" else found[m] for m in MEASURES]
+    try:
+        found = users.one(name, None, epsilon, seed, "order", changes)
+    finally:
+        chosen._with_choice = choice
+    return [abs(found[m]) if m in ("total", "level") else found[m] for m in MEASURES]
 
 
-def beyond(without: np.ndarray, default: np.ndarray) -> np.ndarray:
-    """By measure: whether paired differences [seeds, measures] are beyond the 1 % point of t."""
-    from scipy.stats import t
-
+def differences(without: np.ndarray, default: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """By measure, of paired runs [seeds, measures]: (mean difference, its standard error)."""
     apart = without - default
-    error = apart.std(axis=0, ddof=1) / np.sqrt(len(apart))
-    return np.abs(apart.mean(axis=0)) > t.isf(0.005, len(apart) - 1) * np.maximum(error, 1e-12)
+    return apart.mean(axis=0), apart.std(axis=0, ddof=1) / np.sqrt(len(apart))
 
 
 def main() -> None:
@@ -92,7 +95,7 @@ def main() -> None:
     some = ["cohorts", "few", "events", "patients"]
     parser.add_argument("--tables", nargs="+", default=some, choices=list(users.TABLES))
     parser.add_argument("--epsilon", nargs="+", type=float, default=[1.0])
-    parser.add_argument("--seeds", nargs=2, type=int, default=[700, 704], metavar=("FIRST", "END"))
+    parser.add_argument("--seeds", nargs=2, type=int, default=[700, 705], metavar=("FIRST", "END"))
     parser.add_argument("--jobs", type=int, default=1, help="parallel processes")
     parser.add_argument("--all", action="store_true", help="print every measure")
     parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
@@ -104,7 +107,7 @@ def main() -> None:
     cases = [(table, epsilon) for table in options.tables for epsilon in options.epsilon]
     rules = {"": ()} | {name: WITHOUT[name] for name in options.names or WITHOUT}
     kept: dict[str, dict] = {}
-    with ProcessPoolExecutor(options.jobs, max_tasks_per_child=1) as pool:
+    with ProcessPoolExecutor(options.jobs) as pool:
         runs = {
             (rule, case): [pool.submit(one, *case, seed, changes) for seed in seeds]
             for rule, changes in rules.items()
@@ -118,12 +121,15 @@ def main() -> None:
             for case in cases:
                 default = made["", case]
                 without = made[rule, case]
-                changed = beyond(without, default)
+                apart, error = differences(without, default)
+                point = t.isf(0.005, len(seeds) - 1)
+                changed = np.abs(apart) > point * np.maximum(error, 1e-12)
                 count += int(changed[:-1].sum())
                 for i in np.flatnonzero(changed | options.all):
                     a, b = default[:, i].mean(), without[:, i].mean()
                     where = f"{case[0]} {case[1]:g}"
-                    print(f"without {rule:28} {where:12} {MEASURES[i]:9} {a:9.4f} -> {b:9.4f}")
+                    by = f"{apart[i]:+9.4f} ± {error[i]:.4f}"
+                    print(f"without {rule:28} {where:12} {MEASURES[i]:9} {a:9.4f} -> {b:9.4f} {by}")
                     kept.setdefault(rule, {})[f"{where}, {MEASURES[i]}"] = [a, b]
             looks = len(cases) * (len(MEASURES) - 1)
             print(f"without {rule:28} changes {count} of {looks} measures", flush=True)
