@@ -3,7 +3,9 @@
     python -m bench.tune --inventory             every numeric constant, its kind and provenance
     python -m bench.tune --without CHEAP trends  these, on all tables that can be made here
     python -m bench.tune --quick                 every ablation on the small tables
+    python -m bench.tune --of-class --without GROWTH  on tables of its class (`of_class`)
     python -m bench.tune --set mechanisms.shared.halving.LEVELS=2      another value of a constant
+    python -m bench.tune --set division.PARENTS=.4 --bench linked --no-save    what another bench says
     python -m bench.tune --page                  only writes tuning.toml and the page from the store
 
 Runs with and without have the same seeds; three seeds and epsilon 0.1 and 1 unless told otherwise.
@@ -15,10 +17,14 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from contextlib import ExitStack
+from importlib import import_module
+from multiprocessing import set_start_method
 from pathlib import Path
 
 from . import inventory, job, page, suites
-from .ablations import ABLATIONS, given
+from .ablations import ABLATIONS, given, switched_off
+from .of_class import CLASS
 from .store import STORE, Store
 
 EPSILONS = {"rows": (0.1, 1.0), "people": (1.0,), "numbers": (1.0,)}
@@ -33,9 +39,11 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--inventory", action="store_true", help="only list constants")
     out.add_argument("--without", nargs="+", metavar="NAME", help=", ".join(ABLATIONS))
     out.add_argument("--set", nargs="+", default=[], metavar="PATH=VALUE", help="other values")
+    out.add_argument("--bench", help="run this bench without them, with all arguments that follow")
     out.add_argument("--suite", nargs="+", default=list(suites.SUITES), choices=suites.SUITES)
     out.add_argument("--tables", nargs="+", metavar="TABLE")
     out.add_argument("--quick", action="store_true", help="small tables alone")
+    out.add_argument("--of-class", action="store_true", help="on tables of each rule's class")
     out.add_argument("--epsilon", nargs="+", type=float)
     out.add_argument("--seeds", type=int, default=3)
     out.add_argument("--first-seed", type=int, default=6000)
@@ -49,7 +57,9 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> None:
     parse = parser()
-    options = parse.parse_args(arguments)
+    given_here = sys.argv[1:] if arguments is None else arguments
+    after = given_here.index("--bench") + 2 if "--bench" in given_here else len(given_here)
+    options = parse.parse_args(given_here[:after])
     if options.inventory:
         show_inventory()
         return
@@ -57,6 +67,9 @@ def main(arguments: list[str] | None = None) -> None:
     names = list(ABLATIONS) if options.without is None and not options.set else options.without
     if unknown := [name for name in names or () if name not in ABLATIONS]:
         parse.error(f"no ablation {unknown[0]!r}; there are {', '.join(ABLATIONS)}")
+    if options.bench:
+        run_bench(options.bench, given_here[after:], [*(names or ()), *options.set])
+        return
     if not options.page:
         wanted = runs(options, names or [])
         cores = options.cores or len(os.sched_getaffinity(0))
@@ -69,6 +82,17 @@ def main(arguments: list[str] | None = None) -> None:
         page.write(store.records(), inventory.constants())
 
 
+def run_bench(name: str, arguments: list[str], changes: list[str]) -> None:
+    """Another bench with these changes in place, which its processes inherit."""
+    set_start_method("fork", force=True)
+    with ExitStack() as stack:
+        for text in changes:
+            stack.enter_context(switched_off(ABLATIONS.get(text) or given(text)))
+        bench = import_module(f"bench.{name}")
+        sys.argv = [f"bench.{name}", *arguments]
+        bench.main()
+
+
 def runs(options: argparse.Namespace, names: list[str]) -> list[job.Wanted]:
     """Every run of a job, those with the first seed first."""
     out: list[job.Wanted] = []
@@ -77,18 +101,28 @@ def runs(options: argparse.Namespace, names: list[str]) -> list[job.Wanted]:
         changes += [text for text in options.set if given(text).suite == suite]
         if not changes:
             continue
-        chosen = suites.TABLES[suite]
-        known = suites.KNOWN.get(suite, chosen)
-        if options.quick and suite == "rows":
-            chosen = suites.SMALL
-        if options.tables:
-            chosen = tuple(t for t in options.tables if t in known)
-        here, why = suites.prepared(suite, chosen)
-        for table, reason in why.items():
-            print(f"{table}: left out, {reason}", file=sys.stderr)
         seeds = range(options.first_seed, options.first_seed + options.seeds)
-        out += job.in_order(suite, here, options.epsilon or EPSILONS[suite], seeds, changes)
-    return sorted(out, key=lambda one: one.seed)
+        for own, tables in together(options, suite, changes):
+            here, why = suites.prepared(suite, tables)
+            for table, reason in why.items():
+                print(f"{table}: left out, {reason}", file=sys.stderr)
+            out += job.in_order(suite, here, options.epsilon or EPSILONS[suite], seeds, own)
+    return sorted(dict.fromkeys(out), key=lambda one: one.seed)
+
+
+def together(
+    options: argparse.Namespace, suite: str, changes: list[str]
+) -> list[tuple[list[str], tuple[str, ...]]]:
+    """(changes, the tables they are run on): all on the same tables, or each on those of its class."""
+    if options.of_class:
+        return [([name], CLASS[name]) for name in changes if name in CLASS]
+    chosen = suites.TABLES[suite]
+    known = suites.KNOWN.get(suite, chosen)
+    if options.quick and suite == "rows":
+        chosen = suites.SMALL
+    if options.tables:
+        chosen = tuple(t for t in options.tables if t in known)
+    return [(changes, chosen)]
 
 
 def show_inventory() -> None:

@@ -22,7 +22,8 @@ KINDS = {
     "numerical": "a tolerance, a guard against division by zero, or a number of steps of a solver",
 }
 CHOSEN = re.compile(
-    r"chosen|tried|[Ww]ithout (it|them)|lost? \.?\d|errors (were|are|differ|grow)|better|worse|win"
+    r"[Cc]hosen(,[^,]*,)? (on|among|by `|with the)|[Tt]ried on|[Ww]ithout (it|them)|lost? \.?\d"
+    r"|errors (were|are|differ|grow)|better|worse|win"
     r" back|costs? 1",
     re.IGNORECASE,
 )
@@ -35,6 +36,36 @@ NUMERICAL = re.compile(
 )
 STANDARD_ERRORS = re.compile(r"^Standard (errors|deviations)\b|\b(this|so) many standard")
 """What the text of such a constant says."""
+REPEATED_BY = {
+    "division": "--set {path}=VALUE",
+    "division.AGREEMENT": "--set {path}=VALUE --bench users --no-save",
+    "division.USERS": "--set {path}=VALUE --bench users --no-save",
+    "division.ORDER_OF_ROWS": "--set {path}=VALUE --bench users --sources order --no-save",
+    "division.WORKLOAD": "--set {path}=VALUE --bench workload --no-save",
+    "division.FOLLOWING": "--set {path}=VALUE --tables postcodes postcodes-few copied",
+    "division.PROBE": "--set {path}=VALUE --tables gauss10-0.3 gauss30-0.3 gauss50-0.3 factors",
+    "division.TEST": "--set {path}=VALUE --tables gauss10-0.3 gauss30-0.3 gauss50-0.3 factors",
+    "division.PARENTS": "--set {path}=VALUE --bench linked --no-save",
+    "mechanisms": "--set {path}=VALUE",
+    "mechanisms.adagrid": "--set {path}=VALUE --bench public --mechanisms adagrid --no-save",
+    "mechanisms.cliquetree.dense_tables": (
+        "--set {path}=VALUE --tables gauss10-0.3 gauss30-0.3 gauss50-0.3 factors"
+    ),
+    "mechanisms.cliquetree.resolutions": "--set {path}=VALUE --tables fine fine-two tails adult",
+    "mechanisms.cliquetree.tree_state.LEAST_PER_CELL": "--set {path}=VALUE --tables fine fine-two",
+    "mechanisms.cliquetree.trends": "--set {path}=VALUE --tables weak weak-many fine fine-two adult",
+    "mechanisms.limits": "--set {path}=VALUE --epsilon 10 --tables adult functional nets nets-small",
+    "mechanisms.shared.dependencies": "--set {path}=VALUE --tables postcodes postcodes-few copied",
+    "mechanisms.shared.empty_columns": "--set {path}=VALUE --bench small",
+    "mechanisms.shared.prior_screening": "--set {path}=VALUE --bench public --no-save",
+    "mechanisms.shared.public_prior": "--set {path}=VALUE --bench public --no-save",
+    "mechanisms.with_users": "--set {path}=VALUE --bench users --no-save",
+    "estimate": "--set {path}=VALUE --bench fits --no-save",
+    "users": "--set {path}=VALUE --bench users --no-save",
+}
+"""By the start of a path, how `python -m bench.tune` compares other values of a constant."""
+COMMAND = re.compile(r"`(python -m bench\.[^`]*)`")
+"""A command that a constant's text names: that which chose it."""
 HEADER = re.compile(r"#\s*(Constants.*)")
 
 
@@ -65,6 +96,17 @@ class Constant:
         if NUMERICAL.search(self.about):
             return "numerical"
         return "tuned" if CHOSEN.search(self.group) else "choice"
+
+    @property
+    def command(self) -> str:
+        """The command that compares other values: the one that its text names, or that of its place;
+        empty if it is not tuned."""
+        if self.kind != "tuned":
+            return ""
+        if named := COMMAND.search(self.about):
+            return named[1]
+        place = max((p for p in REPEATED_BY if self.path.startswith(p)), key=len)
+        return f"python -m bench.tune {REPEATED_BY[place].format(path=self.path)}"
 
     @property
     def provenance(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -32,13 +33,83 @@ def postcodes(rows: int, codes: int = 1_500, towns: int = 900, seed: int = 42) -
     return out
 
 
+def weak(rows: int, columns: int, correlation: float, seed: int = 43) -> Columns:
+    """Columns of 20 codes. Half of them have a weak trend with each other, the others none."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.normal(size=(rows, columns))
+    half = columns // 2
+    common = math.sqrt(correlation) * rng.normal(size=(rows, 1))
+    numbers[:, :half] = common + math.sqrt(1 - correlation) * numbers[:, :half]
+    found = numbers.argsort(axis=0).argsort(axis=0) * 20 // rows
+    return {f"n{i}": (20, found[:, i]) for i in range(columns)}
+
+
+def nets(rows: int, columns: int, codes: int, parents: int, seed: int = 44) -> Columns:
+    """Every column is drawn from a Dirichlet(.3) distribution given those before it."""
+    rng = np.random.default_rng(seed)
+    out: Columns = {}
+    drawn: list[np.ndarray] = []
+    for i in range(columns):
+        at = np.zeros(rows, np.int64)
+        for before in drawn[-parents:]:
+            at = at * codes + before
+        chances = rng.dirichlet(np.full(codes, 0.3), int(at.max()) + 1)
+        below = chances.cumsum(axis=1)[at, :-1]
+        drawn.append((rng.random((rows, 1)) > below).sum(axis=1))
+        out[f"c{i}"] = (codes, drawn[-1])
+    return out
+
+
+def chain(rows: int, columns: int, codes: int, fresh: float, seed: int = 45) -> Columns:
+    """Every column is the one before it but for a part `fresh` of the rows, which are random."""
+    rng = np.random.default_rng(seed)
+    at = rng.integers(0, codes, rows)
+    out: Columns = {}
+    for i in range(columns):
+        at = np.where(rng.random(rows) < fresh, rng.integers(0, codes, rows), at)
+        out[f"c{i}"] = (codes, at)
+    return out
+
+
+def sparse(rows: int, columns: int, pairs: int, seed: int = 46) -> Columns:
+    """Columns of five codes: the first ones in dependent pairs, the others alone."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 5, (rows, columns))
+    for i in range(pairs):
+        follows = rng.random(rows) < 0.4
+        codes[follows, 2 * i + 1] = codes[follows, 2 * i]
+    return {f"c{i}": (5, codes[:, i]) for i in range(columns)}
+
+
+def tails(rows: int, columns: int, codes: int, seed: int = 47) -> Columns:
+    """Log-normal numbers in bins of equal width, with correlations of .5: most values are rare."""
+    rng = np.random.default_rng(seed)
+    numbers = math.sqrt(0.5) * (rng.normal(size=(rows, 1)) + rng.normal(size=(rows, columns)))
+    found = np.minimum(np.exp(numbers) / 20 * codes, codes - 1).astype(np.int64)
+    return {f"n{i}": (codes, found[:, i]) for i in range(columns)}
+
+
+def copied(rows: int, codes: int, seed: int = 48) -> Columns:
+    """A wide column, a relabelled copy of it, and three small columns that depend on it."""
+    rng = np.random.default_rng(seed)
+    law = 1 / np.arange(1, codes + 1)
+    code = rng.choice(codes, rows, p=law / law.sum())
+    out = {"code": (codes, code), "copy": (codes, rng.permutation(codes)[code])}
+    for i, n in enumerate((3, 6, 10)):
+        follows = rng.integers(0, n, codes)[code]
+        out[f"c{i}"] = (n, np.where(rng.random(rows) < 0.5, follows, rng.integers(0, n, rows)))
+    return out
+
+
+def of(name: str, make: Callable[..., Columns], about: str, rows: int, **arguments) -> Benchmark:
+    """A table of which mechanisms see this many rows. Columns of numbers are called n."""
+    ordered = tuple(f"n{i}" for i in range(arguments.get("columns", 0)))
+    return Benchmark(name, alone(make, rows=whole(rows), **arguments), about, ordered)
+
+
 def of_many_codes(name: str, columns: int) -> Benchmark:
-    return Benchmark(
-        name,
-        alone(fine, rows=whole(50_000), columns=columns),
-        f"50,000 x {columns}, 1,000 codes, correlations .8",
-        ordered=tuple(f"n{i}" for i in range(columns)),
-    )
+    about = f"50,000 x {columns}, 1,000 codes, correlations .8"
+    return of(name, fine, about, 50_000, columns=columns)
 
 
 LISTED = (
@@ -50,5 +121,75 @@ LISTED = (
         "100,000 x 6, 1,500 postcodes in 900 towns",
         target="c3",
     ),
+    of(
+        "postcodes-few",
+        postcodes,
+        "30,000 x 6, the same in 1,000 and 600",
+        30_000,
+        codes=1_000,
+        towns=600,
+    ),
+    of("copied", copied, "50,000 x 5, 2,000 codes and a copy of them", 50_000, codes=2_000),
+    of("weak", weak, "20,000 x 10, correlations .1", 20_000, columns=10, correlation=0.1),
+    of("weak-many", weak, "8,000 x 20, correlations .2", 8_000, columns=20, correlation=0.2),
+    of("nets", nets, "100,000 x 8, 24 codes given two", 100_000, columns=8, codes=24, parents=2),
+    of(
+        "nets-small",
+        nets,
+        "40,000 x 14, 8 codes given three",
+        40_000,
+        columns=14,
+        codes=8,
+        parents=3,
+    ),
+    of(
+        "interactions",
+        nets,
+        "20,000 x 12, 3 codes given two",
+        20_000,
+        columns=12,
+        codes=3,
+        parents=2,
+    ),
+    of("chain", chain, "20,000 x 14, 6 codes, 15 % fresh", 20_000, columns=14, codes=6, fresh=0.15),
+    of(
+        "chain-close",
+        chain,
+        "20,000 x 14, 6 codes, 3 % fresh",
+        20_000,
+        columns=14,
+        codes=6,
+        fresh=0.03,
+    ),
+    of("sparse", sparse, "10,000 x 40, six dependent pairs", 10_000, columns=40, pairs=6),
+    of("sparse-few", sparse, "2,000 x 24, four dependent pairs", 2_000, columns=24, pairs=4),
+    of("tails", tails, "20,000 x 6, 300 codes", 20_000, columns=6, codes=300),
+    of("tails-few", tails, "3,000 x 6, 100 codes", 3_000, columns=6, codes=100),
+    of("tiny", sparse, "40 x 6", 40, columns=6, pairs=2),
+    of("tiny-wide", sparse, "100 x 20", 100, columns=20, pairs=4),
 )
 OF_CLASS = {one.name: one for one in LISTED}
+NOISY = ("independent", "gauss10-0.3", "sparse", "sparse-few", "weak-many", "tiny-wide")
+LARGE = ("nets", "nets-small", "functional", "acs-ma", "adult")
+CLASS = {
+    "trends": ("weak", "weak-many", "fine", "fine-two"),
+    "sums of pairs": ("weak", "weak-many", "fine", "fine-two"),
+    "steering": ("weak", "weak-many", "fine", "fine-two"),
+    "shrunk trends": ("weak", "weak-many", "fine", "fine-two"),
+    "groups of codes": ("fine", "fine-two", "tails", "tails-few"),
+    "LEAST_PER_CELL": ("fine", "fine-two", "tails", "tails-few"),
+    "saved by groups": ("fine", "fine-two", "tails", "tails-few"),
+    "explained by others": ("chain", "chain-close", "copies", "functional"),
+    "CHEAP": ("chain", "chain-close", "copies", "functional"),
+    "denoised distances": ("sparse", "sparse-few", "independent"),
+    "hidden factors": ("factors", "gauss10-0.3", "gauss10-0.8", "gauss30-0.3", "gauss30-0.8"),
+    "groups of rare numbers": ("tails", "tails-few"),
+    "MOST_ONES": NOISY,
+    "ONES_PER_COLUMN": NOISY,
+    "two rounds": LARGE,
+    "GROWTH": LARGE,
+    "triples": ("interactions", "classes", "xor3", "causal"),
+    "columns that follow": ("postcodes", "postcodes-few", "copied"),
+    "least total": ("tiny", "tiny-wide"),
+}
+"""The tables on which a rule should act by its own argument."""

@@ -207,6 +207,7 @@ def document(records: list[dict], constants: Sequence[Constant]) -> str:
                 f"value = {quoted(one.value)}",
                 f"kind = {quoted(one.kind)}",
                 f"chosen = {quoted(one.provenance)}",
+                f"command = {quoted(one.command)}",
                 f"ablations = {json.dumps(covered.get(one.path, []))}",
             ]
     return "\n".join(out) + "\n"

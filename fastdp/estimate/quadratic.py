@@ -21,6 +21,7 @@ from .._core.infer import arrive as _arrive, blend as _blend, step as _step
 from .._core.team import Team
 from .._util.lazy import sp
 from ..model.nodes import Node
+from ..significance import SURE
 
 LOOK = 1 << 18
 """Cells processed at a time."""
@@ -180,9 +181,9 @@ class Quadratic:
         return out
 
     def orders_fit(self, at: Residual) -> bool:
-        """Whether every order is down to what its noise explains, with three standard deviations to
+        """Whether every order is down to what its noise explains, with SURE standard deviations to
         spare."""
-        return all(loss <= n / 2 + 3 * math.sqrt(n / 2) for _, loss, n in self.by_order(at))
+        return all(loss <= n / 2 + SURE * math.sqrt(n / 2) for _, loss, n in self.by_order(at))
 
 
 def form(gap: np.ndarray, weight: np.ndarray) -> float:

@@ -39,7 +39,7 @@ from ..schema.columns import OWN_CODE, Policy
 from ..schema.kinds.numeric import Numeric
 from ..schema.kinds.places import Places
 from ..schema.within_bin import Grid, Rank, takes_steps, unit_of
-from ..significance import SURE
+from ..significance import SURE, drawn_towards
 
 PARTS = 32
 """A bin of more than one value is cut into at most this many parts."""
@@ -122,8 +122,8 @@ class Cells(Struct, frozen=True, eq=False):
                 outwards, rows = tail_mean(distance, parts, sigma)
             else:
                 rows = max(float(parts.sum()), sigma)
-                trust = SPREAD**2 / (SPREAD**2 + sigma**2 / 2 / rows**2)
-                place = 0.5 + float(parts[1] - parts[0]) / 2 / rows * trust
+                apart = float(parts[1] - parts[0]) / 2 / rows
+                place = 0.5 + float(drawn_towards(0.0, apart, sigma**2 / 2 / rows**2, SPREAD**2))
                 outwards = min(max(place, 0.0), 1.0) * distance[1]
             mean[code] = self.at[own[0]] + math.copysign(
                 outwards, self.at[own[1]] - self.at[own[0]]
@@ -161,7 +161,7 @@ def tail_mean(ends: np.ndarray, parts: np.ndarray, sigma: float) -> tuple[float,
     likely = likely - off.sum(axis=1) / 2 / sigma**2
     weight = np.exp(likely - likely.max()) / np.exp(likely - likely.max()).sum()
     known = np.maximum(np.square(MISFIT * expected), off - (FAR * sigma) ** 2)
-    found = np.maximum(expected + (parts - expected) * known / (known + sigma**2), 1e-9 * sigma)
+    found = np.maximum(drawn_towards(expected, parts, sigma**2, known), 1e-9 * sigma)
     means = found @ ends / found.sum(axis=1)
     return float(np.exp(weight @ np.log(means))), float(weight @ found.sum(axis=1))
 

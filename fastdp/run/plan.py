@@ -32,6 +32,7 @@ from ..release.keyselect import remaining_delta
 from ..schema import Schema
 from ..schema.linked_schema import is_linked
 from ..schema.wide_bins import wide_outer_bins
+from ..significance import SURE
 from ..tables.sources.source import source_of
 from ..tables.table import Table
 from .early_stop import plan_note
@@ -216,7 +217,7 @@ def _plan(
         sigma = shown_clip / (mu * math.sqrt(p.weight))
         if p.cap is not None:
             sigma = HistogramNoise(pure, p.cap, epsilon if pure else mu).std(p.share)
-        lines.append(Line(p.clique, p.cells, p.times, sigma, 3 * sigma, p.note))
+        lines.append(Line(p.clique, p.cells, p.times, sigma, SURE * sigma, p.note))
     largest, too_large = largest_model(config, schema, public, outline, zeros)
     memory_bytes, seconds = needs(
         schema, outline, largest.cells, rows, resolve(threads), chosen=of_users > 0

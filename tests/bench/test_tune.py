@@ -3,15 +3,18 @@ they are, and the inventory finds every constant."""
 
 import ast
 import inspect
-from types import ModuleType
+import sys
+from importlib import import_module
+from types import ModuleType, SimpleNamespace
 
 import numpy as np
 import pytest
 
-from bench.tune import inventory, page
+from bench.tune import __main__ as tune, inventory, of_class, page, suites
 from bench.tune.ablations import ABLATIONS, Ablation, given, owner, places, switched_off
 from bench.tune.job import Idle, Wanted, in_order
 from bench.tune.judge import comparable, judged
+from bench.tune.of_class import CLASS
 from fastdp.mechanisms.cliquetree import tree_state, trends
 from fastdp.mechanisms.shared import halving, merged_codes, screening
 from fastdp.users import order
@@ -192,3 +195,73 @@ def test_the_page_has_every_threshold_in_standard_errors(tmp_path, monkeypatch):
     )
     monkeypatch.setattr(inventory, "PACKAGE", tmp_path)
     assert inventory.own_thresholds() == ["STRAY"]
+
+
+def test_every_tuned_constant_has_a_command_that_compares_other_values():
+    """The command is the one that its text names, or that of its place; a bench that is named exists."""
+    tuned = [one for one in inventory.constants() if one.kind == "tuned"]
+    commands = {one.path: one.command for one in tuned}
+    assert commands["division.PARENTS"].endswith(
+        "--set division.PARENTS=VALUE --bench linked --no-save"
+    )
+    assert "bench.users" in commands["mechanisms.with_users.chosen_users.POOL_ROWS"]
+    for path, command in commands.items():
+        words = command.split()
+        assert words[:2] == ["python", "-m"] and words[2].startswith("bench."), path
+        if "--bench" in words:
+            name = words[words.index("--bench") + 1]
+            assert hasattr(import_module(f"bench.{name}"), "main"), command
+        if "--tables" in words and "--bench" not in words and words[2] == "bench.tune":
+            named = words[words.index("--tables") + 1 :]
+            assert set(named) <= set(suites.BENCHMARKS), command
+
+
+def test_rules_are_run_on_the_tables_of_their_class_beside_the_package_as_it_is(monkeypatch):
+    """A table of two classes has one run as it is; a rule without a class has no runs."""
+    monkeypatch.setattr(suites, "prepared", lambda suite, names: (list(names), {}))
+    words = ["--of-class", "--suite", "rows", "--seeds", "1", "--epsilon", "1"]
+    options = tune.parser().parse_args([*words, "--without", "triples"])
+    found = tune.runs(options, ["GROWTH", "two rounds", "rare"])
+    assert {one.table for one in found} == set(CLASS["GROWTH"])
+    assert {one.without for one in found} == {"", "GROWTH", "two rounds"}
+    assert len(found) == len(set(found)) == 3 * len(CLASS["GROWTH"])
+
+
+def test_every_class_is_of_a_rule_and_of_tables_that_there_are():
+    assert CLASS.keys() <= ABLATIONS.keys()
+    assert {name for tables in CLASS.values() for name in tables} <= set(suites.BENCHMARKS)
+
+
+def test_generated_tables_are_of_their_class():
+    """Weak trends are weak and only in one half; a chain forgets; a copy follows from its column."""
+    weak = [codes for _, codes in of_class.weak(20_000, 4, 0.2).values()]
+    found = np.corrcoef(weak)
+    assert abs(found[0, 1] - 0.2) < 0.04 and abs(found[2, 3]) < 0.04 and abs(found[0, 2]) < 0.04
+    chain = [codes for _, codes in of_class.chain(20_000, 8, 6, 0.15).values()]
+    near, far = (np.mean(chain[0] == codes) for codes in (chain[1], chain[7]))
+    assert abs(near - (0.85 + 0.15 / 6)) < 0.02 and far < 0.5
+    copied = of_class.copied(5_000, 50)
+    pairs = np.unique(np.stack([copied["code"][1], copied["copy"][1]]), axis=1)
+    assert pairs.shape[1] == np.unique(pairs[0]).size == np.unique(pairs[1]).size
+    for made in (
+        of_class.nets(500, 5, 4, 2),
+        of_class.sparse(500, 6, 2),
+        of_class.tails(500, 3, 40),
+    ):
+        assert all(0 <= codes.min() and codes.max() < n for n, codes in made.values())
+
+
+def test_another_bench_runs_with_a_change_in_place(monkeypatch):
+    seen = []
+
+    def main():
+        from fastdp import division
+
+        seen.append((division.PARENTS, sys.argv[1:]))
+
+    monkeypatch.setitem(sys.modules, "bench.planted", SimpleNamespace(main=main))
+    monkeypatch.setattr(sys, "argv", [])
+    monkeypatch.setattr(tune, "set_start_method", lambda *given, **named: None)
+    tune.main(["--set", "division.PARENTS=.4", "--bench", "planted", "--seeds", "1"])
+    tune.main(["--bench", "planted", "--set"])
+    assert seen == [(0.4, ["--seeds", "1"]), (0.3, ["--set"])]
