@@ -238,3 +238,26 @@ class CappedGroups(Grouped, frozen=True, kw_only=True):
         group = aimed.column - self.groups * below
         out = grid.added(group[~below], add[~below], self.size)
         return out - grid.added(group[below], add[below], self.size)
+
+
+class VectorLengths(Grouped, frozen=True, kw_only=True):
+    """Users by the length of their vectors over groups: bin i holds lengths of at least
+    edges[i - 1] and below edges[i]; who has no entry has the length 0. A user is in one bin:
+    sensitivity 1."""
+
+    edges: tuple[int, ...]
+
+    def __post_init__(self):
+        super().__post_init__()
+        grid.check_corners(self.edges)
+
+    @property
+    def size(self) -> int:
+        return len(self.edges) + 1
+
+    def block(self, values: UserValues) -> np.ndarray:
+        norm = self.aim(values).norm
+        bins = np.searchsorted(np.array(self.edges, np.int64), norm, "right")
+        out = np.bincount(bins, minlength=self.size)
+        out[0] += len(values.offsets) - 1 - len(norm)
+        return out.astype(np.int64) * UNIT

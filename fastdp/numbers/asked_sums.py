@@ -8,12 +8,19 @@ from statistics import NormalDist
 import msgspec
 import numpy as np
 
-from . import claim_tests, group_estimates as groups, hidden_users, sum_estimates as sums
+from . import (
+    claim_tests,
+    group_estimates as groups,
+    hidden_users,
+    length_tests,
+    sum_estimates as sums,
+)
 from .amount_encodings import CappedSum, DirectionHats, Hats
 from .asking import IN_ALL, Asking, Line, at_least, corners_of, note_above
 from .claim_tests import Beyond
 from .declared import Declared
 from .encoding_grid import rounded_cap
+from .length_tests import LOST, Judgement
 from .sum_estimates import Interval, normal
 from .tail_posterior import Noise
 from .typed import TypedNumber
@@ -49,14 +56,8 @@ FURTHER = NormalDist().inv_cdf(1 - 0.0125) / sums.Z
 """Half-widths of 97.5 % as parts of those of 95 %."""
 FEW_IN_GROUP = "withheld: too little of the group is visible; the capped sum holds"
 FEW = "withheld: too few users stand out of the noise; the capped sum holds"
-LOST = (
-    "withheld: some users have far more than others, too few to show how much; the capped sum holds, "
-    "a declared maximum per user would give the total"
-)
-HEAVY = (
-    "withheld: so much may lie with a few large users that a total is of no use; the capped sum "
-    "holds, a declared maximum per user would give the total"
-)
+REMEDY = "the capped sum holds, a declared maximum per user would give the total"
+HEAVY = "withheld: so much may lie with a few large users that a total is of no use; " + REMEDY
 
 
 def sum_of(ask: Asking, facts: Declared) -> tuple[Line, float]:
@@ -77,10 +78,10 @@ def sum_of(ask: Asking, facts: Declared) -> tuple[Line, float]:
         modelled = sums.total(seen, ask.rng, known).interval()
     found = _chosen(facts, exact, modelled)
     claim = most if found is exact and most is not None else sums.assumed(seen)
-    note = note_above(facts, claim, float(ask.number.unit), beyond=seen.beyond)
+    note = note_above(facts, claim, float(ask.number.unit), test=seen.beyond)
     withheld = FEW
     if seen.modelled:
-        withheld = LOST if lost and not seen.heavy else HEAVY
+        withheld = LOST + REMEDY if lost and not seen.heavy else HEAVY
     if found is not None and not facts.signed:
         end = at_least_capped if found is modelled else higher_end
         found = end(found, normal(*known))
@@ -220,6 +221,16 @@ def sum_by_group(
         0.0 if lost else signs,
         facts.likely,
     )
+    rest = 1 - GROUP_HATS
+    tested = Judgement(0.0, math.inf, 0, LOST) if lost else None
+    there = seen.given
+    claim = groups.testable(seen, facts)
+    if claim is not None and not lost:
+        rest -= length_tests.PART
+        reading = {"groups": size, "signed": facts.signed}
+        tested = length_tests.lengths(ask, length_tests.PART, claim, reading)
+    if tested is not None:
+        seen = groups.with_claims(seen, tested.times, facts.allowed)
     if facts.maximum is not None and not seen.given.any():
         seen = msgspec.structs.replace(seen, cap=corners[-1])
     most = float(corners[-1]) if facts.maximum is not None else None
@@ -227,21 +238,21 @@ def sum_by_group(
         most = float(rounded_cap(facts.allowed or 1))
     few = groups.corners_again(seen, most)
     hats = DirectionHats(corners=few, groups=size, signed=facts.signed)
-    values, s = ask(hats, 1 - GROUP_HATS, "hats by group again")
+    values, s = ask(hats, rest, "hats by group again")
     again = groups.Again(few, values.reshape(len(few), -1, size), s)
     lines: list[Line] = []
     for g in range(size):
         known = again.capped(g, seen.cap)
         exact = None if most is None else groups.exact(seen, g, again.masses(g), most)
         modelled = None
-        if seen.given[g] and not lost:
+        if seen.given[g]:
             modelled = groups.total(seen, g, ask.rng, known, again.masses(g)).interval()
         found = _chosen(facts, exact, modelled)
         claim = most if found is exact and most is not None else float(seen.most[g])
-        note = note_above(facts, claim, float(number.unit), IN_ALL)
+        note = note_above(facts, claim, float(number.unit), IN_ALL, tested)
         withheld = HEAVY if seen.heavy else FEW_IN_GROUP
-        if seen.given[g] and lost:
-            withheld = LOST
+        if there[g] and tested is not None:
+            withheld = tested.note + REMEDY
         if found is not None and not facts.signed:
             end = at_least_capped if found is modelled else higher_end
             found = end(found, normal(*known))

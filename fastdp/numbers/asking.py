@@ -8,7 +8,6 @@ from typing import Protocol
 import numpy as np
 from msgspec import Struct
 
-from .claim_tests import Beyond
 from .declared import Declared
 from .encoding_grid import octaves, rounded_cap
 from .sum_estimates import Interval
@@ -35,6 +34,15 @@ class Released(Protocol):
     def values(self) -> np.ndarray: ...
     @property
     def sigma(self) -> float: ...
+
+
+class ClaimTest(Protocol):
+    """A test of what a number rests on: whether it was of this claim, and how many users with more
+    would have been noticed."""
+
+    @property
+    def unnoticed(self) -> int: ...
+    def covers(self, claim: float) -> bool: ...
 
 
 class Releases(Protocol):
@@ -119,23 +127,23 @@ def corners_of(facts: Declared) -> tuple[int, ...]:
 
 
 def note_above(
-    facts: Declared, most: float, unit: float, where: str = "", beyond: Beyond | None = None
+    facts: Declared, most: float, unit: float, where: str = "", test: ClaimTest | None = None
 ) -> str:
     """What the interval of a total rests on. most: what no user is taken to exceed, in units of which
-    each is `unit`; where: `IN_ALL` by group; beyond: what tested the claim."""
+    each is `unit`; where: `IN_ALL` by group; test: of the claim."""
     if facts.maximum is not None and most >= top_of(facts):
         return "each user counted up to the declared maximum"
     if facts.allowed is not None and most >= rounded_cap(facts.allowed):
         return f"{ASSUMES}{most * unit:,.10g}; {ALLOWED}"
     why = DECLARE if facts.maximum is None else LOWER
-    return f"{ASSUMES}{most * unit:,.10g}{where}; {noticed(beyond, most)}{why}"
+    return f"{ASSUMES}{most * unit:,.10g}{where}; {noticed(test, most)}{why}"
 
 
-def noticed(beyond: Beyond | None, claim: float) -> str:
+def noticed(test: ClaimTest | None, claim: float) -> str:
     """How good the test of a claim is; nothing where there is none."""
-    if beyond is None or not beyond.covers(claim):
+    if test is None or not test.covers(claim):
         return ""
-    return f"{beyond.unnoticed} with more would have been noticed; "
+    return f"{test.unnoticed} with more would have been noticed; "
 
 
 def at_least(found: Interval, least: float) -> Interval:

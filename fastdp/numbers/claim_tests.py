@@ -28,7 +28,8 @@ from .tail_posterior import Noise
 
 ALARM = 2.33
 """Standard deviations of the last mass from which the claim counts as false. Noise alone is above in
-1 of 100 runs, and 2 where both signs are tested. The total is then withheld though nothing is wrong."""
+1 of 100 runs, and 2 where both signs are tested. The total is then withheld though nothing is wrong.
+From `Z` standard deviations on the claim is in doubt, and reaches `SIGNS` times as far."""
 PLACED = 1.5
 """Standard deviations of the first hats beyond X that show where users are of whom the last mass is
 evidence enough. They are looked for up to `SIGNS` times X."""
@@ -47,7 +48,7 @@ class Beyond(Struct, frozen=True, eq=False):
     @property
     def unnoticed(self) -> int:
         """So many users with more than the claim may be there without a sign in 1 of 40 runs."""
-        return math.ceil((ALARM + Z) * self.s)
+        return math.ceil(2 * Z * self.s)
 
     def covers(self, claim: float) -> bool:
         """Whether the last mass is a test of this claim: not of one that was moved because of it, since
@@ -58,6 +59,10 @@ class Beyond(Struct, frozen=True, eq=False):
     def contradicts(self, side: int, claim: float, corners: np.ndarray) -> bool:
         """Whether users stand out who have more than is claimed."""
         return bool(claim < corners[self.end + 1] and self.users[side] > ALARM * self.s)
+
+    def doubts(self, side: int, claim: float, corners: np.ndarray) -> bool:
+        """Whether more users than noise explains may have more than is claimed."""
+        return bool(claim < corners[self.end + 1] and self.users[side] > Z * self.s)
 
     def place(self, c: np.ndarray, s: Noise, corners: np.ndarray) -> int:
         """The corner that these users do not exceed; -1: nothing shows it."""

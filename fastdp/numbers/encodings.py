@@ -12,7 +12,7 @@ Sums are int64 and associative: engines may add them up in any order, over any p
 `encoding_grid`.
 """
 
-from .amount_encodings import CappedGroups, CappedSum, DirectionHats, Hats
+from .amount_encodings import CappedGroups, CappedSum, DirectionHats, Hats, VectorLengths
 from .encoding import ClampedSums, Encoding
 from .people_encodings import Centred, CentredGroups, GroupCounts, GroupsPerUser, Histogram, Users
 from .user_encoding import UserEncoding
@@ -28,6 +28,7 @@ PROVED: tuple[type[UserEncoding], ...] = (
     CappedGroups,
     Hats,
     DirectionHats,
+    VectorLengths,
 )
 """The only classes that a session counts by, and no subclasses of them: their norms are proved."""
 ENCODINGS: tuple[type[Encoding], ...] = (ClampedSums, *PROVED)

@@ -11,10 +11,12 @@ which is exactly Gaussian.
 
 import math
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
 from . import hidden_users, tail_posterior as tails
+from .declared import Declared
 from .hidden_users import Ends, Z
 from .sum_estimates import (
     HIDDEN,
@@ -136,6 +138,28 @@ def look(
         prior=prior,
         most=most,
     )
+
+
+def testable(seen: GroupLook, facts: Declared) -> float | None:
+    """The largest claim of groups that are given, if users may have more: not where a maximum is
+    declared, nor where the schema allows no more."""
+    if facts.maximum is not None or not seen.given.any():
+        return None
+    claim = float(seen.most[seen.given].max())
+    most = min(float(seen.corners[-1]), math.inf if facts.allowed is None else facts.allowed)
+    return claim if claim < most else None
+
+
+def with_claims(seen: GroupLook, times: float, allowed: float | None) -> GroupLook:
+    """Claims so many times as large; infinite: no group is given."""
+    if times == 1.0:
+        return seen
+    if math.isinf(times):
+        return msgspec.structs.replace(seen, given=np.zeros_like(seen.given))
+    last = float(seen.corners[max(seen.at.last, seen.at.alone)])
+    most = np.minimum(seen.most * times, seen.corners[-1])
+    most = np.array([hidden_users.within(m, allowed, last) for m in most.tolist()])
+    return msgspec.structs.replace(seen, most=most)
 
 
 def _shares(columns: list[list[Column]], s: float, pooled: float) -> np.ndarray:

@@ -60,7 +60,8 @@ class Interval(Struct, frozen=True):
 
 
 class Side(Struct, frozen=True, eq=False):
-    """Noisy masses of one sign at the corners, and what was seen in them. `most`: what a user has at
+    """Noisy masses of one sign at the corners, and what was seen in them. `mean`: of the visible users;
+    `most`: what a user has at
     most, if it is to be covered (`hidden_users`); `signs`: what users have of whom there are signs;
     `infinite`: chance of a tail without an end; `lost`: users have more than the most, and nothing
     shows how much."""
@@ -72,6 +73,7 @@ class Side(Struct, frozen=True, eq=False):
     masses: np.ndarray
     chance: np.ndarray
     stands_out: bool
+    mean: float
     most: float
     signs: float
     infinite: float
@@ -106,20 +108,22 @@ def look(
     refunds: bool = True,
     likely: float | None = None,
     beyond: Beyond | None = None,
+    least: float = 0.0,
 ) -> Look:
     """Read the answers of `Hats`. `s`: their noise; `whole`: the noise that all of the number's mu
     would leave, by which corners are chosen; `noise`: that of a capped sum with a cap of 1, where
     its cap may lie between corners; `allowed`: what the schema lets a user have; `refunds`: whether
     users may be as far below zero as above, as residuals of amounts without a sign are not;
     `likely`: a guess of what a user has at most, for a cap where no users stand out; `beyond`: what
-    tests the claim."""
+    tests the claim; `least`: the mean amount of a user that another release shows, if that is more
+    than the mean here."""
     corners = np.asarray(corners, np.float64)
     k = len(corners)
-    means = hidden_users.MEANS
+    means = (hidden_users.MEANS, least)
     above = _side(values[-k:], s, corners, whole, allowed, means, beyond, 0)
     below = None
     if signed:
-        means = means if refunds else 0.0
+        means = means if refunds else (0.0, 0.0)
         below = _side(values[:k][::-1], s, corners, whole, allowed, means, beyond, 1)
     modelled = above.stands_out or (below is not None and below.stands_out)
     if modelled:
@@ -191,12 +195,12 @@ def _side(
     corners: np.ndarray,
     whole: float,
     allowed: float | None,
-    means: float,
+    means: tuple[float, float],
     beyond: Beyond | None,
     which: int,
 ) -> Side:
-    """means: so many times the mean, at least, is what a user is taken to have at most; which: the
-    place of the side in what tests the claim."""
+    """means: so many times the mean, at least, is what a user is taken to have at most, and the least
+    that the mean is taken for; which: the place of the side in what tests the claim."""
     at, masses, chance, infinite = tails.seen_law(c, s)
     full = tails.with_visible(tails.expected(c, masses, chance, at), c, s, max(at.last, at.alone))
     measured = tails.measured_corner(
@@ -205,8 +209,10 @@ def _side(
     masses, chance, _ = tails.law(c, s, measured, at, tails.levels(c, s, at))
     seen = tails.at_least_as_seen(full, c, at)
     shown = max(at.last, at.alone)
-    mean = means * hidden_users.mean_of(seen, corners, shown)
-    most = hidden_users.most_of_a_user(seen, corners, Z * whole, hidden_users.TIMES, mean)
+    times, least = means
+    mean = hidden_users.mean_of(seen, corners, shown)
+    far = times * max(mean, least)
+    most = hidden_users.most_of_a_user(seen, corners, Z * whole, hidden_users.TIMES, far)
     upto = int(np.searchsorted(corners, hidden_users.SIGNS * most, "right"))
     suspected = tails.suspected(c[:upto], tails.noise_of(s, c)[:upto], shown)
     signs = float(corners[shown])
@@ -217,9 +223,11 @@ def _side(
         found = beyond.place(c, s, corners)
         lost = found < 0
         signs = signs if lost else float(corners[found])
+    elif beyond is not None and beyond.doubts(which, max(most, signs), corners):
+        signs = hidden_users.SIGNS * max(most, signs)
     most = hidden_users.within(max(most, signs), allowed, float(corners[shown]))
     there = tails.stands_out(c, s, at)
-    return Side(c, at, measured, full, masses, chance, there, most, signs, infinite, lost)
+    return Side(c, at, measured, full, masses, chance, there, mean, most, signs, infinite, lost)
 
 
 WIDEST = 6

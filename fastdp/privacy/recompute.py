@@ -217,6 +217,7 @@ ENCODINGS: dict[str, Any] = {
     "CappedGroups": lambda cap: float(cap) ** 2,
     "Hats": lambda _: 1.0,
     "DirectionHats": lambda _: 1.0,
+    "VectorLengths": lambda _: 1.0,
 }
 """Squared sensitivity of an encoding of users' values, of its `cap` (docs/explain/numbers.md)."""
 

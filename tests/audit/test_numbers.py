@@ -21,6 +21,7 @@ from fastdp.numbers.encodings import (
     Hats,
     Histogram,
     Users,
+    VectorLengths,
 )
 from fastdp.numbers.sums_plan import SumsPlan
 from fastdp.numbers.user_values import UserValues
@@ -47,6 +48,7 @@ ASKED = [
     GroupsPerUser(edges=(1, 2, 3, 5)),
     CappedSum(cap=1000, of="residual", rough=35, signed=True, largest=500, refunds=False),
     CappedGroups(cap=1000, groups=GROUPS, of="residual", rough=9, signed=True, largest=500),
+    VectorLengths(edges=(100, 800), groups=GROUPS, signed=True),
 ]
 
 
@@ -142,6 +144,16 @@ def test_every_group_of_a_user_counts():
     with patch.object(encoding_grid, "first_entries", planted):
         assert "more than the noise covers" in fails(ASKED[2])
         assert "more than the noise covers" in fails(ASKED[3])
+
+
+def test_a_user_who_counts_for_every_length_that_it_exceeds():
+    real = VectorLengths.block
+
+    def planted(self, values):
+        return real(self, values)[::-1].cumsum()[::-1]
+
+    with patch.object(VectorLengths, "block", planted):
+        assert "more than the noise covers" in fails(ASKED[13])
 
 
 def test_predicates_that_are_not_centred():

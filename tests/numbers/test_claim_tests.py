@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fastdp.numbers import asked_sums, claim_tests, typed
+from fastdp.numbers import asked_sums, claim_tests, length_tests, typed
 from fastdp.numbers.asking import ASSUMES
 from fastdp.numbers.claim_tests import Beyond
 from fastdp.numbers.declared import Declared
@@ -13,7 +13,7 @@ from fastdp.numbers.measure_numbers import measure_numbers
 from fastdp.numbers.stand_in import Simulated
 from fastdp.numbers.user_values import UserValues
 
-from .test_measure_numbers import SCHEMA, measured, one_entry
+from .test_measure_numbers import SCHEMA, measured, no_test, one_entry
 
 CORNERS = octaves(1 << 30)
 T = np.array(CORNERS, float)
@@ -41,7 +41,7 @@ def test_users_above_a_claim_are_noticed(monkeypatch):
     with all of mu. Before, 12 of 20 totals missed by a factor of ten. Planted: no test."""
     runs = 20
     _, missed = totals(runs)
-    monkeypatch.setattr(claim_tests, "ALARM", 1e9)
+    no_test(monkeypatch)
     _, planted = totals(runs)
     assert missed <= runs / 4 and planted >= 2 * missed and planted >= runs / 3
 
@@ -100,13 +100,21 @@ def test_noticed_users_end_the_claim_where_first_hats_show_them_or_nowhere():
     assert beyond.place(c, 10.0, T) == -1, "more than eight times the claim away"
 
 
+def test_a_claim_in_doubt_reaches_further():
+    """Users above it who are too few for the alarm: noise has so many in 1 of 40 runs."""
+    beyond = Beyond(10, (21.0,), 10.0, [])
+    assert beyond.doubts(0, T[10], T) and not beyond.contradicts(0, T[10], T)
+    assert not beyond.doubts(0, T[11], T), "the claim before was tested"
+    assert not Beyond(10, (19.0,), 10.0, []).doubts(0, T[10], T)
+
+
 def test_the_note_says_how_many_would_have_been_noticed():
-    """4.3 standard deviations of the last mass: 2.33 raise the alarm, 1.96 are missed by noise."""
+    """3.9 standard deviations of the last mass: 1.96 put the claim in doubt, 1.96 are missed by noise."""
     (line,), session = measured({"sum(amount)": one_entry(giants(1, part=0.0))}, 0.12)
     sigma = next(1 / mu for label, mu, _ in session.asked if "hats again" in label)
     assert line.note.startswith(ASSUMES)
     stated = int(line.note.partition("; ")[2].partition(" with more would have been noticed")[0])
-    assert stated == pytest.approx((2.33 + 1.96) * sigma, abs=1)
+    assert stated == pytest.approx(2 * 1.96 * sigma, abs=1)
 
 
 def test_the_note_names_a_test_only_of_the_claim_that_was_tested(monkeypatch):
@@ -145,6 +153,6 @@ def test_months_are_withheld_with_a_total_whose_users_are_lost():
     ask = asked_sums.Asking(session, number, 0.5, 1, 0)
     lines = asked_sums.sum_by_group(ask, number, Declared(False), np.inf)
     assert all(line[1] is None and line[2] is not None for line in lines)
-    assert sum(line[3] == asked_sums.LOST for line in lines) == 4
+    assert sum(line[3].startswith(length_tests.LOST) for line in lines) == 4
     found = measure_numbers(session, [number], [Declared(False)], mu=0.5, seed=1)
     assert sum(line.estimate is not None for line in found) == 4

@@ -21,6 +21,7 @@ from fastdp.numbers.encodings import (
     Hats,
     Histogram,
     Users,
+    VectorLengths,
 )
 from fastdp.numbers.user_values import UserValues
 
@@ -50,6 +51,8 @@ EVERY = [
     DirectionHats(corners=octaves(1 << 50), groups=GROUPS, of="residual", rough=9, signed=True),
     CappedSum(cap=512, of="residual", rough=9, signed=True, largest=777, refunds=False),
     CappedGroups(cap=512, groups=GROUPS, of="residual", rough=9, signed=True, largest=1 << 40),
+    VectorLengths(edges=(5, 1000, TOP), groups=GROUPS),
+    VectorLengths(edges=(77,), groups=GROUPS, of="residual", rough=9, signed=True),
 ]
 names = [f"{type(e).__name__}-{i}" for i, e in enumerate(EVERY)]
 
@@ -168,6 +171,21 @@ def test_direction_hats_give_group_sums_back(groups):
     assert np.abs(capped.add_up(values) / capped.unit - wanted).max() <= 60 * 2.0**35 * 2.0**-19
 
 
+@pytest.mark.parametrize("signed", [False, True])
+def test_users_are_counted_by_the_exact_length_of_their_vectors(signed):
+    """Slow twin in whole numbers. Lengths are rounded up by at most 2^-20 of themselves."""
+    values = users_of(np.random.default_rng(7), 300)
+    edges = (1, 40, 3_000, 1 << 25)
+    found = VectorLengths(edges=edges, groups=GROUPS, signed=signed).add_up(values) / UNIT
+    bins = [0] * 5
+    for start, stop in zip(values.offsets, values.offsets[1:], strict=False):
+        amounts = [int(v) for v in values.value[start:stop]]
+        square = sum(a * a for a in amounts if signed or a > 0)
+        bins[sum(square >= edge * edge for edge in edges)] += 1
+        assert not any(1 - 2**-19 < square / edge**2 < 1 for edge in edges), "not a clear case"
+    assert found.tolist() == bins
+
+
 def owners(values):
     return np.repeat(np.arange(values.users), np.diff(values.offsets))
 
@@ -267,6 +285,7 @@ def test_every_encoding_is_proved_and_travels():
         lambda: GroupCounts(groups=3, most=4),
         lambda: CentredGroups(groups=3, most=0),
         lambda: Histogram(edges=(1, 1)),
+        lambda: VectorLengths(edges=(0, 1), groups=3),
         lambda: Hats(corners=(1,), of="residual", shift=11),
         lambda: Hats(corners=(1,), of="residual", largest=0),
     ],

@@ -7,7 +7,6 @@ from scipy.stats import binom
 from fastdp.numbers import (
     adding_up,
     asked_people,
-    claim_tests,
     sum_estimates as sums,
     tail_posterior,
 )
@@ -15,7 +14,7 @@ from fastdp.numbers.asking import NumberResult
 from fastdp.numbers.declared import Declared
 from tests.tiers import first
 
-from .test_measure_numbers import MONTHS, TEXTS, measured, number, one_entry
+from .test_measure_numbers import MONTHS, TEXTS, measured, no_test, number, one_entry
 
 MU = 0.12
 """About epsilon 1 with a fifth of mu^2: one mass has noise of 12 to 17 users."""
@@ -87,7 +86,7 @@ def test_intervals_cover_without_a_maximum():
 
 def test_a_model_of_noise_would_not_cover(monkeypatch):
     """Planted: totals are modelled whatever stands out, as they once were, and nothing tests them."""
-    monkeypatch.setattr(claim_tests, "ALARM", 1e9)
+    no_test(monkeypatch)
     monkeypatch.setattr(tail_posterior, "stands_out", lambda c, s, at: True)
     monkeypatch.setattr(tail_posterior, "INFINITE", 1.0)
     wrong, given = misses("sum(amount)", in_all, 50, None)

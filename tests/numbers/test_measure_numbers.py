@@ -14,6 +14,7 @@ from fastdp.numbers import (
     asking,
     claim_tests,
     hidden_users,
+    length_tests,
     number_words,
     public_bounds,
     quantile_zoom,
@@ -81,6 +82,14 @@ def measured(values, mu=MU, seed=1, noise=1, signed=False, maximum=None):
     session = Watched(values, np.random.default_rng(noise))
     found = measure_numbers(session, numbers, declared, mu=mu, seed=seed, users=USERS)
     return found, session
+
+
+def no_test(monkeypatch):
+    """Planted: nobody looks at the users above a claim."""
+    for name in ("contradicts", "doubts"):
+        monkeypatch.setattr(claim_tests.Beyond, name, lambda *args: False)
+    holds = length_tests.Judgement(0.0, 1.0, 0)
+    monkeypatch.setattr(length_tests, "judged", lambda counts, s, claim: holds)
 
 
 def population(seed=0, users=USERS):
@@ -411,7 +420,7 @@ def test_users_beyond_a_gap_are_measured(monkeypatch):
         patch.setattr(tail_posterior, "isolated", lambda c, s, last: -1)
         patch.setattr(hidden_users, "TIMES", 1.0)
         patch.setattr(hidden_users, "MEANS", 1.0)
-        patch.setattr(claim_tests, "ALARM", 1e9)
+        no_test(patch)
         assert gap_misses() > 8
 
 
@@ -537,9 +546,10 @@ def claim_of(line):
     return float(words.removesuffix(asking.IN_ALL).replace(",", ""))
 
 
-def test_months_do_not_exclude_users_of_whom_their_total_shows_signs():
+def test_months_do_not_exclude_users_of_whom_their_total_shows_signs(monkeypatch):
     """Of 24,000 users 120 have 250 times as much. The total shows signs of them, its months do not:
-    planted, each number for itself, months take nobody to have half of it."""
+    planted, each number for itself without a test, months take nobody to have half of it."""
+    monkeypatch.setattr(length_tests, "judged", lambda *_: length_tests.Judgement(0.0, 1.0, 0))
     rng = np.random.default_rng(3)
     cents = np.floor(rng.gamma(4.0, 1000, 24_000))
     cents[:120] = 1_000_000
@@ -564,7 +574,10 @@ def test_claims_by_group_are_of_all_groups_together():
     found, _ = measured({"sum(amount) by month": by_group(months)}, mu=0.5)
     notes = [line.note for line in found if line.estimate is not None]
     assert len(notes) == MONTHS
-    assert all(f"{asking.IN_ALL}; {asking.DECLARE}" in note for note in notes)
+    assert all(f"{asking.IN_ALL}; " in note for note in notes)
+    assert all(
+        note.endswith(f" with more would have been noticed; {asking.DECLARE}") for note in notes
+    )
 
 
 @pytest.mark.parametrize("users", [1500, 3000])
