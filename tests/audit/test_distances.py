@@ -94,8 +94,8 @@ ASKS = [look, weighted, guess, contrast, both]
 @pytest.mark.parametrize("ask", [*slow_cases(look, weighted, guess, contrast), both])
 def test_one_user_is_covered_and_the_bound_is_met(ask):
     with asked(ask):
-        checks.neighbours(200 if ask is guess else 100, seed=2)
-        checks.residuals(seed=4)
+        checks.neighbours(200 if ask is guess else 50, seed=2)
+        checks.residuals(runs=20, seed=4)
 
 
 @pytest.mark.slow

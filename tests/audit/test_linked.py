@@ -106,7 +106,7 @@ POLICIES = [{}, {"orphans": "keep"}, {"orphans": "keep", "null": "own"}]
 @pytest.mark.parametrize("kind", VICTIMS)
 @pytest.mark.parametrize("policies", POLICIES, ids=str)
 def test_one_key_is_one_parent_and_one_user_of_each_child(kind, policies):
-    for seed in range(12):
+    for seed in range(5):
         assert list(problems(*neighbours(kind, seed, **policies))) == []
 
 

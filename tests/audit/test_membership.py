@@ -23,7 +23,7 @@ def test_every_mechanism_is_attacked():
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_is_shown_is_below_the_claim(name):
-    shown = attack.on_releases(CASES[name], 10.0, 500, seed=5)
+    shown = attack.on_releases(CASES[name], 10.0, 250, seed=5)
     assert shown.holds and shown.lower > 0
     if not math.isnan(shown.exact):
         assert 0.95 * shown.claim < shown.exact <= shown.claim, (
@@ -56,7 +56,7 @@ def test_a_session_that_forgets_its_noise_is_noticed():
         return np.zeros(size, np.int64)
 
     with patch.object(noise, "gaussian", planted):
-        releases, rows = attack.on_pipeline(CASES["usercounts, gaussian"], 1.0, 40, seed=5)
+        releases, rows = attack.on_pipeline(CASES["usercounts, gaussian"], 1.0, 20, seed=5)
     assert not releases.holds and not rows.holds
 
 

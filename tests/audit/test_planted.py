@@ -39,7 +39,7 @@ def test_noise_for_half_the_clip_is_found():
 
     with patch.object(gateway, "plan_marginal", planted):
         assert "more than the noise covers" in fails(checks.neighbours, 20, seed=1)
-        assert "leaks" in fails(checks.audit, 80, seed=5)
+        assert "leaks" in fails(checks.audit, 40, seed=5)
 
 
 def test_missing_square_root_of_the_count():

@@ -119,7 +119,7 @@ def charged(folder):
 
 
 def test_one_user_is_covered_at_every_clip():
-    neighbours(60, seed=3)
+    neighbours(25, seed=3)
 
 
 def too_little(real):

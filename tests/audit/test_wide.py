@@ -81,7 +81,7 @@ SIZE = 120
 FILLED = 40
 SIGMA = 1.5
 BAR = 2.0
-RUNS = 500
+RUNS = 200
 
 
 def plan():

@@ -38,7 +38,7 @@ function in `worlds.py` (or in any module that `worlds.py` imports) adds it to `
 - A new way to draw (beside `noise.gaussian`, `noise.laplace`, `select.exponential`) must be taught
   to `recorder.py`; until then the audit reports "random bits drawn in an unknown way".
 - A release whose draw lists data-dependent cells or keys calls `Recorder.keyed` (see key selection).
-- `pairs`: neighbours of a seed, about 0.2 s each. `make test` takes four of them, `make test-slow` all of 25
+- `pairs`: neighbours of a seed, about 0.2 s each. `make test` takes two of them, `make test-slow` all of 25
   other seeds.
 
 Try one world: `python -m tests.audit.replay numbers --pairs 100`. It prints pairs, steps and the
