@@ -1,7 +1,7 @@
 """The replay audit over all worlds: neighbouring tables, one run's answers handed to the other.
 
 What is compared, and how to add a world: `tests/audit/replay/__init__.py`. `make test` goes through
-some 120 pairs, `make test-slow` through thousands with other seeds.
+some 140 pairs, `make test-slow` through thousands with other seeds.
 """
 
 from functools import cache

@@ -45,7 +45,7 @@ def test_every_benchmark_is_listed_and_takes_its_options():
 def test_the_demo_in_small(tmp_path, monkeypatch, capsys):
     """It says each step before it starts, and its last line opens the report."""
     monkeypatch.setattr(demo, "CHICAGO", tmp_path / "absent")
-    demo.main(5_000, tmp_path / "out")
+    demo.main(2_500, tmp_path / "out")
     shown = capsys.readouterr()
     assert shown.out.count(" ...") >= 3 and "fastdp " in shown.err
     opened = shown.out.splitlines()[-1].split()[-1]

@@ -340,7 +340,7 @@ def test_no_bit_of_a_fit_depends_on_the_number_of_threads(how):
     outer = [("a", "b", "c"), ("a", "b", "d")]
     cells = measure(domain, joint, [*outer, ("b", "c"), ("a",)], 30.0, np.random.default_rng(8))
     seen = measured(domain, joint, outer, 4.0, 8) if how == "flow" else cells
-    one, *more = (fit(domain, seen, threads=n, **FITS[how]) for n in (1, 2, 5))
+    one, *more = (fit(domain, seen, threads=n, **FITS[how]) for n in (1, 3))
     for other in more:
         assert (one.loss, one.iterations) == (other.loss, other.iterations)
         assert all((p.table == q.table).all() for p, q in zip(one.nodes, other.nodes, strict=True))

@@ -111,7 +111,7 @@ def test_noise_alone_is_told_apart_as_often_as_stated(free):
 
 
 def test_a_run_on_coins_does_not_follow_noise(monkeypatch):
-    """Eight fair coins under much noise, eight seeds: no pair of the rows depends by more than
+    """Eight fair coins under much noise, five seeds: no pair of the rows depends by more than
     chance, but for false alarms, 5 % of runs. The planted bug: all answers are followed, and coins
     agree in up to .89 of the rows."""
     names = [f"x{i}" for i in range(8)]
@@ -126,6 +126,6 @@ def test_a_run_on_coins_does_not_follow_noise(monkeypatch):
         dependence = np.abs(centred @ centred.T / signs.shape[1])
         return dependence[np.triu_indices(8, 1)].max() / 2
 
-    far = [worst(seed) > 0.02 for seed in range(8)]
+    far = [worst(seed) > 0.02 for seed in range(5)]
     monkeypatch.setattr(tree_state, "telling", lambda measured, _: measured)
-    assert sum(far) <= 1 and sum(worst(seed) > 0.05 for seed in range(8)) >= 3
+    assert sum(far) <= 1 and sum(worst(seed) > 0.05 for seed in range(5)) >= 2

@@ -380,7 +380,7 @@ def test_ends_of_a_quantile_err_once_however_many_edges_follow():
 def test_the_lower_end_needs_no_model():
     """Amounts end suddenly, so every modelled tail is too much. Misses below are at most 2.5 %."""
     rng = np.random.default_rng(3)
-    runs = 150
+    runs = 60
     missed = 0
     for run in range(runs):
         amount = np.floor(rng.uniform(0, 50_000, 2400))

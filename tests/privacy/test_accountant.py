@@ -169,7 +169,7 @@ def test_autodp_agrees_over_its_range():
         assert crosscheck.agree(parts, epsilon, delta) == name
 
 
-@settings(deadline=None, max_examples=25)
+@settings(deadline=None, max_examples=10)
 @given(st.lists(events, min_size=1, max_size=5), st.sampled_from([1e-20, 1e-12, 1e-6, 0.05]))
 def test_high_precision_agrees_on_mixed_runs(listed, delta):
     listed = [*listed, Pure(0.5)]

@@ -80,7 +80,7 @@ def test_the_error_bound_of_log_delta_holds(mu, epsilon):
             assert abs(mpmath.log(curve(mu, epsilon)) - mpmath.mpf(value)) < error
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=8)
 @given(st.floats(1e-6, 600.0))
 def test_pure_and_range_are_the_stated_formula_rounded_up(epsilon):
     mu = gdp.mu_of_pure(epsilon)

@@ -57,7 +57,7 @@ def probabilities(scores, epsilon: float, sensitivity: int) -> np.ndarray:
     return np.exp(z) / np.exp(z).sum()
 
 
-def chi_square(scores, epsilon, sensitivity, law_epsilon=None, draws=8_000):
+def chi_square(scores, epsilon, sensitivity, law_epsilon=None, draws=3_000):
     counts = np.bincount(
         [select.exponential(scores, epsilon, sensitivity) for _ in range(draws)],
         minlength=len(scores),
@@ -98,9 +98,9 @@ def test_an_undecided_draw_is_refined_to_the_same_answer(monkeypatch):
     scores = np.arange(40) * UNIT
     monkeypatch.setattr(select, "Bits", Prefix)
     monkeypatch.setattr(select, "_locate_fast", lambda *_: None)
-    wide = [select.exponential(scores, 1.0, 5 * UNIT, seed=i) for i in range(200)]
+    wide = [select.exponential(scores, 1.0, 5 * UNIT, seed=i) for i in range(60)]
     monkeypatch.setattr(select, "_FIRST_BITS", 2)
-    narrow = [select.exponential(scores, 1.0, 5 * UNIT, seed=i) for i in range(200)]
+    narrow = [select.exponential(scores, 1.0, 5 * UNIT, seed=i) for i in range(60)]
     assert wide == narrow
 
 

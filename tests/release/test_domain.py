@@ -650,7 +650,7 @@ def test_a_killed_run_draws_nothing_twice(tmp_path):
 
     total = attempt(fresh("whole"), None)[2]
     assert total >= 3 * 4 + 2
-    for at in range(0, total, 5):  # a step has three points: every kind of point is among them
+    for at in range(0, total, 7):  # a step has three points: every kind of point is among them
         folder = fresh(f"at-{at}")
         with pytest.raises(Died):
             attempt(folder, at)

@@ -159,7 +159,7 @@ def problems(draw):
     )
 
 
-@settings(max_examples=12, suppress_health_check=list(HealthCheck))
+@settings(max_examples=6, suppress_health_check=list(HealthCheck))
 @given(
     problems(),
     st.sampled_from(registry.names_where(lambda traits: not traits.no_constraints)),

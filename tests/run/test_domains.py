@@ -226,13 +226,13 @@ def test_a_text_file_needs_no_schema(tmp_path):
     import pyarrow.csv as csv
 
     rng = np.random.default_rng(3)
-    rows = 20_000
+    rows = 10_000
     hour = np.minimum(23, np.maximum(0, np.round(rng.normal(13, 4, rows)))).astype(int)
     at = np.datetime64("2022-03-01", "s") + rng.integers(0, 60 * 86_400, rows).astype(
         "timedelta64[s]"
     )
     columns = {
-        "id": rng.integers(0, 8000, rows),
+        "id": rng.integers(0, 4000, rows),
         "hour": hour,
         "price": np.round(rng.lognormal(3, 1, rows), 2),
         "at": [f"{t} -05:00".replace("T", " ") for t in at],

@@ -16,6 +16,7 @@ from fastdp.mechanisms.limits.model_size import largest_forest
 from fastdp.run import plan_size
 from tests.builders import killed_at, open_ledger
 from tests.run.test_synthesize import RECIPE, Unreadable, go, small_data, small_schema
+from tests.tiers import first
 
 WIDE = {f"c{i}": n for i, n in enumerate((20, 18, 17, 16, 15, 17, 18, 16))}
 
@@ -152,9 +153,9 @@ def test_a_plan_promises_the_noise_the_run_has(mechanism):
 
 
 @pytest.mark.parametrize(
-    "mechanism", [{"mechanism": "adagrid", "outer": [["a", "b"], ["c"]]}, "mst"]
+    "mechanism", ["mst", {"mechanism": "adagrid", "outer": [["a", "b"], ["c"]]}]
 )
-@pytest.mark.parametrize(("rows", "threads"), [(10**6, 1), (10**6, 2), (5 * 10**8, 2)])
+@pytest.mark.parametrize(("rows", "threads"), first(2, [(10**6, 1), (10**6, 2), (5 * 10**8, 2)]))
 def test_a_plan_adds_up_the_work_and_takes_the_larger_phase_s_memory(mechanism, rows, threads):
     """Every row is read, counted, drawn and written, every cell fitted; codes have 1, 2 and 4
     bytes. Of MST, all pairs are looked at. Threads share the work but for a tenth."""

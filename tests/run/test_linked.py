@@ -272,7 +272,7 @@ def test_plan_and_command_line(tmp_path):
     def call(*arguments):
         return fastdp_cli(*arguments, cwd=tmp_path).stdout
 
-    call("simulate", "households", "--rows", 300, "--out", tmp_path / "homes")
+    call("simulate", "households", "--rows", 150, "--out", tmp_path / "homes")
     files = [f"{n}={tmp_path / 'homes' / n}.parquet" for n in rows]
     assert "Table persons" in call(
         "plan", "-m", "households", "-e", 2, "--rows", "households=300,persons=700"

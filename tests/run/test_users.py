@@ -200,7 +200,7 @@ def test_the_share_of_rows_without_a_user_id_is_stated(policy):
 @pytest.fixture(scope="module")
 def ordered(tmp_path_factory):
     out = tmp_path_factory.mktemp("users") / "ordered"
-    trips = fastdp.simulate.taxi(15_000, seed=2, chained=True)
+    trips = fastdp.simulate.taxi(11_000, seed=2, chained=True)
     trips = trips.select(
         ["taxi_id", "trip_start", "pickup_community_area", "dropoff_community_area"]
     )

@@ -218,7 +218,7 @@ def test_no_count_without_noise_gets_out(refine, schema, public, model, tmp_path
     text."""
     caplog.set_level(logging.DEBUG)
     rng = np.random.default_rng(0)
-    sizes = {5: 3169, 11: 4517}
+    sizes = {5: 1169, 11: 1517}
     users = np.repeat(np.arange(sum(sizes.values())) + 1_000_000, 2)
     base = fastdp.simulate.taxi(users.size, seed=3, year=2020)
     company = np.repeat(rng.permutation(np.repeat(list(sizes), list(sizes.values()))), 2)
