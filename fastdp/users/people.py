@@ -44,7 +44,7 @@ def size_bins(
     powers = [1 << k for k in range(max(1, int(bound).bit_length()))]
     edges = {p * m for p in powers for m in OCTAVE if (p * m).is_integer() and p * m <= bound}
     if coarse is not None:
-        for low, high, users in zip(coarse.edges, coarse.edges[1:], coarse.values):
+        for low, high, users in zip(coarse.edges, [*coarse.edges[1:], bound + 1], coarse.values):
             edges.update(range(low, high) if users > CROWDED * sigma * (high - low) else ())
     edges.update(e for e in (periods, periods + 1) if e <= bound)
     return tuple(sorted(map(int, edges)))

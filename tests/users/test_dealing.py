@@ -358,6 +358,21 @@ def released(rows, bound, sigma, rng):
     return crowds.sizes_of(fine, coarse, count, bound)
 
 
+@pytest.mark.parametrize(("rows", "bound"), [(9, 9), (17, 20)])
+def test_a_panel_has_as_many_users_as_there_are(monkeypatch, rows, bound):
+    """All users have as many rows as the schema allows, or nearly. Before, the last bin was 8 to 9 rows,
+    or 16 to 20, and its users were spread over it: 6 % too many users of the right number of rows."""
+    rng = np.random.default_rng(7)
+
+    def mean():
+        sizes = released(np.full(1200, rows), bound, 8.0, rng)
+        return sizes.draw(4000, rng).mean()
+
+    assert mean() == pytest.approx(rows, rel=0.01)
+    monkeypatch.setitem(globals(), "size_bins", lambda bound, *_: size_edges(bound))
+    assert abs(mean() / rows - 1) > 0.03
+
+
 def test_a_count_of_rows_that_is_noise_is_not_followed():
     """2,000 users with 1 to 3 rows. Noise of one bin was taken for users with 3,000 rows, so rows are
     counted up to there, with an error of 30,000. The planted bug: the mean of this count and of rows per
