@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from fastdp.privacy import noise
 
@@ -80,7 +81,10 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_configure() -> None:
+    """Examples are also the same whatever numbers and texts stand in the package; to look for them
+    would take each process as long as to import all tests."""
     if not FUZZ:
+        providers._get_local_constants = lambda: providers._local_constants
         noise._key = _key
         secrets.randbits = _randbits
         secrets.token_bytes = _token_bytes
