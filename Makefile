@@ -144,7 +144,7 @@ bench: build $(VENV)/.has-bench
 	$(BIN)/python -m bench.history $(if $(QUICK),--quick)
 	$(BIN)/python -m bench.readme
 
-# Both type checkers at a time.
+# Both type checkers at a time: mypy over the package, pyright over a program of a user.
 lint: build $(VENV)/.has-lint
 	$(MAKE) --no-print-directory -j2 lint-package lint-interface
 
@@ -155,7 +155,6 @@ lint-package:
 
 lint-interface:
 	$(BIN)/clang-format --dry-run --Werror $(UNITS)
-	$(BIN)/mypy --strict --follow-imports=silent --cache-dir=.mypy_cache/interface tests/typing/program.py fastdp/__init__.pyi
 	$(BIN)/pyright tests/typing/program.py
 
 format: build $(VENV)/.has-lint
