@@ -3,7 +3,7 @@ interval, and how users are spread over rows.
 
     python -m bench.rows_per_user [--repeats 12] [--users 300 3000 30000 1000000]
                                   [--epsilon 0.1 1 10] [--shapes NAME ...]
-                                  [--set users.people.SMOOTHING=1] [--save FILE] [--against FILE]
+                                  [--set users.people.CROWDED=8] [--save FILE] [--against FILE]
 
 Rows per user are generated: geometric, lognormal, Pareto, panels (all users alike, two kinds), a
 mixture of ordinary and heavy users, buyers (half come once, the others as in `simulate.purchases`).

@@ -23,9 +23,6 @@ CROWDED = 4.0
 """A bin of that histogram is divided into single numbers of rows where each of them would have
 CROWDED standard errors of users or more, if all had the same: panels have one number of rows for
 all users."""
-SMOOTHING = 0.3
-"""The error of rows per user times users that is not noise, as a part of it. A choice: no command repeats
-it yet. With .1 to .4 the number of rows of generated tables was hardly another."""
 MOST_GROUPS = 8
 """Groups of rows per user in the table of users."""
 LEAST_LOST = 0.05
@@ -211,9 +208,9 @@ def sizes_of(fine: Histogram, coarse: Histogram | None, count: RowCount, bound: 
 
 def _weighed(counted: float, error: float, by_users: float) -> float:
     """The number of rows, by a count with its standard error and by rows per user times users: each
-    weighs by its precision. Noise is in the one, smoothing (SMOOTHING) in the other."""
-    smoothing = (SMOOTHING * by_users) ** 2
-    return by_users + smoothing / (smoothing + error**2) * (counted - by_users)
+    weighs by its precision. Of the second it is known only that it is of the right size: its error
+    counts as large as itself. So a count far above its noise is the number of rows."""
+    return by_users + by_users**2 / (by_users**2 + error**2) * (counted - by_users)
 
 
 class People(Struct, frozen=True, eq=False):
