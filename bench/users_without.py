@@ -49,8 +49,6 @@ WITHOUT: dict[str, tuple[str, ...]] = {
     "order drawn to the mean": ("users.order.SPREAD=9",),
     "rates drawn to each other": ("users.rates.SPREAD=9", "users.rates.LEAST_SPREAD=9"),
     "a decline of rates": ("users.rates.DECLINE=1",),
-    "a least lift": ("users.rates.LEAST_LIFT=0",),
-    "a least shrunk lift": ("users.rates.SHRUNK_LIFT=0",),
     "avoided values": ("users.rates.MOST_AVOIDED=0",),
     "a least excess of urns": ("users.dealing.LEAST_EXCESS=0",),
     "levels in exchanges": ("users.dealing.COARSE=8",),
