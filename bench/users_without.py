@@ -58,8 +58,7 @@ WITHOUT: dict[str, tuple[str, ...]] = {
     "a least loss for groups": ("users.people.LEAST_LOST=0",),
     "a least lack of users": ("users.user_choice.LEAST_LACKING=0",),
     "a least error of rates": ("mechanisms.with_users.user_questions.LEAST_ERROR=1e-6",),
-    "a least group by noise": ("mechanisms.with_users.user_questions.GROUP_ROWS=1e9",),
-    "a least group by cells": ("mechanisms.with_users.user_questions.GROUP_CELLS=1e9",),
+    "groups of users": ("mechanisms.with_users.user_questions.GROUP_ROWS=1e9",),
 }
 """By rule, the constants of fastdp (MODULE.NAME=VALUE) that take it out."""
 MEASURES = (*users.MEASURES, "follows", *PEOPLE, "total", "seconds")

@@ -85,11 +85,8 @@ LABELS = ("agreement of users' rows", "agreement by rows per user", "agreement i
 GROUP_ROWS = 100.0
 """A group of users is a code of its own in the model of rows if the rows that count in it are so many
 standard errors of an answer that costs all of mu. Where no groups are so large, two smaller ones are
-better than none (`people.row_groups`). Chosen, with GROUP_CELLS, on generated tables
+better than none (`people.row_groups`). Chosen on generated tables
 (docs/research/users.md#rows-stage-by-stage)."""
-GROUP_CELLS = 200.0
-"""A group is also one if a marginal of so many cells has more sampling error than noise in it. Chosen
-on the same tables."""
 MOST_ONCE = 0.5
 """Users have one row for each period if their rows share one less than so often as by chance, as far as
 can be seen never (panels: 0; a user with seasons or sessions shares more than by chance)."""
@@ -145,7 +142,7 @@ class UserQuestions:
             self.coarse = Histogram(
                 size_edges(bound), values, float(np.max(counted.histogram.sigma))
             )
-            least = rows.clip * min(GROUP_ROWS / mu, GROUP_CELLS / mu**2)
+            least = rows.clip * GROUP_ROWS / mu
             edges = row_groups(self.coarse, bound, rows.clip, least)
             if len(edges) > 1 and grouped:
                 self.groups = RowGroups(edges, group_column(job.schema, of_users=False))
