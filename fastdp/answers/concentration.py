@@ -4,6 +4,7 @@ Users are counted in bins of what their rows add up to, and each bin has noise. 
 lies is not known. The share is 1 - R / T, with T the total, which the rows say, and R the sum of all
 users but the largest. R lies between the lower and the upper edges of these users' bins. It needs no bin of
 the largest users: there, noise in bins where nobody is would count as people who have everything.
+The estimate takes them to lie evenly by their logarithm, as sums of users do that spread over octaves.
 Draws of the noise make an interval of both bounds. The largest part of the users never has less than that
 part of the total.
 """
@@ -41,20 +42,35 @@ def top_share(
     known better than by adding up bins. `part`: of the users who count as the largest."""
     lower = np.asarray(edges[:-1], float)
     upper = np.asarray(edges[1:], float)
-    middle = (lower + upper) / 2
     noise = np.random.default_rng(0).standard_normal((DRAWS, len(counts) + 2))
     noise[0] = 0.0
     found = []
     for z in noise:
         smaller = (1 - part) * (users[0] + users[1] * z[-2])
-        others = _smallest(counts + errors * z[:-2], smaller)
+        users_there = counts + errors * z[:-2]
+        others = _smallest(users_there, smaller)
         whole = max(total[0] + total[1] * z[-1], 1e-300)
-        found.append([1 - float(others @ value) / whole for value in (middle, upper, lower)])
-    likely, lows, highs = np.clip(np.array(found), part, 1.0).T
+        likely = _log_means(lower, upper, others, users_there)
+        found.append([1 - float(others @ value) / whole for value in (likely, upper, lower)])
+    shares, lows, highs = np.clip(np.array(found), part, 1.0).T
     tail = (1 - level) / 2
     low = float(np.quantile(lows, tail))
     high = float(np.quantile(highs, 1 - tail))
-    return TopShare(float(np.clip(likely[0], low, high)), low, high)
+    return TopShare(float(np.clip(shares[0], low, high)), low, high)
+
+
+def _log_means(
+    lower: np.ndarray, upper: np.ndarray, some: np.ndarray, users: np.ndarray
+) -> np.ndarray:
+    """The mean sum of the smallest `some` of the `users` of each bin, whose sums are spread evenly by
+    their logarithm; in a bin that starts at 0 evenly."""
+    part = np.divide(some, users, out=np.ones(len(some)), where=users > 0).clip(0.0, 1.0)
+    start = np.where(lower > 0, lower, 1.0)
+    spread = np.log(upper / start) * part
+    logarithmic = np.where(
+        spread > 1e-9, start * np.expm1(spread) / np.maximum(spread, 1e-9), start
+    )
+    return np.where(lower > 0, logarithmic, part * upper / 2)
 
 
 def _smallest(users: np.ndarray, count: float) -> np.ndarray:
