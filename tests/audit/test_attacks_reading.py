@@ -174,7 +174,7 @@ def rows_of(who, most):
     return st.lists(row.map(lambda r: (who, *r)), max_size=most)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     own=rows_of("1", 4),
     others=st.lists(rows_of("2", 3) | rows_of("", 2) | rows_of("01", 2), max_size=3),

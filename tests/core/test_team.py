@@ -92,7 +92,7 @@ def test_a_fork_while_the_team_is_at_work():
     """Threads of the program share the team, and may be inside a call when the process forks; the
     child's copy starts afresh."""
     team = Team(3)
-    x = np.linspace(0, 1, 3_000_000)
+    x = np.linspace(0, 1, 1_000_000)
     expected = blend(0.5, x, x, x.copy(), 1)
     stop = threading.Event()
     seen = set()

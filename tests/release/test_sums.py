@@ -260,7 +260,7 @@ def slow_tail(ends, parts, sigma):
 
 
 @given(st.lists(st.floats(-20, 200), min_size=3, max_size=5), st.sampled_from([0.5, 8.0, 60.0]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_the_mean_of_a_tail_is_that_of_the_slow_twin(parts, sigma):
     ends = np.array([0.0, *np.cumsum(2.0 ** np.arange(len(parts) - 1))])
     assert sums.tail_mean(ends, np.array(parts), sigma) == pytest.approx(

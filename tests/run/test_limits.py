@@ -155,7 +155,7 @@ def test_a_plan_promises_the_noise_the_run_has(mechanism):
 @pytest.mark.parametrize(
     "mechanism", ["mst", {"mechanism": "adagrid", "outer": [["a", "b"], ["c"]]}]
 )
-@pytest.mark.parametrize(("rows", "threads"), first(2, [(10**6, 1), (10**6, 2), (5 * 10**8, 2)]))
+@pytest.mark.parametrize(("rows", "threads"), first(1, [(10**6, 2), (10**6, 1), (5 * 10**8, 2)]))
 def test_a_plan_adds_up_the_work_and_takes_the_larger_phase_s_memory(mechanism, rows, threads):
     """Every row is read, counted, drawn and written, every cell fitted; codes have 1, 2 and 4
     bytes. Of MST, all pairs are looked at. Threads share the work but for a tenth."""

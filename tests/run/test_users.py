@@ -405,9 +405,8 @@ def check_quotes(run):
     assert low <= len(made) <= high
 
 
-def test_users_are_chosen_by_facts_about_them(tmp_path):
-    """The statement verifies and lists the facts; rows are as many as stated, one country per user;
-    threads do not matter. Without amounts there are no sums."""
+def about_purchases():
+    """A table, a schema of it and the options of its runs."""
     purchases = fastdp.simulate.purchases(600, seed=2)
     whole = {"kind": "integer", "dtype": "int64", "min": 0}
     edges = [0, 8, 16, 24, 32, 48, 64, 96, 128, 256, 4096]
@@ -433,6 +432,13 @@ def test_users_are_chosen_by_facts_about_them(tmp_path):
         "seed": 3,
         "sample_seed": 3,
     }
+    return purchases, plain, options
+
+
+def test_users_are_chosen_by_facts_about_them(tmp_path):
+    """The statement verifies and lists the facts; rows are as many as stated, one country per user;
+    threads do not matter."""
+    purchases, _, options = about_purchases()
     run = fastdp.synthesize(purchases, "auto", **options, threads=2, out=tmp_path / "run")
     fastdp.verify(tmp_path / "run")
     users = run.privacy["mechanism"]["users"]
@@ -444,6 +450,12 @@ def test_users_are_chosen_by_facts_about_them(tmp_path):
     check_answers_about_users(run, tmp_path, purchases)
     again = fastdp.synthesize(purchases, "auto", **options, threads=1)
     assert again.data.equals(run.data)
+
+
+@pytest.mark.slow
+def test_users_are_chosen_for_quoted_numbers_where_no_amounts_are_declared():
+    """Without amounts there are no sums among the facts."""
+    purchases, plain, options = about_purchases()
     plain["user"].pop("amounts")
     numbers = ["share of users where rows > 1", "mean(amount)", "count of rows where month < 3"]
     options |= {"schema": fastdp.Schema.from_dict(plain), "numbers": {"list": numbers, "max": 2000}}

@@ -275,7 +275,7 @@ def test_bombs_are_not_unpacked(run, monkeypatch):
     assert not read_rows
 
 
-@settings(max_examples=25, **SAFE)
+@settings(max_examples=12, **SAFE)
 @given(st.data())
 def test_no_mutated_json_ends_in_a_traceback(run, data):
     """One to three places of the statement, the measurements or the schema replaced, removed or
@@ -297,7 +297,7 @@ def test_no_mutated_json_ends_in_a_traceback(run, data):
         (folder / name).write_bytes(original)
 
 
-@settings(max_examples=30, **SAFE)
+@settings(max_examples=15, **SAFE)
 @given(st.sampled_from(["model.fastdp", "measurements.pq"]), st.data())
 @example("model.fastdp", None)
 def test_no_mutated_bytes_end_in_a_traceback(run, name, data):

@@ -80,7 +80,7 @@ def test_chained_trips_follow_each_other():
 
 @pytest.fixture(scope="module")
 def people() -> dict[str, np.ndarray]:
-    table = simulate.census(120_000, seed=4)
+    table = simulate.census(40_000, seed=4)
     return {name: table[name].to_numpy() for name in table.column_names}
 
 
