@@ -102,11 +102,6 @@ ROWS = (
         change={f"{TREE}.tree_state.LEAST_PER_CELL": 0.0},
     ),
     Ablation(
-        "saved by groups",
-        "distances over groups are asked only where they save noise",
-        change={f"{TREE}.tree_state.NOISE": 1e9},
-    ),
-    Ablation(
         "explained by others",
         "candidates that others explain are not measured",
         change={f"{SHARED}.screening.unexplained": first_as_list},
@@ -266,16 +261,6 @@ REPLACED = (
         "before: grid of 64",
         "a grid that rounds numbers to 1/64 of the largest",
         change={"significance.posterior_means": before.posterior_means},
-    ),
-    Ablation(
-        "before: BATCHES",
-        "batches of unequal shares",
-        change={f"{TREE}.budget_shares._batch_parts": before.batch_parts},
-    ),
-    Ablation(
-        "before: LEAST_SAVED",
-        "distances over groups are asked where they save noise of 1 % of the rows",
-        change={f"{TREE}.tree_state.CliqueTreeState.asked_over_groups": before.saves_a_part},
     ),
     Ablation(
         "before: accounted",

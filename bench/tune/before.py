@@ -8,13 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from fastdp import significance
-from fastdp.division import WORKLOAD_BATCHES
-from fastdp.domain import Clique
 from fastdp.measurement import Measurement
-from fastdp.mechanisms.cliquetree.tree_state import CliqueTreeState
-from fastdp.mechanisms.shared.code_partitions import CODES
 from fastdp.mechanisms.shared.number_tails import with_tails
-from fastdp.mechanisms.shared.one_ways import NOISE, effective_cells
 from fastdp.significance import onto_simplex
 
 
@@ -85,21 +80,3 @@ def by_posterior(ones: Sequence[Measurement]) -> list[Measurement]:
         near += (np.sum(m.values) - near.sum()) / near.size
         out.append(Measurement(m.clique, near, m.sigma, label=m.label))
     return out
-
-
-def batch_parts(count: int, workload: bool) -> tuple[float, ...]:
-    """The first of several batches is the smallest."""
-    parts = {1: (1.0,), 2: (0.45, 0.55), 3: (0.3, 0.35, 0.35)}
-    if workload and count == len(WORKLOAD_BATCHES):
-        return WORKLOAD_BATCHES
-    return parts.get(count, (0.3, *[0.7 / (count - 1)] * (count - 1)))
-
-
-def saves_a_part(self: CliqueTreeState, clique: Clique, estimate: np.ndarray) -> bool:
-    """Groups would save noise of 1 % of all rows."""
-    if len(clique) > 2 or (clique, CODES) in self.held or not self.groups.coarsens(clique):
-        return False
-    sigma = self.sigma(math.fsum(self.plan.batches))
-    fine = effective_cells(estimate, sigma)
-    coarse = effective_cells(self.groups.sums(clique, estimate), sigma)
-    return NOISE * sigma * (fine - coarse) > 0.01 * self.merged.total

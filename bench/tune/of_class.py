@@ -178,7 +178,6 @@ CLASS = {
     "shrunk trends": ("weak", "weak-many", "fine", "fine-two"),
     "groups of codes": ("fine", "fine-two", "tails", "tails-few"),
     "LEAST_PER_CELL": ("fine", "fine-two", "tails", "tails-few"),
-    "saved by groups": ("fine", "fine-two", "tails", "tails-few"),
     "explained by others": ("chain", "chain-close", "copies", "functional"),
     "CHEAP": ("chain", "chain-close", "copies", "functional"),
     "denoised distances": ("sparse", "sparse-few", "independent"),

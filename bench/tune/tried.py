@@ -80,7 +80,7 @@ def expected_error(
     share = free - more
     about = state.sigma(share)
     good = worthwhile(
-        state.scored(result, about, lambda _: about, lambda _: about),
+        state.scored(result, about, *[lambda _: about] * 3),
         lambda _: about,
         lambda _: about,
     )

@@ -20,7 +20,7 @@ from ..plans import DISTANCES
 from ..shared import screening
 from ..shared.code_partitions import CODES, Key, Partition, composed
 from ..shared.merged_codes import MAX_CANDIDATES, Merged, all_pairs
-from ..shared.one_ways import NOISE, effective_cells, measure_ones, part_mu
+from ..shared.one_ways import effective_cells, measure_ones, part_mu
 from ..shared.prior_screening import PublicPriors
 from ..shared.public_prior import PublicMarginals
 from ..shared.screening import Candidate, NoiseOf, ScreeningResult, Structure
@@ -266,7 +266,7 @@ class CliqueTreeState:
         if number == 0 and self.first is not None:
             return self.first.over(estimates)
         weights = [self.workload.weight(c) for c in cliques]
-        again = [c for c in cliques if self.asked_over_groups(c, estimates[c])]
+        again = [c for c in cliques if self.asked_over_groups(c)]
         part = self.plan.screening / (
             len(cliques) + len(again)
         )  # so that all distances have the same noise
@@ -294,17 +294,12 @@ class CliqueTreeState:
         columns = [a for a in self.session.domain if sizes[a] > 1]
         return [p for p in combinations(columns, 2) if p not in self.screened]
 
-    def asked_over_groups(self, clique: Clique, estimate: np.ndarray) -> bool:
-        """Whether the distance over groups is released too: where groups would save more noise of a
-        marginal than the distance itself has. What is less could not be told from it."""
-        if len(clique) > 2 or (clique, CODES) in self.held or not self.groups.coarsens(clique):
-            return False
-        sigma = self.sigma(math.fsum(self.plan.batches))
-        fine, coarse = (
-            effective_cells(t, sigma) for t in (estimate, self.groups.sums(clique, estimate))
+    def asked_over_groups(self, clique: Clique) -> bool:
+        """Whether the distance over groups is released too: of every pair that has groups and was not
+        measured over all codes."""
+        return (
+            len(clique) == 2 and (clique, CODES) not in self.held and self.groups.coarsens(clique)
         )
-        own_noise = math.sqrt(len(self.pairs) / (self.plan.screening * self.unit))
-        return NOISE * sigma * (fine - coarse) > own_noise
 
     def sigma(self, share: float) -> float:
         """The noise of a marginal if as many as there are columns are measured for this share of
