@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..rows_per_user import RowsPosterior
 from ..significance import LIKELY
+from .rates import rows_of_several
 
 if TYPE_CHECKING:
     from ..measurement import Measurement
@@ -40,16 +40,8 @@ def disagreeing_if_repeated(by_chance: np.ndarray, sizes: Histogram | None) -> n
     """The share of users with two rows or more whose rows would disagree in a column of lift LIFT,
     by each column's chance that two rows agree. If two rows agree with probability a, then R rows
     agree with probability sum p^R <= (sum p^2)^(R / 2) = a^(R / 2), p being what a user's rows are
-    drawn from. `sizes`: rows per user, which `rows_per_user` turns into users of each number of rows up
-    to the last bin that stands out; without any, two each."""
-    rows = np.array([2.0])
-    users = np.ones(1)
-    if sizes is not None:
-        found = RowsPosterior.of(sizes.edges, sizes.values, sizes.sigma, sizes.edges[-1])
-        points = np.array(found.points(tail=False))
-        several = points[:, points[0] > 1]
-        if several[1].any():
-            rows, users = several
+    drawn from. `sizes`: rows per user."""
+    rows, users = rows_of_several(sizes)
     pair = LIFT + (1 - LIFT) * np.clip(by_chance, 0.0, 1.0)
     return 1 - np.power.outer(pair, rows / 2) @ (users / users.sum())
 

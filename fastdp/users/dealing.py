@@ -311,7 +311,7 @@ def _goal(roles: Roles, rates: Rates, some) -> tuple[np.ndarray, np.ndarray]:
     """(agreement, the urns' parameters to start with) [groups, columns] of the columns that are
     dealt."""
     place = [rates.columns.index(name) for name in roles.dealt]
-    by_chance = chance(some, roles.dealt)
+    by_chance = chance(some, roles.dealt).two
     lift = rates.overall[place] - by_chance
     drawn = shrunk(lift, rates.error[place]) / np.where(lift == 0, 1.0, lift)
     goal = np.clip(by_chance + drawn * (rates.by_group[:, place] - by_chance), 1e-3, 1 - 1e-3)

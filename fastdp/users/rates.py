@@ -12,7 +12,8 @@ import numpy as np
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from ..significance import LIKELY, drawn_towards
+from ..rows_per_user import RowsPosterior
+from ..significance import LIKELY, SURE, drawn_towards
 
 if TYPE_CHECKING:
     from ..measurement import Measurement
@@ -54,6 +55,8 @@ NOTHING: Declared = MappingProxyType({})
 class Rates(Struct, frozen=True, eq=False):
     """`overall`: the agreement of each column, the mean over users with two rows or more, with its
     standard `error`; `by_group` [groups, columns]: the same by `GROUPS`, drawn towards each other.
+    `scatter`: how far from chance the agreement of these users lies if they repeat nothing
+    (`scatter`).
     `together`: how often two rows agree in both columns of each of `pairs`, with the standard error
     `pairs_error`. `users`: how many have two rows or more, if known, with the standard error
     `users_error`."""
@@ -67,6 +70,12 @@ class Rates(Struct, frozen=True, eq=False):
     pairs_error: float = 0.0
     users: float = 0.0
     users_error: float = 0.0
+    scatter: np.ndarray | float = 0.0
+
+    @property
+    def doubt(self) -> np.ndarray:
+        """The standard error of agreement beyond chance: of the release, and of so many users."""
+        return np.hypot(self.error, self.scatter)
 
     def with_pairs(self, pairs: Sequence[Feature], overall: Measurement) -> Rates:
         """These rates, and those of pairs of columns from their release."""
@@ -79,15 +88,17 @@ class Rates(Struct, frozen=True, eq=False):
 def rates_of(
     columns: Sequence[str],
     overall: Measurement,
-    by_chance: np.ndarray,
+    by_chance: Chance,
     sizes: Histogram | None = None,
     by_group: tuple[Sequence[str], Measurement] | None = None,
+    clip: float = np.inf,
 ) -> Rates:
     """Rates from a release of `userkeys.Agreement` over these columns, each a feature of its own. A
     histogram of rows per user says better how many users there are; a release by group over some
     columns is used where there is one. A user adds 2 a - 1. Rates of groups are those of least
     squares, where lifts are expected to decline from group to group; their mean is the overall
-    rate. Other columns have one rate for all groups."""
+    rate. Other columns have one rate for all groups. Chance is known from at most `clip` rows of a
+    user."""
     sums = overall.values[:-1]
     sigma = float(np.max(overall.sigma))
     asked: Sequence[str] = ()
@@ -113,8 +124,9 @@ def rates_of(
     mean = np.clip((1 + sums / users) / 2, 0.0, 1.0)
     error = np.sqrt(1 + np.square(2 * mean - 1) * (1 - part)) * sigma / users / 2
     own = np.tile(mean, (len(GROUPS), 1))
+    two = by_chance.two
     for i, f in enumerate(map(columns.index, asked if there.any() else ())):
-        lift = mean[f] - by_chance[f]
+        lift = mean[f] - two[f]
         likely = float(shrunk(lift, error[f]))
         steps = np.eye(len(GROUPS) - 1, len(GROUPS), 1) - (DECLINE if lift > 0 else 1.0) * EACH
         noises = np.sqrt(noise**2 + np.square(2 * mean[f] - 1) * doubt) / 2
@@ -123,11 +135,11 @@ def rates_of(
             there / users / error[f],
             *steps / max(LEAST_SPREAD, SPREAD * abs(likely)),
         ]
-        found = [*((grouped[:, i] + there) / 2 - by_chance[f] * there) / noises, lift / error[f]]
+        found = [*((grouped[:, i] + there) / 2 - two[f] * there) / noises, lift / error[f]]
         spread = np.linalg.pinv(np.array(seen))
         lifts = spread[:, : len(found)] @ found
         of_user = there / max(there.sum(), 1.0)
-        own[:, f] = by_chance[f] + lifts
+        own[:, f] = two[f] + lifts
         mean[f] = of_user @ own[:, f]
         error[f] = np.linalg.norm(of_user @ spread)
     return Rates(
@@ -137,7 +149,56 @@ def rates_of(
         np.clip(own, 0.0, 1.0),
         users=users,
         users_error=float(np.sqrt(part * doubt.sum())),
+        scatter=scatter(by_chance, users, sizes, clip),
     )
+
+
+class Chance(Struct, frozen=True, eq=False):
+    """How often `two` and `three` random rows agree in each of `columns`; `error`: the standard error
+    of `two` by noise; `rows`: how many rows that is known from."""
+
+    columns: tuple[str, ...]
+    two: np.ndarray
+    three: np.ndarray
+    error: np.ndarray
+    rows: float
+
+    def of(self, columns: Sequence[str]) -> Chance:
+        """The same of some columns."""
+        at = [self.columns.index(name) for name in columns]
+        return Chance(tuple(columns), self.two[at], self.three[at], self.error[at], self.rows)
+
+
+def rows_of_several(sizes: Histogram | None) -> tuple[np.ndarray, np.ndarray]:
+    """(number of rows, users with so many) of users with two rows or more, up to the last bin that
+    stands out; without a histogram two rows each."""
+    if sizes is not None:
+        found = RowsPosterior.of(sizes.edges, sizes.values, sizes.sigma, sizes.edges[-1])
+        points = np.array(found.points(tail=False))
+        several = points[:, points[0] > 1]
+        if several[1].any():
+            return several[0], several[1]
+    return np.array([2.0]), np.ones(1)
+
+
+def scatter(by_chance: Chance, users: float, sizes: Histogram | None, clip: float) -> np.ndarray:
+    """The standard error of `users`' agreement less chance if rows do not depend on their users.
+
+    The share c of pairs that agree in R rows is a U-statistic (Hoeffding). Its variance is 4 v / R by
+    which values came up, and 2 w / (R (R - 1)) by the pairs that they came in. Here 2 v + w = c (1 - c)
+    is the variance of one pair, and v the chance that three rows agree less c^2. What changes with the
+    values changes chance likewise, by the rows that were counted (`clip` of a user at most). Noise in
+    chance is added."""
+    c = by_chance.two
+    pair = c * (1 - c)
+    v = np.clip(by_chance.three - c * c, 0.0, pair / 2)
+    rows, often = rows_of_several(sizes)
+    part = often / often.sum()
+    likewise = 2 * part @ np.minimum(1.0, clip / rows) - 1
+    known = 0.0 if sizes is None else users / max(by_chance.rows, 1.0) * likewise
+    values = 4 * v * max(float(part @ (1 / rows)) - max(known, 0.0), 0.0)
+    pairs = 2 * (pair - 2 * v) * (part @ (1 / (rows * (rows - 1))))
+    return np.sqrt((values + pairs) / users + np.square(by_chance.error))
 
 
 class Roles(Struct, frozen=True):
@@ -157,18 +218,31 @@ class Roles(Struct, frozen=True):
         return self.repeated + self.avoided
 
 
-def chance(codes: Mapping[str, np.ndarray], columns: Sequence[str]) -> np.ndarray:
-    """How often two random rows agree in each column."""
-    shares = (np.bincount(codes[name]) / max(len(codes[name]), 1) for name in columns)
-    return np.array([float(share @ share) for share in shares])
+def chance(codes: Mapping[str, np.ndarray], columns: Sequence[str]) -> Chance:
+    """How often random rows agree in each column."""
+    rows = len(codes[columns[0]]) if columns else 0
+    shares = [np.bincount(codes[name]) / max(rows, 1) for name in columns]
+    two, three = (np.array([float((share**k).sum()) for share in shares]) for k in (2, 3))
+    return Chance(tuple(columns), two, three, np.zeros(len(columns)), rows)
 
 
-def chance_of(ones: Sequence[Measurement]) -> dict[str, float]:
-    """The same from noisy 1-ways: squares of the counts less what noise adds to them on average."""
+def chance_of(ones: Sequence[Measurement]) -> Chance:
+    """The same from noisy 1-ways: powers of the counts less what noise adds to them on average."""
     ones = [m for m in ones if len(m.clique) == 1]
-    total = float(np.median([m.values.sum() for m in ones])) if ones else 0.0
-    found = {m.clique[0]: float(np.square(m.values).sum() - m.variances.sum()) for m in ones}
-    return {name: float(np.clip(x / max(total, 1.0) ** 2, 0.0, 1.0)) for name, x in found.items()}
+    total = max(float(np.median([m.values.sum() for m in ones])) if ones else 0.0, 1.0)
+    squares = [float((np.square(m.values) - m.variances).sum()) for m in ones]
+    cubes = [float((m.values**3 - 3 * m.variances * m.values).sum()) for m in ones]
+    noise = [
+        float(m.variances @ np.maximum(4 * np.square(m.values) - 2 * m.variances, 2 * m.variances))
+        for m in ones
+    ]
+    return Chance(
+        tuple(m.clique[0] for m in ones),
+        np.clip(np.array(squares) / total**2, 0.0, 1.0),
+        np.clip(np.array(cubes) / total**3, 0.0, 1.0),
+        np.sqrt(noise) / total**2,
+        total,
+    )
 
 
 def roles(
@@ -183,17 +257,17 @@ def roles(
     "free"), whatever the rates say. `following`: column to the one that it follows from."""
     room = np.maximum(1 - by_chance, 1e-9)
     lift = (rates.overall - by_chance) / room
-    error = rates.error / room
+    error = np.maximum(rates.doubt, 1e-9) / room
     constant = (*(n for n, role in declared.items() if role == "constant"), *found)
     again = shrunk(lift, error) > 0
-    again &= bool(constant) or bool((lift > LIKELY * error).any())
+    again &= bool(constant) or bool((lift > SURE * error).any())
     again |= np.array([declared.get(n) == "repeated" for n in rates.columns], bool)
     order = np.argsort(urn(rates.overall, by_chance), kind="stable")
     follow = tuple(b for b, a in following.items() if a in constant)
     repeated = [
         rates.columns[i] for i in order if again[i] and rates.columns[i] not in (*constant, *follow)
     ]
-    seldom = rates.overall + LIKELY * rates.error < MOST_AVOIDED * by_chance
+    seldom = rates.overall + LIKELY * rates.doubt < MOST_AVOIDED * by_chance
     avoided = [
         n for n, yes in zip(rates.columns, seldom) if yes and n not in (*constant, *repeated)
     ]
@@ -203,7 +277,7 @@ def roles(
 def may_repeat(roles: Roles, rates: Rates, by_chance: np.ndarray) -> tuple[str, ...]:
     """Where users repeat or avoid something, the columns that they may repeat or avoid. These are
     all but constant ones and those whose rate is below chance by two standard errors."""
-    likely = rates.overall + LIKELY * rates.error > by_chance
+    likely = rates.overall + LIKELY * rates.doubt > by_chance
     known = (*roles.constant, *roles.following)
     found = [
         n for n, yes in zip(rates.columns, likely) if (yes or n in roles.dealt) and n not in known

@@ -20,7 +20,7 @@ from fastdp.users.constancy import (
     disagreeing_if_repeated,
 )
 from fastdp.users.people import Histogram
-from fastdp.users.rates import chance, rates_of
+from fastdp.users.rates import Chance, chance, rates_of
 from tests.builders import schema_with_users
 
 EDGES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -63,7 +63,8 @@ def test_planted_constants_are_found_where_users_have_many_rows(users, mean):
     table = people(users, mean, rng)
     engine = local(table, 1)
     columns = tuple(SIZES)
-    by_chance = chance(table.codes, columns)
+    exactly = chance(table.codes, columns)
+    by_chance = exactly.two
     missed = 0
     wrong = 0
     by_rates = 0
@@ -71,7 +72,7 @@ def test_planted_constants_are_found_where_users_have_many_rows(users, mean):
         histogram = noisy(engine, RowsPerUser(EDGES), MU / 10, rng)
         sizes = Histogram(EDGES, histogram.values, float(np.max(histogram.sigma)))
         overall = noisy(engine, Agreement(tuple((n,) for n in columns)), MU * 0.015**0.5, rng)
-        rates = rates_of(columns, overall, by_chance, sizes)
+        rates = rates_of(columns, overall, exactly, sizes)
         by_rates += "rare" in constant_by_rate(rates, by_chance)
         different = disagreeing_if_repeated(by_chance, sizes)
         tested = columns_to_test(rates, by_chance, different, MU / 10, ())
@@ -89,7 +90,8 @@ def test_the_limits_of_the_test():
     by_chance = np.array([0.2])
     users = 1000.0
     sizes = Histogram((1, 8, 16), np.array([0.0, users, 0.0]), 1.0)
-    rates = rates_of(("x",), Measurement(("a",), np.array([users, users]), 1e-3), by_chance, sizes)
+    exactly = Chance(("x",), by_chance, by_chance**2, np.zeros(1), 1e9)
+    rates = rates_of(("x",), Measurement(("a",), np.array([users, users]), 1e-3), exactly, sizes)
     different = disagreeing_if_repeated(by_chance, sizes)
     inside = sum(part * 0.84 ** (rows / 2) for rows, part in runs_of(8, 16))
     assert different[0] == pytest.approx(1 - inside, rel=2e-3), "all users in the second bin"
@@ -111,6 +113,7 @@ def test_a_slip_in_many_users_leaves_a_column_constant():
     """One row in 1,000 differs, so one user in five disagrees: the rate says that it is constant."""
     by_chance = np.array([0.2, 0.2])
     answers = Measurement(("a",), np.array([0.998, 0.9, 1.0]) * 10_000, 20.0)
-    rates = rates_of(("slips", "habit"), answers, by_chance)
+    exactly = Chance(("slips", "habit"), by_chance, by_chance**2, np.zeros(2), 1e9)
+    rates = rates_of(exactly.columns, answers, exactly)
     assert constant_by_rate(rates, by_chance, sure=True) == ("slips",)
     assert constant_by_rate(rates, by_chance, without=("slips",)) == ()

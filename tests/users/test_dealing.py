@@ -10,7 +10,17 @@ from fastdp.users import dealing, people as crowds
 from fastdp.users.balance import _tilted, balanced
 from fastdp.users.dealing import Dealer, dealer
 from fastdp.users.people import Histogram, People, Sizes, size_bins
-from fastdp.users.rates import GROUPS, Rates, Roles, chance, may_repeat, rates_of, roles
+from fastdp.users.rates import (
+    GROUPS,
+    Chance,
+    Rates,
+    Roles,
+    chance,
+    may_repeat,
+    rates_of,
+    roles,
+    scatter,
+)
 from tests.tiers import first, slow_cases
 
 from ..reference import dealing as slow
@@ -141,7 +151,7 @@ def test_trial_dealings_reach_the_rates_asked_for():
     codes = random_rows(rng, 60_000, {"a": 9, "b": 40, "c": 300})
     goal = np.tile([0.6, 0.4, 0.2], (len(GROUPS), 1))
     rates = Rates(("a", "b", "c"), goal[0], np.full(3, 0.001), goal)
-    decided = roles(rates, chance(codes, rates.columns))
+    decided = roles(rates, chance(codes, rates.columns).two)
     assert decided == Roles((), ("a", "b", "c"))
     made = dealer(people(), rates, decided, codes, 4, 2)
     wanted, equal = agreed(made, codes)
@@ -198,7 +208,7 @@ def test_values_that_users_avoid_are_rare_and_neighbouring_ones_come_out():
         together=season,
         pairs_error=0.001,
     )
-    found = roles(rates, chance(codes, rates.columns))
+    found = roles(rates, chance(codes, rates.columns).two)
     assert found == Roles((), (), ("year", "day"))
     made = dealer(People(Sizes((5,), 5, np.ones(1), 0.0, 0.0)), rates, found, codes, 4, 2)
     assert made.joint == (("day", 16),) and (made.alpha[0, :2] < 0).all()
@@ -289,25 +299,60 @@ class Released:
         self.sigma = sigma
 
 
+def by_chance_exactly(columns, two):
+    """Chance without noise, in columns whose values are equally frequent."""
+    two = np.asarray(two, float)
+    return Chance(tuple(columns), two, two**2, np.zeros(len(two)), 1e9)
+
+
 def test_roles_follow_from_rates_and_noise():
-    """Repeated: above chance by more than noise. Constants are found by a test of their own."""
+    """Repeated: above chance by more than noise. Constants are found by a test of their own. Of
+    100,000 users, so that their number adds little doubt."""
     columns = ("fixed", "almost", "one value", "habit", "free")
-    sums = [990, 880, 998, -400, -820, 1000]
+    sums = np.array([990, 880, 998, -400, -820, 1000]) * 100
     by_chance = np.array([0.2, 0.2, 0.998, 0.1, 0.1])
-    rates = rates_of(columns, Released(sums, 3.0), by_chance)
+    known = by_chance_exactly(columns, by_chance)
+    rates = rates_of(columns, Released(sums, 300.0), known)
     found = roles(rates, by_chance, ("fixed",))
     assert found == Roles(("fixed",), ("almost", "habit"))
     assert may_repeat(found, rates, by_chance) == ("almost", "one value", "habit")
     assert roles(rates, by_chance).repeated[0] == "fixed"
-    noisy = rates_of(columns, Released(sums, 40.0), by_chance)
+    noisy = rates_of(columns, Released(sums, 4000.0), known)
     assert may_repeat(roles(noisy, by_chance, ("fixed",)), noisy, by_chance)[-2:] == (
         "habit",
         "free",
     ), "it may be"
-    lost = rates_of(columns, Released(sums, 800.0), by_chance)
+    lost = rates_of(columns, Released(sums, 80000.0), known)
     assert (
         roles(lost, by_chance).repeated == may_repeat(roles(lost, by_chance), lost, by_chance) == ()
     )
+
+
+@pytest.mark.parametrize("clip", [3, 1000])
+@pytest.mark.parametrize("shares", [(0.6, 0.4), (0.9, 0.1), (0.7, *[0.01] * 30)])
+def test_agreement_of_users_without_habits_scatters_around_chance_as_stated(shares, clip):
+    """400 tables of 300 users whose rows are drawn by themselves, without noise. In standard errors
+    of `scatter` the distance from chance has a standard deviation of 1: of 400 it is known to 3.5 %,
+    and the bounds are five of these. Users of many rows among those of few, and chance that counts
+    three rows of a user, are what a formula without either term fails."""
+    rng = np.random.default_rng(5)
+    rows = np.minimum(rng.geometric(0.2, 300), 40)
+    edges = tuple(range(1, 42))
+    sizes = Histogram(edges, np.bincount(rows, minlength=42)[1:].astype(float), 1e-3)
+    several = rows > 1
+    start = np.append(0, np.cumsum(rows))
+    kept = np.concatenate([np.arange(min(n, clip)) + at for n, at in zip(rows, start)])
+    apart = []
+    for _ in range(400):
+        codes = rng.choice(len(shares), rows.sum(), p=shares)
+        counts = np.zeros((300, len(shares)))
+        np.add.at(counts, (np.repeat(np.arange(300), rows), codes), 1)
+        alike = (counts * (counts - 1)).sum(axis=1)[several] / (rows * (rows - 1))[several]
+        two = chance({"a": codes[kept]}, ("a",))
+        error = scatter(two, several.sum(), sizes, clip)
+        apart.append((alike.mean() - two.two[0]) / error[0])
+    assert 0.83 < np.std(apart) < 1.18
+    assert abs(np.mean(apart)) < 0.25
 
 
 def test_rates_of_groups_follow_their_noise_and_users_are_counted_by_the_histogram():
@@ -318,7 +363,7 @@ def test_rates_of_groups_follow_their_noise_and_users_are_counted_by_the_histogr
     edges = size_edges(4096)
     groups = np.stack([100 * (2 * rates - 1), np.full(len(GROUPS), 100.0)], axis=1).ravel()
     total = groups[::2].sum()
-    none = np.zeros(1)
+    none = by_chance_exactly(("a",), [0.0])
     declining = 0.75 ** np.arange(len(GROUPS))
     for noise, found in ((0.1, rates), (1e5, 0.35 * declining / declining.mean())):
         made = rates_of(

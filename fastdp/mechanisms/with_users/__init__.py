@@ -70,5 +70,5 @@ def run_with_users(
         )
     if asked.decided is None:
         some = outcome.rows.plain().some(min(outcome.rows.total, SAMPLE_ROWS), job.seed)
-        asked.ask(dict(zip(session.domain, chance(some, tuple(session.domain)))))
+        asked.ask(chance(some, tuple(session.domain)))
     return with_chosen_users(asked, outcome)

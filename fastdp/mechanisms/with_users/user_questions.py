@@ -43,6 +43,7 @@ from ...users.people import (
 )
 from ...users.rates import (
     GROUPS,
+    Chance,
     Rates,
     Roles,
     chance_of,
@@ -154,11 +155,11 @@ class UserQuestions:
         """Asks about users by the noisy 1-ways; the share of the mechanism's mu^2 that is left
         over."""
         by_chance = chance_of(ones)
-        if self.decided is not None or not set(self.session.domain) <= set(by_chance):
+        if self.decided is not None or not set(self.session.domain) <= set(by_chance.columns):
             return 0.0
         return self.ask(by_chance) / (1 - self.cost)
 
-    def ask(self, by_chance: Mapping[str, float]) -> float:
+    def ask(self, by_chance: Chance) -> float:
         """Releases agreement rates, and, unless users repeat nothing, rows per user and the table
         of users; the share of mu^2 that is left over."""
         self._ask_for_nulls()
@@ -166,7 +167,8 @@ class UserQuestions:
         columns = tuple(
             n for n in self.session.domain if declared.get(n) not in ("constant", "free")
         )
-        self.by_chance = np.array([by_chance[name] for name in columns])
+        self.chance = by_chance.of(columns)
+        self.by_chance = self.chance.two
         domain = self.session.domain
         schema = self.job.schema
         self.decided = self._agreement(columns, declared)
@@ -260,7 +262,9 @@ class UserQuestions:
             overall = self._ask(
                 Agreement(tuple((n,) for n in columns)), 0, self._enough(len(columns), 0)
             )
-            self.rates = rates_of(columns, overall, self.by_chance, self.coarse)
+            self.rates = rates_of(
+                columns, overall, self.chance, self.coarse, clip=self.session.clip
+            )
         known = (*never, *declared)
         found, refuted = self._constants(known)
         decided = roles(self.rates, self.by_chance, found, declared, after)
@@ -270,7 +274,9 @@ class UserQuestions:
         by_group = self._ask(
             Agreement(tuple((n,) for n in maybe), GROUPS), 1, self._enough(len(maybe), 1)
         )
-        self.rates = rates_of(columns, overall, self.by_chance, self.coarse, (maybe, by_group))
+        self.rates = rates_of(
+            columns, overall, self.chance, self.coarse, (maybe, by_group), self.session.clip
+        )
         likely = constant_by_rate(self.rates, self.by_chance, without=(*known, *refuted, *found))
         return roles(self.rates, self.by_chance, (*found, *likely), declared, after)
 
