@@ -5,7 +5,7 @@ beside naive ones.
                              [--data FOLDER] [--file TABLE.csv[:USER]]
 
 Tables: adult (each row its own user), real taxi trips and simulated ones with users, all in codes;
-and on request `trial`, `orders`, `diary` and any file (bench/coverage_tables.py). Kinds of query:
+and on request `trial`, `orders`, `diary`, `busy` and any file (bench/coverage_tables.py). Kinds of query:
 cells of single columns, of measured and of unmeasured pairs (also by their true size), values that
 were merged in pairs, shares, totals of groups of cells, group means, their differences and group
 sums ("bounded": of these, those over merged values), coefficients of a logistic regression. Widths

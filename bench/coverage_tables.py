@@ -1,10 +1,12 @@
-"""More tables for `bench.coverage`: three generated ones and any text or Parquet file. On `trial`
-no constant of `fastdp.answers` was chosen; the other two were looked at for the allowances of tails
-and means.
+"""More tables for `bench.coverage`: four generated ones and any text or Parquet file. On `trial`
+no constant of `fastdp.answers` was chosen; `orders` and `diary` were looked at for the allowances of
+tails and means. `busy` is a hard case on purpose.
 
 `trial`: 2,100 patients, four arms at 30 sites. `orders`: buyers with Pareto(1.2) orders each, of
 which the busy ones buy other things in another channel, so that a clip leaves out many rows and not
 at random. `diary`: 2,500 people with 12 to 60 entries each, which repeat from entry to entry.
+`busy`: 6,000 buyers with Pareto(1.3) orders each; their prices rise by .8 with each doubling of
+orders, also among the busiest, and so does the part in one channel.
 """
 
 from __future__ import annotations
@@ -86,6 +88,21 @@ def diary(users: int = 2_500):
     return _coded(columns, user)
 
 
+def busy(users: int = 6_000, rise: float = 0.8):
+    rng = np.random.default_rng(80)
+    rows = np.minimum(np.ceil(rng.pareto(1.3, users) * 3 + 0.5), 600).astype(int)
+    doublings = np.log2(rows + 1)
+    user = np.repeat(np.arange(users), rows)
+    total = len(user)
+    level = rise * (doublings - 2) + rng.normal(0, 1, users)
+    price = np.clip(np.round(8 + level[user] + rng.normal(0, 1.5, total)), 0, 24).astype(int)
+    kind = rng.integers(0, 6, total)
+    home = rng.integers(0, 12, users)[user]
+    online = rng.random(total) < 1 / (1 + np.exp(3.8 - 0.6 * doublings[user]))
+    columns = {"price": price, "kind": kind, "home": home, "online": online}
+    return _coded(columns, user)
+
+
 def _coded(columns, user):
     columns = {name: np.asarray(codes, np.int64) for name, codes in columns.items()}
     return {name: int(codes.max()) + 1 for name, codes in columns.items()}, columns, user
@@ -123,4 +140,4 @@ def of_file(path: Path, user: str | None):
     return _coded(columns, ids)
 
 
-GENERATED = {"trial": trial, "orders": orders, "diary": diary}
+GENERATED = {"trial": trial, "orders": orders, "diary": diary, "busy": busy}

@@ -153,18 +153,43 @@ class Layout:
         np.maximum.at(high, codes[valid], numbers.high[valid])
         weight = np.where(valid, self.facts.weight(name), 0.0)
         total = np.bincount(codes, weight, size)
-        middle = np.bincount(codes, weight * np.where(valid, numbers.middle, 0.0), size)
         some = np.bincount(codes, valid, size) > 0
         pure = np.bincount(codes, ~valid, size) == 0
         every = np.bincount(codes, self.facts.weight(name), size)
         part = np.where(some & ~pure, total / np.where(every > 0, every, 1.0), some)
         low, high = np.where(some, low, 0.0), np.where(some, high, 0.0)
+        each = np.where(valid, numbers.middle, 0.0)
+        if self._places_by_neighbours(low, high, part):
+            each = self._placed(numbers, each)
+        middle = np.bincount(codes, weight * each, size)
         # A single number is not moved by the last bit of a quotient: its group would count as a
         # bin.
         middle = np.clip(middle / np.where(total > 0, total, 1.0), low, high)
-        if self._places_by_neighbours(low, high, part):
-            middle = bin_means(low, high, np.where(some, every, 0.0), self._noise_of_bins())
         return low, middle, high, part
+
+    def _placed(self, numbers: Numbers, middle: np.ndarray) -> np.ndarray:
+        """The expected number of each code, by the neighbours of its bin. A bin is what the column alone
+        was counted by. Measurements of several columns may put rare values together that are no
+        neighbours; rows of these count at the mean that their own bins have. Where not even bins are
+        apart, nothing is moved."""
+        assert self.asked.value is not None
+        one = self.facts.table((self.asked.value.name,)) or self.table
+        codes = one.maps[one.axes.index(self.asked.value.name)]
+        valid = numbers.valid
+        size = int(codes.max()) + 1
+        low = np.full(size, np.inf)
+        high = np.full(size, -np.inf)
+        np.minimum.at(low, codes[valid], numbers.low[valid])
+        np.maximum.at(high, codes[valid], numbers.high[valid])
+        bins = np.flatnonzero(np.bincount(codes[valid], minlength=size))
+        order = bins[np.argsort(low[bins] + high[bins], kind="stable")]
+        if not (high[order[:-1]] <= low[order[1:]]).all():
+            return middle
+        weight = np.where(valid, self.facts.weight(self.asked.value.name), 0.0)
+        rows = np.bincount(codes, weight, size)
+        means = np.zeros(size)
+        means[bins] = bin_means(low[bins], high[bins], rows[bins], self._noise_of_bins())
+        return np.where(valid, means[codes], middle)
 
     def _places_by_neighbours(self, low: np.ndarray, high: np.ndarray, part: np.ndarray) -> bool:
         """Whether rows count where neighbouring bins say that they lie."""
@@ -217,10 +242,38 @@ class Layout:
         n, first, second = (self.weights("part", numbers**p * valid) @ rows for p in range(3))
         mean = first / np.maximum(n, 1e-300)
         square = second / np.maximum(n, 1e-300)
-        off = self.facts.clipping.relative(
-            n / max(float(rows.sum()), 1.0), [column.name] if column else []
-        )
+        clip = self.facts.clipping
+        share = n / max(float(rows.sum()), 1.0)
+        if column is None:
+            off = clip.relative(share, [])
+        else:
+            all_alike = math.hypot(clip.drifts.get(column.name, 0.0), self._division_error())
+            off = np.hypot(clip.relative(share, [column.name]), all_alike)
         return n, mean, np.sqrt(np.maximum(square - mean**2, 0.0)) * off
+
+    def _division_error(self) -> float:
+        """Standard error of the mean of all rows, in standard deviations of its numbers, where noise
+        divided the rows of the value's codes among groups of users (`Facts.table`). That division
+        scales tables of several columns as well. Its noise is spread over their cells, but moves the
+        means of all groups to one side."""
+        assert self.asked.value is not None
+        name = self.asked.value.name
+        one = self.facts.table((name,))
+        divided = name in self.facts.clipping.apart and len(self.facts.clipping.factors) > 1
+        if len(self.table.axes) == 1 or not divided or one is None or one.known is not None:
+            return 0.0
+        numbers = numbers_of(self.asked.value)
+        (codes,) = one.maps
+        count = np.bincount(codes, numbers.valid)
+        total = np.bincount(codes, np.where(numbers.valid, numbers.middle / self.unit, 0.0))
+        there = count > 0
+        x = np.where(there, np.maximum(one.x, 0.0), 0.0)
+        rows = max(float(x.sum()), 1.0)
+        place = np.where(there, total / np.maximum(count, 1), 0.0)
+        away = np.where(there, place - float(x @ place) / rows, 0.0)
+        deviation = math.sqrt(float(x @ np.square(away)) / rows)
+        error = math.sqrt(float(one.variances(sp.csr_array(away[None] / rows))[0]))
+        return error / deviation if deviation > 0 else 0.0
 
     @property
     def released_means(self) -> bool:

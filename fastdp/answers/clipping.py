@@ -18,10 +18,16 @@ p. It has two parts:
   rows among groups of users by their number of rows. The model then says how groups differ in a
   column, and the released distance of the model how far off that is. Between groups, the distance
   moves the counts by the factors of groups. Inside groups, shares are taken to change with the
-  logarithm of rows per user as fast as from group to group. Where there are no groups, `tilt` is
-  BLIND times the factor's standard deviation, times the square root of the lift.
+  logarithm of rows per user as fast as from group to group. Counts are corrected for that
+  (`_Factors.drifting`), and may be off by as much again. Rows beyond those of the histogram are of
+  users as in the last group. Where there are no groups, `tilt` is BLIND times the factor's standard
+  deviation, times the square root of the lift.
 
-A mean is off by the same, in standard deviations of its values.
+A mean is off by the same, in standard deviations of its values. But errors of cells of a model have
+signs of their own, and where values rise with rows per user, all cells move a mean to one side: it
+drifts. A normal distribution that moves by d standard deviations, d small, is at a distance (L1) of
+NORMAL d from where it was. So the shares that move inside groups, and those of rows beyond the
+histogram, may move a mean by so many standard deviations (`drift_of`).
 
 Users with very many rows may be too few to stand out of the noise of the histogram. The upper end
 and the spread of the factor allow for them: the tail of rows per user is taken to go on as the
@@ -86,7 +92,9 @@ class Clipping:
     what to tell a reader. `cluster`: size-biased mean rows per user (design effect). The variance
     of a sample of users is at most so many times that of a sample of rows. `parts`: the lift, per
     column, 1 where nothing is known of it. `tilts`: per column. `factors`: the factor of each group
-    of users by rows. `inside`: what a difference of 1 (L1) between groups moves inside them.
+    of users by rows (see `_Factors.drifting`). `inside`: what a difference of 1 (L1) between groups
+    moves inside them. `drifts`: standard errors of the mean of a column where all cells move it to
+    one side, in standard deviations of its values.
     `apart`: columns that were measured together with the groups. `seen`: the number of rows in two
     parts, where the histogram says it."""
 
@@ -103,6 +111,7 @@ class Clipping:
     by_user: float = 0.0
     apart: frozenset[str] = frozenset()
     tilts: Mapping[str, float] = field(default_factory=dict)
+    drifts: Mapping[str, float] = field(default_factory=dict)
     seen: UpTo | None = None
 
     @property
@@ -145,13 +154,25 @@ class Clipping:
         factors = np.array(self.factors)
         away = factors / max(float(factors @ groups), 1.0) - 1
         between = off * float(np.square(away) @ groups) / max(float(np.abs(away) @ groups), 1e-9)
-        dependence = float(np.abs(cells / total - np.outer(codes, groups)).sum())
-        inside = self.inside * (dependence + off)
+        inside = self.inside * (_dependence(cells) + off)
         return (
-            math.hypot(between, inside)
+            math.hypot(between, inside, self._beyond(cells))
             / float((np.maximum(codes, 1e-12) ** (POWER / 2)).sum())
             / NORMAL
         )
+
+    def drift_of(self, cells: Array) -> float:
+        """By how many standard deviations of its values the mean of a column may be off, if what
+        `tilt_of` allows for inside groups and beyond the histogram moves it to one side."""
+        return math.hypot(self.inside * _dependence(cells), self._beyond(cells)) / NORMAL
+
+    def _beyond(self, cells: Array) -> float:
+        """Part of the rows (L1) in other cells, if there are more rows by a standard error of their
+        number and the rows more are of users as in the last group."""
+        last = cells[:, -1] / max(float(cells[:, -1].sum()), 1e-9)
+        rows = np.maximum(cells @ np.array(self.factors), cells.sum(1))
+        more = self.spread[1] / (1 + self.spread[1])
+        return more * float(np.abs(last - rows / max(float(rows.sum()), 1e-9)).sum())
 
     def allowance(
         self, rows: Array, total: float, columns: Sequence[str] = ()
@@ -164,6 +185,12 @@ class Clipping:
         rows = np.maximum(rows, 0.0)
         down, up = (self.factor * np.hypot(d, many * rows) for d, many in sides)
         return down, up
+
+
+def _dependence(cells: Array) -> float:
+    """The distance (L1) of these cells, divided by their sum, from those of independent columns."""
+    shares = cells / max(float(cells.sum()), 1e-9)
+    return float(np.abs(shares - np.outer(shares.sum(1), shares.sum(0))).sum())
 
 
 def clipping_of(
@@ -216,16 +243,21 @@ def _parts(of_users: Stated) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class _Factors:
-    """The factors of users, over rows that count: their mean in each group of users by rows. The other
-    fields are relative to the mean over all.
+    """The factors of users, over rows that count: their mean over all and in each group of users by
+    rows. `spread`, `inside` and `by_user` are relative to the mean over all.
 
+    part_of_last : the part of the rows that are of the last group
+    slope : what `drifting` adds to the factors of groups
     spread : the standard deviation of factors from row to row
     inside : their covariance with the logarithm of rows per user inside groups, over the mean deviation
         of groups' logarithms
     by_user : see `Clipping.by_user`
     """
 
+    mean: float
     of_groups: Array
+    part_of_last: float
+    slope: Array
     spread: float
     inside: float
     by_user: float
@@ -247,14 +279,39 @@ class _Factors:
         of_groups = means(factor)
         variance = max(float(share @ np.square(factor)) - mean**2, 0.0)
         covariance = kept @ (means(factor * logs) - of_groups * means(logs)) / kept.sum()
-        apart = kept @ np.abs(means(logs) - share @ logs) / kept.sum()
+        away = means(logs) - share @ logs
+        part = kept / kept.sum()
+        slope = covariance * away / max(float(part @ np.square(away)), 1e-9)
         own = np.square(share * (factor - of_groups[group])) @ (1 / np.maximum(users, 1e-9))
         return cls(
+            mean,
             np.maximum(of_groups, 1.0),
+            float(part[-1]),
+            slope,
             math.sqrt(variance) / mean,
-            covariance / mean / max(apart, 1e-9),
+            covariance / mean / max(float(part @ np.abs(away)), 1e-9),
             math.sqrt(float(own)) / mean,
         )
+
+    def drifting(self, mean: float, slope: Array) -> Array:
+        """Factors of groups for counts whose shares change with rows per user inside groups as well.
+
+        Let q_g be the share of a cell among the rows that count of group g, which has the part s_g
+        of them, l_g its mean logarithm of rows per user, and b the slope of q_g over l_g by least
+        squares, b = sum s_g (l_g - l) q_g / V with V = sum s_g (l_g - l)^2. Inside group g the rows of
+        the table move the share by b cov_g(factor, logarithm). With C = sum s_g cov_g, the cell has
+
+            sum s_g f_g q_g + b C = sum s_g q_g (f_g + C (l_g - l) / V)
+
+        rows for each that counts. So what changes are the factors alone, by the `slope` C (l_g - l) / V.
+        The factor of a group with few rows per user may then be below 1, that of a cell is not. Before,
+        the last group gets what rows the table has beyond those of these users: the mean factor over
+        all is then `mean`."""
+        factors = self.of_groups.copy()
+        if len(factors) > 1:
+            more = (mean - self.mean) / max(self.part_of_last, 1e-9)
+            factors[-1] = max(factors[-1] + more, factors[-2])
+        return factors + slope
 
 
 def _up_to(found: RowsPosterior, most: int, tail: Tail) -> UpTo:
@@ -346,8 +403,8 @@ def from_histogram(
         cluster=cluster,
         tilt=BLIND * with_tail.spread,
         parts=_parts(of_users),
-        factors=tuple(plain.of_groups),
-        inside=plain.inside,
+        factors=tuple(plain.drifting(rows / kept, with_tail.slope)),
+        inside=with_tail.inside,
         by_user=with_tail.by_user,
         seen=seen,
     )

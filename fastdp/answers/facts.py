@@ -73,7 +73,8 @@ class Facts:
         fits = model is not None and [model.domain[a] for a in groups] == [len(clipping.factors)]
         cells = cells_of(model, told, 1, MOST_CELLS) if fits and model is not None else {}
         tilts = {c[0]: clipping.tilt_of(x, near.get(frozenset(c), 0.0)) for c, x in cells.items()}
-        clipping = replace(clipping, apart=apart, tilts=tilts)
+        drifts = {c[0]: clipping.drift_of(x) for c, x in cells.items()}
+        clipping = replace(clipping, apart=apart, tilts=tilts, drifts=drifts)
         missing = statement.get("schema", {}).get("found", {}).get("missing", {})
         return cls(
             schema=schema,
@@ -123,9 +124,11 @@ class Facts:
         ]
         if cells is None or any(p is None for p in places):
             return table
-        f = f / np.average(f, weights=cells.reshape(-1, f.size).sum(0))
         rows = cells.sum(-1)
-        ratio = np.divide(cells @ f, rows, out=np.ones(rows.shape), where=rows > 1e-6)[
+        whole = np.maximum(cells @ f, rows)  # a cell has the rows that count
+        mean = float(whole.sum()) / max(float(rows.sum()), 1e-9)
+        f = f / mean
+        ratio = np.divide(whole / mean, rows, out=np.ones(rows.shape), where=rows > 1e-6)[
             np.ix_(*places)
         ]
         noise = (
