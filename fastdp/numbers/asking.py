@@ -143,7 +143,7 @@ def noticed(test: ClaimTest | None, claim: float) -> str:
     """How good the test of a claim is; nothing where there is none."""
     if test is None or not test.covers(claim):
         return ""
-    return f"{test.unnoticed} with more would have been noticed; "
+    return f"{test.unnoticed} with more would have been noticed, fewer may not be; "
 
 
 def at_least(found: Interval, least: float) -> Interval:

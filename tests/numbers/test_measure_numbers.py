@@ -576,7 +576,7 @@ def test_claims_by_group_are_of_all_groups_together():
     assert len(notes) == MONTHS
     assert all(f"{asking.IN_ALL}; " in note for note in notes)
     assert all(
-        note.endswith(f" with more would have been noticed; {asking.DECLARE}") for note in notes
+        note.endswith(f" with more would have been noticed, fewer may not be; {asking.DECLARE}") for note in notes
     )
 
 
