@@ -138,12 +138,6 @@ FEW_ROUNDS = 0.008
 tables."""
 SCREENING = 0.05
 """Share of mu^2 that pays for all screening rounds together. Chosen on the same tables."""
-WORKLOAD_ONES = 0.2
-"""Least share of the 1-ways in a run with a workload: only they tell rare values apart. Chosen on
-the coded Chicago table (docs/research/workloads.md)."""
-WORKLOAD_BATCHES = (0.2, 0.3, 0.5)
-"""Parts of three batches in a run with a workload: the last one gets most, since the larger sets of a
-workload are measured late. Chosen on the coded Chicago table. All other batches get equal parts."""
 TRENDS = 0.1
 """The most of the last batch's share of mu^2 that trends cost. Chosen on tables of eight columns of
 20 and of 32 bins, adult and ma2019, epsilon 1."""

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from fastdp import significance
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared.number_tails import with_tails
+from fastdp.mechanisms.shared.screening import AskedPairs, Candidate, Follows, NoiseOf
 from fastdp.significance import onto_simplex
 
 
@@ -79,4 +81,23 @@ def by_posterior(ones: Sequence[Measurement]) -> list[Measurement]:
         near = significance.posterior_means(m.values, sigma)
         near += (np.sum(m.values) - near.sum()) / near.size
         out.append(Measurement(m.clique, near, m.sigma, label=m.label))
+    return out
+
+
+def unexplained(
+    good: Iterable[Candidate], follows: Follows, sigma: NoiseOf, cheap: float = 0.0
+) -> list[Candidate]:
+    """What explains three quarters of a distance is taken off it; what explains less is left out."""
+    explaining = AskedPairs(follows)
+    out = []
+    for c in good:
+        if len(c.clique) == 2 and not c.explained:
+            part = explaining.of(c.clique)
+            left = replace(c, distance=c.distance - part) if part > 0.75 * c.distance else c
+            known = left.gain(sigma(left)) <= 0
+            if known and c.noise(sigma(c)) > cheap * c.removed:
+                continue
+            explaining.ask(c.clique, c.distance)
+            c = c if known else left
+        out.append(c)
     return out

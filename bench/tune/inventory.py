@@ -41,7 +41,6 @@ REPEATED_BY = {
     "division.AGREEMENT": "--set {path}=VALUE --bench users --no-save",
     "division.USERS": "--set {path}=VALUE --bench users --no-save",
     "division.ORDER_OF_ROWS": "--set {path}=VALUE --bench users --sources order --no-save",
-    "division.WORKLOAD": "--set {path}=VALUE --bench workload --no-save",
     "division.FOLLOWING": "--set {path}=VALUE --tables postcodes postcodes-few copied",
     "division.PROBE": "--set {path}=VALUE --tables gauss10-0.3 gauss30-0.3 gauss50-0.3 factors",
     "division.TEST": "--set {path}=VALUE --tables gauss10-0.3 gauss30-0.3 gauss50-0.3 factors",

@@ -13,7 +13,7 @@ from .. import machine
 from .aside import ASIDE
 from .inventory import KINDS, Constant, counts
 from .judge import Effect, Verdict, comparable, judged
-from .store import AS_IT_IS, Store
+from .store import Store
 
 TUNING = Path(__file__).resolve().parents[2] / "tuning.toml"
 INVENTORY = machine.RESULTS / "tune-inventory.json"
@@ -117,22 +117,6 @@ def replaced_block() -> str:
     return table(["instead", "acts in", *SHOWN.values()], rows)
 
 
-def errors_block() -> str:
-    """Errors of the default mechanism, as it is, on the tables kept aside."""
-    found: dict[tuple[str, float], list[dict]] = {}
-    for r in Store().records():
-        if r["without"] == AS_IT_IS and r["table"] in ASIDE and "errors" in r:
-            found.setdefault((r["table"], r["epsilon"]), []).append(r["errors"])
-    rows = []
-    for (name, epsilon), errors in sorted(found.items()):
-        cells = []
-        for measure in SHOWN:
-            values = [e[measure] for e in errors if measure in e]
-            cells.append(f"{sum(values) / len(values):.4f}" if values else "")
-        rows.append([name, f"{epsilon:g}", str(len(errors)), *cells])
-    return table(["table", "epsilon", "seeds", *SHOWN.values()], rows)
-
-
 def solvers_block() -> str:
     """AdaGrid's rows by each solver: errors and processor seconds, means over seeds."""
     kept = json.loads((machine.RESULTS / "adagrid-solvers.json").read_text("utf-8"))["runs"]
@@ -156,7 +140,6 @@ BLOCKS = {
     "tune_rows": rows_block,
     "tune_aside": aside_block,
     "tune_replaced": replaced_block,
-    "tune_errors": errors_block,
     "tune_solvers": solvers_block,
 }
 

@@ -157,7 +157,7 @@ def test_a_change_that_does_nothing_is_not_run_with_further_seeds():
 
 def test_another_value_is_measured_by_the_suite_of_its_folder():
     """Constants about users had been set in runs of tables without users, where nothing differs."""
-    assert given("mechanisms.shared.screening.EXPLAINED=.5").suite == "rows"
+    assert given("mechanisms.shared.halving.EXCHANGE_STRIDES=()").suite == "rows"
     least = given("users.order.LEAST_GAIN=0.1")
     assert least.suite == "people"
     with switched_off(least):

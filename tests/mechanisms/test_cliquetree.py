@@ -291,6 +291,20 @@ def test_what_one_answer_explains_is_not_asked_for_again():
     assert math.isclose(follows("b", "a"), 1) and math.isclose(follows("a", "b"), 0.8)
 
 
+def test_what_an_answer_explains_is_taken_off_the_square():
+    """Of a distance of 100, another answer explains 80: 60 is left, as of perpendicular parts. Taken off
+    the distance itself, 20 would be left, and noise that costs 50 would leave the pair out."""
+    good = [screening.Candidate(pair, 100.0, 1.0) for pair in (("a", "b"), ("p", "q"))]
+    follows = {("p", "a"): 0.8, ("q", "b"): 1.0}
+
+    def kept(noise):
+        sigma = noise / one_ways.NOISE
+        found = screening.unexplained(good, lambda *w: follows.get(w, 0.0), lambda c: sigma)
+        return [c.distance for c in found]
+
+    assert kept(50.0) == pytest.approx([100, 60]) and kept(70.0) == [100]
+
+
 def test_held_marginals_have_the_effective_cells_of_the_model_that_has_them():
     """A pair of 6 x 6 codes that seemed to follow (6 cells) and does not: its noise is on 36
     cells."""

@@ -19,8 +19,6 @@ from ...division import (
     ONES_PER_DOUBLING,
     REPORT,
     SCREENING,
-    WORKLOAD_BATCHES,
-    WORKLOAD_ONES,
 )
 
 LEAST_AGAIN = 0.001
@@ -84,7 +82,7 @@ def shares(
     rest -= report + final
     if columns == 1:
         return Shares(ones=rest, again=0.0, screening=0.0, batches=(), report=report)
-    first = _first_ones(columns, workload) if spent is None else spent / rest
+    first = _first_ones(columns) if spent is None else spent / rest
     third = _ones_wanted(noise_ratio)
     second = max(first, min(third, MOST_FIRST, (columns - 1) / (columns + 1)))
     if second - first <= LEAST_AGAIN:
@@ -98,26 +96,18 @@ def shares(
         again=rest * (second - first),
         open=rest * (third - second),
         screening=rest * SCREENING / count,
-        batches=tuple(for_batches * part for part in _batch_parts(count, workload)),
+        batches=(for_batches / count,) * count,
         report=report,
         final=final,
     )
 
 
-def _first_ones(columns: int, workload: bool) -> float:
+def _first_ones(columns: int) -> float:
     """The share of mu^2 of the first 1-ways, which depends on no answer."""
-    least = WORKLOAD_ONES if workload else LEAST_ONES
-    return min(MOST_FIRST, max(least, ONES_PER_COLUMN * columns))
+    return min(MOST_FIRST, max(LEAST_ONES, ONES_PER_COLUMN * columns))
 
 
 def _ones_wanted(noise_ratio: float) -> float:
     """The share of mu^2 that 1-ways should have in all: the more noise distorts them, the more."""
     doublings = math.log2(max(noise_ratio, 1e-9) / NOISE_RATIO)
     return min(MOST_ONES, ONES_AT_RATIO + ONES_PER_DOUBLING * doublings)
-
-
-def _batch_parts(count: int, workload: bool) -> tuple[float, ...]:
-    """The part of each batch in what all batches get, for so many screening rounds."""
-    if workload and count == len(WORKLOAD_BATCHES):
-        return WORKLOAD_BATCHES
-    return (1 / count,) * count

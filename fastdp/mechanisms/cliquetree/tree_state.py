@@ -45,7 +45,9 @@ SCREENING_CELLS = 1 << 23
 """A screening round leaves out candidates whose marginal would need a table of more cells than this
 over merged codes (64 MB)."""
 GROWTH = 10
-"""The limit on cells grows by this factor from round to round."""
+"""The limit on cells grows by this factor from round to round, so that fits between rounds are of
+smaller models. Without it, adult and acs-ma take 18 % more processor time at epsilon 10, and no error
+differs (`python -m bench.tune --without GROWTH --epsilon 10 --tables adult acs-ma`)."""
 CHEAP = 0.25
 """In the last round, a candidate that others seem to explain is still measured if its noise costs
 less than this part of its distance. No later round could tell that they did not. Chosen on ma2018

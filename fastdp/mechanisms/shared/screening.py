@@ -37,13 +37,6 @@ from .one_ways import NOISE, effective_cells
 
 Follows = Callable[[str, str], float]
 
-EXPLAINED = 0.75
-"""Part of a distance from which an answer about another pair is taken to explain it. Chosen among
-.5, .75, .9 and 1 (no rule) on the scoreboard's binary, functional, copies and adult and three public
-tables, epsilon 1, two or three seeds. Pairs of binary .0042, .0036, .0035 and .0036; of functional
-.0081, .0084, .0083 and .0086; of copies .0233, .0232, .0226 and .0242; of openintro's acs12 .0798,
-.0816, .0828 and .0828; of adult .0211, .0208, .0207 and .0209."""
-
 
 class Candidate(Struct, frozen=True):
     """A marginal that may be measured. `distance`: noisy, from the model or from its public prior.
@@ -368,17 +361,16 @@ def unexplained(
     """Those of the candidates, in this order, that gain more than they cost also if those before
     them are measured. Where a follows from x and b from y, an answer about (x, y) removes what is
     wrong about (a, b) as well. Take two groups of columns that are nearly the same: one missing
-    link between them puts the model off from all pairs between them. What explains less than
-    `EXPLAINED` of a distance is taken to explain nothing of it, since errors need not have the same
-    signs.
+    link between them puts the model off from all pairs between them. Deviations that the answer removes
+    and those that it leaves are about independent of each other, so squares add up, as they do inside
+    and between groups (`Candidate.gain`).
     Candidates whose noise is below `cheap` times their distance are always kept."""
     explaining = AskedPairs(follows)
     out = []
     for c in good:
         if len(c.clique) == 2 and not c.explained:
             part = explaining.of(c.clique)
-            mostly = part > EXPLAINED * c.distance
-            left = replace(c, distance=c.distance - part) if mostly else c
+            left = replace(c, distance=math.sqrt(max(0.0, c.distance**2 - part**2)))
             known = left.gain(sigma(left)) <= 0
             if known and c.noise(sigma(c)) > cheap * c.removed:
                 continue
