@@ -12,9 +12,10 @@ build: $(VENV)/.built
 
 # The versions of every package: those of the lock, so that pip need not search. LOCK=/dev/null takes the newest ones.
 LOCK ?= requirements-dev.lock
-PIP  := $(BIN)/python -m pip install -q --disable-pip-version-check -c $(VENV)/versions.txt
+PIP  := $(BIN)/python -m pip install -q --disable-pip-version-check --no-warn-conflicts -c $(VENV)/versions.txt
 
-# Python brings a wheel of pip. It is unpacked: `python -m venv` would install and compile it, and takes ten seconds.
+# Python brings a wheel of pip. It is unpacked: `python -m venv` would install and compile it, and takes ten seconds. It then
+# installs the pip of the lock, which goes through the registry's pages in two thirds of the time of Python 3.11's.
 UNPACK_PIP = import ensurepip, pathlib, sysconfig, zipfile; \
   (wheel,) = (pathlib.Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"); \
   zipfile.ZipFile(wheel).extractall(sysconfig.get_path("purelib"))
@@ -24,6 +25,7 @@ $(VENV)/.made: $(LOCK)
 	@test -x $(BIN)/python || $(PYTHON) -m venv --without-pip $(VENV)
 	@test -d $(VENV)/lib/python*/site-packages/pip || $(BIN)/python -c '$(UNPACK_PIP)' || $(BIN)/python -m ensurepip
 	@sed -n 's/^\([A-Za-z0-9._-]*==[^ ]*\).*/\1/p' $(LOCK) > $(VENV)/versions.txt
+	@$(PIP) --no-compile pip || echo "fastdp: pip stays at the version that Python brings; the locked one takes less time"
 	@$(PIP) --no-compile setuptools cython
 	@touch $@
 
@@ -63,13 +65,15 @@ test:
 # process as long as a folder of tests; what fails is run again with the values in its asserts. Bytecode is made once: both
 # processes would make all of it. Files of tests lie in memory where there are two gigabytes of it: a ledger waits for the disk
 # at every entry. Linear algebra has one thread in each process: two of them on two cores would wait for each other.
+# Each process takes a half of the tests in their order, and the first to end takes over from the other: tests of a module
+# stay together, and what they share is made once.
 MEMORY := $(shell test -w /dev/shm && ! grep -q ' /dev/shm .*noexec' /proc/mounts && df -Pm /dev/shm | awk 'NR == 2 && $$4 >= 2000 {print "/dev/shm"}')
 HEAVY  := hypothesis, hypothesis.extra.numpy, numpy, pandas, polars, pyarrow.parquet, scipy.stats, sklearn.ensemble
 unit: build $(VENV)/.has-test
 	$(BIN)/python -c "import $(HEAVY)"
 	$(BIN)/python -m compileall -q -j 2 fastdp tests tools bench
 	scratch=$$(TMPDIR=$(or $(MEMORY),$${TMPDIR:-/tmp}) mktemp -d -t fastdp-XXXXXX) && trap "rm -rf $$scratch" EXIT && \
-	  TMPDIR=$$scratch OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -rs --assert=plain -m "not slow" --ignore=tests/spark tests || \
+	  TMPDIR=$$scratch OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -rs --assert=plain -m "not slow" --ignore=tests/spark tests || \
 	  { $(BIN)/python -m pytest --last-failed --last-failed-no-failures none -m "not slow" --ignore=tests/spark tests; exit 1; }
 
 test-all: build $(VENV)/.has-test-all

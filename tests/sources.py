@@ -8,11 +8,13 @@ from functools import cache
 @cache
 def parsed(path):
     """The tree of a file. The garbage collector would go through all trees again and again: it is off
-    while one is made."""
+    while one is made, and does not look at what has been made."""
     collects = gc.isenabled()
     gc.disable()
     try:
-        return ast.parse(path.read_text("utf-8"))
+        tree = ast.parse(path.read_text("utf-8"))
+        gc.freeze()
+        return tree
     finally:
         if collects:
             gc.enable()

@@ -102,7 +102,7 @@ def trips_schema(**columns: Any) -> fastdp.Schema:
 def make(folder: Path) -> None:
     """Writes the files that several pages name."""
     for name, seed, year in (("trips", 1, 2020), ("trips-2020", 1, 2020), ("trips-2019", 2, 2019)):
-        pq.write_table(fastdp.simulate.taxi(3000, seed=seed, year=year), folder / f"{name}.parquet")
+        pq.write_table(fastdp.simulate.taxi(1500, seed=seed, year=year), folder / f"{name}.parquet")
     (folder / "trips").mkdir()
     shutil.copy(folder / "trips.parquet", folder / "trips" / "part-0.parquet")
     table = people(4000, 1)
@@ -113,7 +113,7 @@ def make(folder: Path) -> None:
     fastdp.Schema.from_dict({"name": "people", "columns": PEOPLE}).save(folder / "people.toml")
     for name, seed, year in (("calls", 1, 2019), ("last-year", 2, 2018)):
         pq.write_table(
-            fastdp.simulate.incidents(3000, seed=seed, year=year), folder / f"{name}.parquet"
+            fastdp.simulate.incidents(1000, seed=seed, year=year), folder / f"{name}.parquet"
         )
 
 
@@ -168,7 +168,7 @@ def schema(folder: Path) -> dict[str, Any]:
 
 
 def tworound(folder: Path) -> dict[str, Any]:
-    pq.write_table(fastdp.simulate.census(500, seed=1), folder / "persons.parquet")
+    pq.write_table(fastdp.simulate.census(300, seed=1), folder / "persons.parquet")
     return {}
 
 
@@ -189,6 +189,8 @@ FEWER = {
     "--rows 5000": "--rows 2500",
     "range(4_000)": "range(500)",
     "taxi(60_000": "taxi(5_000",
+    "households(4_000": "households(1_000",
+    "households(2_000": "households(600",
     "purchases(3_000": "purchases(400",
     "partitions=32": "partitions=2",
     "partitions 32": "partitions 2",
