@@ -11,20 +11,28 @@ becomes
     x + V A' M^-1 (y - A x),     covariance  V - V A' M^-1 A V,     V = diag(v),  M = A V A' + diag(R),
 
 which is exact (conditioning of a Gaussian): the interval covers at its level whatever the table is.
+
+Columns of two values may have contrasts in place of marginals. These are further rows of A, with entries
+1 and -1. If nothing else is over all wanted columns, but contrasts of all their subsets are, then x
+starts with variances that are VAGUE times the largest of R: what this adds to an error is one part in
+VAGUE of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from .._util.lazy import sp
 from ..domain import Clique
-from .evidence import Maps, Marginal
+from .evidence import Contrast, Contrasts, Maps, Marginal
 
+VAGUE = 1e4
+"""Variance of a cell of which only sums are known, relative to the largest variance of a sum."""
 Matrix = Any
 """A numpy array, or a sparse one of scipy, which has no types."""
 Sums = tuple[list[np.ndarray | None], np.ndarray, np.ndarray]
@@ -169,11 +177,17 @@ def _quadratic(inverse: np.ndarray, columns: Matrix) -> np.ndarray:
     return out
 
 
-def estimate(marginals: Sequence[Marginal], wanted: Clique) -> Table | None:
+def estimate(
+    marginals: Sequence[Marginal], wanted: Clique, contrasts: Contrasts | None = None
+) -> Table | None:
     """The table over `wanted`, in the finest partition of its codes that one marginal has; None if
-    no marginal holds all of these columns."""
+    neither a marginal holds all of these columns, nor contrasts of all their subsets do."""
     over = [m for m in marginals if set(wanted) <= set(m.axes)]
     holding = [m for m in over if m.complete or len(m.axes) == len(wanted)]
+    signed = _within(wanted, contrasts or {})
+    if not holding and (start := _vague(marginals, wanted, signed)) is not None:
+        marginals = [*marginals, start]
+        holding = [start]
     if not holding:
         return None
     summed = [m.summed(wanted) for m in holding]
@@ -213,7 +227,46 @@ def estimate(marginals: Sequence[Marginal], wanted: Clique) -> Table | None:
         v = (1 / precision).reshape(-1)
     if not known.all():
         return Table(wanted, target, np.where(known, x, 0.0), np.where(known, v, 0.0), known=known)
-    return _updated(wanted, target, x, v, tuple(sums.values()))
+    rows = [c for c in signed if all(np.array_equal(*m) for m in _maps_of(c, wanted, target))]
+    return _updated(wanted, target, x, v, tuple(sums.values()), rows)
+
+
+def _within(wanted: Clique, contrasts: Contrasts) -> list[Contrast]:
+    """The contrasts of subsets of these columns."""
+    sets = [c for size in range(1, len(wanted) + 1) for c in combinations(wanted, size)]
+    found = (contrasts.get(frozenset(c)) for c in (sets if contrasts else ()))
+    return [c for c in found if c is not None]
+
+
+def _maps_of(c: Contrast, wanted: Clique, target: Maps) -> list[tuple[np.ndarray, np.ndarray]]:
+    """(its map, that of the target) by column of a contrast."""
+    return [(m, target[wanted.index(a)]) for a, m in zip(c.axes, c.maps, strict=True)]
+
+
+def _vague(
+    marginals: Sequence[Marginal], wanted: Clique, signed: Sequence[Contrast]
+) -> Marginal | None:
+    """A marginal over the wanted columns that says next to nothing, for contrasts of all their subsets
+    of two columns or more to be added to; None if one is missing."""
+    several = [c for c in signed if len(c.axes) > 1]
+    if len(wanted) < 2 or len(several) < (1 << len(wanted)) - 1 - len(wanted):
+        return None
+    ones = [estimate(marginals, (a,)) for a in wanted]
+    if any(one is None for one in ones):
+        return None
+    largest = max(
+        *(c.variance for c in several),
+        *(float(one.cell_variances().max()) for one in ones if one is not None),
+    )
+    by_column = {a: m for c in several for a, m in zip(c.axes, c.maps, strict=True)}
+    shape = (2,) * len(wanted)
+    rows = float(np.mean([one.x.sum() for one in ones if one is not None])) / 2 ** len(wanted)
+    return Marginal(
+        wanted,
+        tuple(by_column[a] for a in wanted),
+        np.full(shape, rows),
+        np.full(shape, VAGUE * largest),
+    )
 
 
 def _aligned(
@@ -256,16 +309,22 @@ def map_between(fine: np.ndarray, coarse: np.ndarray) -> np.ndarray | None:
 
 
 def _updated(
-    wanted: Clique, maps: Maps, x: np.ndarray, v: np.ndarray, sums: Sequence[Sums]
+    wanted: Clique,
+    maps: Maps,
+    x: np.ndarray,
+    v: np.ndarray,
+    sums: Sequence[Sums],
+    signed: Sequence[Contrast] = (),
 ) -> Table:
-    """The estimate updated by measured sums of its cells (see the module's text)."""
+    """The estimate updated by measured sums of its cells, and by contrasts of these columns (see the
+    module's text)."""
     kept = []
     count = 0
     for groups, p, q in sorted(sums, key=lambda s: s[1].size):
         if count + p.size <= MOST_SUMS:
             kept.append((groups, p, q))
             count += p.size
-    if not kept:
+    if not kept and not signed:
         return Table(wanted, maps, x, v)
     shape = tuple(int(m.max()) + 1 for m in maps)
     index = np.indices(shape).reshape(len(shape), -1) if shape else np.zeros((0, 1), np.int64)
@@ -273,9 +332,18 @@ def _updated(
     for groups, p, _ in kept:
         named = [g[index[i]] for i, g in enumerate(groups) if g is not None]
         flat.append(np.ravel_multi_index(named, p.shape) if named else np.zeros(x.size, np.int64))
-    matrix = sum_matrix(flat, [p.size for _, p, _ in kept])
-    answers = np.concatenate([(q / p).reshape(-1) for _, p, q in kept])
-    errors = np.concatenate([(1 / p).reshape(-1) for _, p, _ in kept])
+    matrix = sum_matrix(flat, [p.size for _, p, _ in kept]) if kept else np.zeros((0, x.size))
+    answers = np.concatenate(
+        [*((q / p).reshape(-1) for _, p, q in kept), [c.value for c in signed]]
+    )
+    errors = np.concatenate(
+        [*((1 / p).reshape(-1) for _, p, _ in kept), [c.variance for c in signed]]
+    )
+    if signed:
+        signs = [
+            c.signs[tuple(index[[wanted.index(a) for a in c.axes]])].reshape(1, -1) for c in signed
+        ]
+        matrix = np.concatenate([_dense(matrix), *signs])
     lower, scaled = factor(matrix, v, errors)
     x = x + scaled.T @ _solve(lower, _solve(lower, answers - matrix @ x), transposed=True)
     return Table(wanted, maps, x, v, (lower, scaled))

@@ -68,6 +68,40 @@ class Marginal(Struct, frozen=True, eq=False):
         return Marginal(self.axes, tuple(maps), summed[0], summed[1], self.unsure)
 
 
+class Contrast(Struct, frozen=True, eq=False):
+    """Rows of a set of columns by the product of their signs: the noisy number of those with 1 less that
+    of those with -1. `maps[i]` takes a code of column `axes[i]` to position 0, with the sign 1, or to
+    position 1, with the sign -1."""
+
+    axes: Clique
+    maps: Maps
+    value: float
+    variance: float
+
+    @property
+    def signs(self) -> np.ndarray:
+        """The sign of each cell."""
+        out = np.ones(())
+        for _ in self.axes:
+            out = np.multiply.outer(out, (1.0, -1.0))
+        return out
+
+
+Contrasts = Mapping[frozenset[str], Contrast]
+"""By set of columns."""
+
+
+def contrasts_of(table: pa.Table | None, domain: Domain, codes: Columns) -> Contrasts:
+    """The contrasts of a run, from the table `contrasts` that it releases. Their columns have two merged
+    codes, whose signs are 1 and -1."""
+    out = {}
+    for row in [] if table is None else table.to_pylist():
+        axes = tuple(row["columns"])
+        maps = tuple(codes.get(a, np.arange(domain[a])) for a in axes)
+        out[frozenset(axes)] = Contrast(axes, maps, row["contrast"], row["standard_error"] ** 2)
+    return out
+
+
 def marginals_of(
     measurements: Iterable[Measurement], domain: Domain, codes: Columns
 ) -> list[Marginal]:

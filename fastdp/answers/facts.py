@@ -16,7 +16,7 @@ from ..model.marginals import marginals as cells_of
 from ..schema import Schema
 from .best_linear import Table, estimate, map_between
 from .clipping import Clipping, clipping_of
-from .evidence import Marginal, code_maps, marginals_of
+from .evidence import Contrasts, Marginal, code_maps, contrasts_of, marginals_of
 from .misfit import empirical_bayes, expected_sizes, misfit
 
 MOST_CELLS = 1 << 22
@@ -29,6 +29,7 @@ class Facts:
     finished model from the data, in rows that count, by set of columns (see `misfit.empirical_bayes`).
     `sums`: noise of the sums inside the bins of a column, in rows, where the run released them.
     `missing`: (share of the rows outside the domain that the run found, standard error) by column.
+    `contrasts`: those of columns with two values, by set.
     """
 
     schema: Schema
@@ -39,6 +40,7 @@ class Facts:
     distances: Mapping[frozenset[str], float] = field(default_factory=dict)
     sums: Mapping[str, float] = field(default_factory=dict)
     missing: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    contrasts: Contrasts = field(default_factory=dict)
     _tables: dict[Clique, Table | None] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -85,13 +87,14 @@ class Facts:
             distances=distances,
             sums=_sums(statement),
             missing=missing,
+            contrasts=contrasts_of(tables.get("contrasts"), schema.modelled, codes),
         )
 
     def table(self, columns: Clique) -> Table | None:
         """The marginal over these columns with its errors; None if nothing says how large they
         are."""
         if columns not in self._tables:
-            found = estimate(self.marginals, columns)
+            found = estimate(self.marginals, columns, self.contrasts)
             alone = [a for a in columns if int(self._merged(a).max()) == 0]
             if found is None and alone:
                 self._tables[columns] = self._with_single_codes(columns, alone)

@@ -116,16 +116,18 @@ def blocks_of(columns: int, sets: np.ndarray) -> list[tuple[list[int], np.ndarra
 
 
 def contrasts(
-    engine: Counter, pairs: Sequence[Clique], domain: Domain, clip: int | None, codes: Codes
+    engine: Counter, sets: Sequence[Clique], domain: Domain, clip: int | None, codes: Codes
 ) -> np.ndarray:
-    """Of each pair, rows with equal signs less rows with opposite ones. `codes`: by
+    """Of each set of columns, rows whose signs have the product 1 less those with -1. `codes`: by
     `distances.signed_codes`, 1 is the sign 0."""
-    out = np.empty(len(pairs), np.int64)
-    for start, stop in batches([domain.cells(p) for p in pairs]):
-        counts = marginals(engine, list(dict.fromkeys(pairs[start:stop])), domain, clip, codes)
+    out = np.empty(len(sets), np.int64)
+    for start, stop in batches([domain.cells(c) for c in sets]):
+        counts = marginals(engine, list(dict.fromkeys(sets[start:stop])), domain, clip, codes)
         for i in range(start, stop):
-            one, two = (np.arange(size) - 1 for size in domain.shape(pairs[i]))
-            out[i] = one @ counts[pairs[i]] @ two
+            left = counts[sets[i]]
+            for size in domain.shape(sets[i]):
+                left = np.tensordot(np.arange(size) - 1, left, axes=1)
+            out[i] = left
     return out
 
 

@@ -1,6 +1,6 @@
 """The public side of vectors of which one user changes every entry by at most the clip. They are
 distances of marginals from a model (docs/explain/distances.md), rows that can be guessed
-(docs/explain/wide-pairs.md), and contrasts of pairs (docs/explain/contrasts.md)."""
+(docs/explain/wide-pairs.md), and contrasts of sets (docs/explain/contrasts.md)."""
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
@@ -113,18 +113,18 @@ def plan_guesses(
 
 
 def plan_contrasts(
-    domain: Domain, clip: int, pairs: Sequence[Clique], mu: float, label: str
+    domain: Domain, clip: int, sets: Sequence[Clique], mu: float, label: str
 ) -> DistancePlan:
-    """Noise of a vector of contrasts of pairs, over signed codes (`signed_codes`).
+    """Noise of a vector of contrasts of sets of columns, over signed codes (`signed_codes`).
 
     A row with weight w adds -w, 0 or w to each contrast. One user's weights add up to at most D =
     clip * SCALE, so the user moves each contrast by at most D, up or down. The user may move all K
     of them at once: L2 sensitivity D sqrt(K), sigma = D sqrt(K) / mu, rounded up. Proof:
     docs/explain/contrasts.md."""
-    pairs = tuple(domain.check(p) for p in pairs)
-    if not pairs or any(len(p) != 2 for p in pairs):
-        raise UsageError(f"{label!r}: expected pairs of columns")
-    return _planned("contrasts", clip, pairs, [1] * len(pairs), mu, [])
+    sets = tuple(domain.check(c) for c in sets)
+    if not sets or not all(sets):
+        raise UsageError(f"{label!r}: expected sets of one column or more")
+    return _planned("contrasts", clip, sets, [1] * len(sets), mu, [])
 
 
 def signed_codes(domain: Domain, signs: Columns, label: str) -> dict[str, np.ndarray]:

@@ -524,18 +524,19 @@ class Session(SessionFacts):
         return self.__distances(plan, plan.question | recoding, rows, label)
 
     def contrasts(
-        self, pairs: Sequence[Clique], signs: Mapping[str, np.ndarray], *, mu: float, label: str
+        self, sets: Sequence[Clique], signs: Mapping[str, np.ndarray], *, mu: float, label: str
     ) -> Distances:
-        """Of each pair of columns, the noisy number of rows whose codes have equal signs less those
-        with opposite signs. It is one Gaussian vector, one step of the ledger, and mu-GDP.
+        """Of each set of columns, the noisy number of rows whose signs have the product 1 less those
+        with -1; of a pair, rows with equal signs less rows with opposite ones. It is one Gaussian
+        vector, one step of the ledger, and mu-GDP.
 
         Unit and neighbours as in `measure`. `signs` (public): -1, 0 or 1 for each code of every
         column that is named. One user changes each contrast by at most the clip, so K of them by
         clip * sqrt(K) in L2: sigma = clip * sqrt(K) / mu. Proof: docs/explain/contrasts.md."""
-        needed = {name: signs[name] for pair in pairs for name in pair}
+        needed = {name: signs[name] for columns in sets for name in columns}
         recode = signed_codes(self.domain, needed, label)
         codes, domain, recoding = self.__recoded(recode)
-        plan = plan_contrasts(domain, self.clip, pairs, mu, label)
+        plan = plan_contrasts(domain, self.clip, sets, mu, label)
 
         def rows() -> np.ndarray:
             clip = self.__counted_clip

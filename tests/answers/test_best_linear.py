@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from scipy import sparse
 
 from fastdp.answers.best_linear import estimate
-from fastdp.answers.evidence import Marginal, marginals_of
+from fastdp.answers.evidence import Contrast, Marginal, marginals_of
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared.code_compression import merge_outside
@@ -119,6 +119,65 @@ def test_variances_of_cells_are_the_same_by_sparse_and_by_dense_sums(monkeypatch
     np.testing.assert_allclose(sums, by_functional, rtol=1e-8, atol=1e-12)
     if not scaled:
         np.testing.assert_allclose(sums, dense, rtol=1e-8)
+
+
+def signed(rng, truth, axes, sigma):
+    """A contrast of a table of two by two by two."""
+    x = truth.sum(axis=tuple(i for i, a in enumerate("abc") if a not in axes))
+    maps = (np.array([0, 1]),) * len(axes)
+    one = Contrast(tuple(axes), maps, 0.0, sigma**2)
+    return replace(one, value=float((one.signs * x).sum() + sigma * rng.normal()))
+
+
+@pytest.mark.parametrize("wanted", ["a", "ab", "ba", "abc"])
+def test_contrasts_are_rows_of_the_least_squares(wanted):
+    """1-ways and contrasts of all sets, by hand: one row for each cell of a 1-way, and one of signs
+    for each contrast. The planted bug: with a sign turned round the estimate is another."""
+    rng = np.random.default_rng(5)
+    truth = rng.integers(50, 400, (2, 2, 2)).astype(float)
+    axes = {a: i for i, a in enumerate("abc")}
+    ones = []
+    for a, i in axes.items():
+        x = truth.sum(axis=tuple(j for j in range(3) if j != i))
+        ones.append(Marginal((a,), (np.arange(2),), x + rng.normal(size=2), np.ones(2)))
+    sets = ["a", "ab", "bc", "ac", "abc"]
+    contrasts = {frozenset(c): signed(rng, truth, c, 3.0) for c in sets}
+    found = estimate(ones, tuple(wanted), contrasts)
+    index = np.indices((2,) * len(wanted)).reshape(len(wanted), -1)
+    rows, answers, variances = [], [], []
+    for one in ones:
+        (a,) = one.axes
+        if a in wanted:
+            rows += [index[wanted.index(a)] == code for code in (0, 1)]
+            answers += one.values.tolist()
+            variances += [1.0, 1.0]
+        else:
+            rows.append(np.ones(index.shape[1]))
+            answers.append(one.values.sum())
+            variances.append(2.0)
+    for c in contrasts.values():
+        if set(c.axes) <= set(wanted):
+            rows.append(np.prod([1 - 2 * index[wanted.index(a)] for a in c.axes], axis=0))
+            answers.append(c.value)
+            variances.append(c.variance)
+    matrix = np.array(rows, float)
+    weight = 1 / np.array(variances)
+    covariance = np.linalg.inv(matrix.T * weight @ matrix)
+    expected = covariance @ (matrix.T * weight @ np.array(answers))
+    assert found.x == pytest.approx(expected, abs=0.05)
+    assert found.cell_variances() == pytest.approx(np.diag(covariance), rel=1e-3)
+    turned = {k: replace(c, value=-c.value) for k, c in contrasts.items()}
+    assert estimate(ones, tuple(wanted), turned).x != pytest.approx(expected, abs=1.0)
+
+
+def test_a_set_whose_contrasts_are_not_all_there_has_no_estimate():
+    rng = np.random.default_rng(5)
+    truth = rng.integers(50, 400, (2, 2, 2)).astype(float)
+    ones = [Marginal((a,), (np.arange(2),), np.full(2, 100.0), np.ones(2)) for a in "abc"]
+    contrasts = {frozenset(c): signed(rng, truth, c, 3.0) for c in ("ab", "bc", "abc")}
+    assert estimate(ones, ("a", "b"), contrasts) is not None
+    assert estimate(ones, ("a", "c"), contrasts) is None
+    assert estimate(ones, ("a", "b", "c"), contrasts) is None
 
 
 def test_the_total_follows_from_everything():

@@ -1,5 +1,5 @@
 """Releases of many numbers at once: distances of marginals from a model and from public starts,
-numbers of guessed rows, and contrasts of pairs. One user moves them by no more than the noise covers,
+numbers of guessed rows, and contrasts. One user moves them by no more than the noise covers,
 and planted bugs are caught."""
 
 import math
@@ -55,8 +55,8 @@ SIGNS = {"a": np.array([-1, 0, 1]), "b": np.array([1, 1, -1, 1]), "c": np.array(
 
 
 def contrast(session):
-    """A run that spends all its mu on one release of contrasts."""
-    return [session.contrasts(UNORDERED, SIGNS, mu=session.mu, label="contrasts")]
+    """A run that spends all its mu on one release of contrasts, of one to three columns."""
+    return [session.contrasts(CLIQUES, SIGNS, mu=session.mu, label="contrasts")]
 
 
 def both(session, share=0.5):
@@ -155,7 +155,7 @@ def test_signs_larger_than_one():
 
     def doubled(session):
         signs = SIGNS | {"a": np.array([2, 0, 2])}
-        return [session.contrasts(UNORDERED, signs, mu=session.mu, label="contrasts")]
+        return [session.contrasts(CLIQUES, signs, mu=session.mu, label="contrasts")]
 
     with pytest.raises(UsageError, match="expected -1, 0 or 1"):
         doubled(open_session(Swap(small())))
@@ -164,23 +164,24 @@ def test_signs_larger_than_one():
 
 
 def test_contrasts_are_those_of_the_twin():
-    """Rows of equal signs less rows of opposite ones, by hand from the marginals."""
+    """The sum of all cells times the product of their signs, by hand from the marginals of one, two
+    and three columns."""
     engine = Swap(small(300))
     domain = SCHEMA.modelled
     codes = distances.signed_codes(domain, SIGNS, "contrasts")
-    made = counts.contrasts(engine, UNORDERED, domain.recoded(codes), CLIP, codes)
+    made = counts.contrasts(engine, CLIQUES, domain.recoded(codes), CLIP, codes)
     want = []
-    for a, b in UNORDERED:
-        table = engine.marginals([(a, b)], CLIP)[a, b]
-        cells = np.ndindex(*table.shape)
-        want.append(sum(int(table[i, j]) * int(SIGNS[a][i]) * int(SIGNS[b][j]) for i, j in cells))
+    for names in CLIQUES:
+        table = engine.marginals([names], CLIP)[names]
+        signs = [[int(SIGNS[a][i]) for a, i in zip(names, c)] for c in np.ndindex(*table.shape)]
+        want.append(sum(math.prod(s) * int(n) for s, n in zip(signs, table.reshape(-1))))
     assert made.tolist() == want
 
 
-@pytest.mark.parametrize("pairs", [[], [("a",)], [("a", "b", "c")]])
-def test_contrasts_of_anything_but_pairs_are_refused(pairs):
-    with pytest.raises(UsageError, match="pairs of columns"):
-        open_session(Swap(small())).contrasts(pairs, SIGNS, mu=0.1, label="x")
+@pytest.mark.parametrize("sets", [[], [()], [("a", "b"), ()]])
+def test_contrasts_of_no_columns_are_refused(sets):
+    with pytest.raises(UsageError, match="one column or more"):
+        open_session(Swap(small())).contrasts(sets, SIGNS, mu=0.1, label="x")
 
 
 def test_estimates_that_are_not_public():

@@ -102,15 +102,17 @@ class RowsSession:
             values=self.noisy(np.array(exact), sigma), sigma=np.full(len(pairs), sigma)
         )
 
-    def contrasts(self, pairs, signs, *, mu, label):
+    def contrasts(self, sets, signs, *, mu, label):
         self.charge(label, mu)
-        sigma = self.clip * math.sqrt(len(pairs)) / mu
-        exact = [
-            signs[a] @ self.marginal((a, b)).reshape(self.domain.shape((a, b))) @ signs[b]
-            for a, b in pairs
-        ]
+        sigma = self.clip * math.sqrt(len(sets)) / mu
+        exact = []
+        for columns in sets:
+            left = self.marginal(columns).reshape(self.domain.shape(columns))
+            for a in columns:
+                left = np.tensordot(signs[a], left, axes=1)
+            exact.append(float(left))
         return SimpleNamespace(
-            values=self.noisy(np.array(exact, float), sigma), sigma=np.full(len(pairs), sigma)
+            values=self.noisy(np.array(exact), sigma), sigma=np.full(len(sets), sigma)
         )
 
     def filtered(self, clique, *, mu, lifted, label):

@@ -12,6 +12,7 @@ docs/explain/cliquetree.md says where the constants come from."""
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
@@ -47,7 +48,7 @@ from ..shared.public_prior import PublicMarginals
 from ..shared.screening import ScreeningResult
 from ..shared.user_histogram import measure_users
 from ..shared.workload_weights import Workload, WorkloadItem
-from . import target_sets
+from . import target_sets, two_valued
 from .budget_shares import Shares, shares
 from .tree_state import CliqueTreeState
 
@@ -133,9 +134,11 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
     def complete(self, session: Session, job: Job, begun: Begun, saved: float) -> Outcome:
         users = begun.users
         columns = self.measure_columns(session, job, begun, saved)
-        columns, state = self.decide_open_share(session, job, columns)
-        for number in range(len(columns.plan.batches)):
-            state.round(number)
+        state = self.tree(session, job, columns)
+        if not state.only_contrasts():
+            columns, state = self.decide_open_share(session, job, columns)
+            for number in range(len(columns.plan.batches)):
+                state.round(number)
         return self.finish(session, job, users, columns, state)
 
     def measure_columns(
@@ -239,6 +242,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             "trends": [list(pair) for pair in steering.changes],
             "workload": workload.workload_errors(model, merged.total, reported),
             "public": used,
+            "contrasts": dict(Counter(str(len(c)) for c in state.contrasts)),
             "hidden_factors": {} if state.dense is None else dict(state.dense.details),
         }
         return Outcome(
@@ -246,7 +250,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             measurements=(*users.released, *columns.released, *state.ones_at_last, *state.measured),
             model=model,
             users=users.histogram,
-            tables=released_tables(merged, distances),
+            tables=released_tables(merged, distances, state.contrasts),
             notes=merged.notes + beside.notes + left_out + (prior_notes(used) if used else ()),
             details={
                 "batches": state.batches,
@@ -310,6 +314,12 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
                 " the batches' share, says whether a model of hidden factors is better; if so, the"
                 " last batch measures contrasts of all pairs for it, and single columns again"
             )
+        if two_valued.possible(domain) and plan.batches and not public and not wanted.items:
+            notes.append(
+                "where no column has more than two values that noise does not hide, nothing is"
+                " chosen: contrasts of all columns, pairs and triples take the place of the screening"
+                " rounds and batches"
+            )
         if wide:
             notes.append(
                 "columns that are found to follow from others are left out of the model and drawn"
@@ -333,17 +343,19 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
 
 
 def released_tables(
-    merged: Merged, distances: Mapping[Clique, tuple[float, float]]
+    merged: Merged,
+    distances: Mapping[Clique, tuple[float, float]],
+    contrasts: Mapping[Clique, tuple[float, float]],
 ) -> dict[str, pa.Table]:
-    """What is written next to the rows: which codes were merged, and distances of the finished
-    model. The distances are from sets of columns that were not measured (L1, in rows that
+    """What is written next to the rows: which codes were merged, distances of the finished model,
+    and contrasts. The distances are from sets of columns that were not measured (L1, in rows that
     count)."""
     out = {"codes": merged.compression.table()} if merged.codes else {}
-    if distances:
-        values, errors = map(of_numpy, np.array(list(distances.values()), np.float64).T)
-        ends = of_numpy(np.cumsum([0, *map(len, distances)], dtype=np.int32))
-        columns = pa.ListArray.from_arrays(ends, of_texts(name for c in distances for name in c))
-        out["distances"] = pa.table(
-            {"columns": columns, "distance": values, "standard_error": errors}
-        )
+    for name, numbers in (("distance", distances), ("contrast", contrasts)):
+        if numbers:
+            values, errors = map(of_numpy, np.array(list(numbers.values()), np.float64).T)
+            ends = of_numpy(np.cumsum([0, *map(len, numbers)], dtype=np.int32))
+            columns = pa.ListArray.from_arrays(ends, of_texts(a for c in numbers for a in c))
+            made = {"columns": columns, name: values, "standard_error": errors}
+            out[f"{name}s"] = pa.table(made)
     return out

@@ -25,7 +25,7 @@ from ..shared.prior_screening import PublicPriors
 from ..shared.public_prior import PublicMarginals
 from ..shared.screening import Candidate, NoiseOf, ScreeningResult, Structure
 from ..shared.steering import Steering
-from . import dense_tables, target_sets
+from . import dense_tables, target_sets, two_valued
 from .beyond_independence import telling
 from .budget_shares import Shares
 from .resolutions import (
@@ -88,6 +88,8 @@ class CliqueTreeState:
     ):
         self.dependent = dependent  # columns that are drawn given others, beside the model
         self.dense: dense_tables.DenseModel | None = None  # where hidden factors are better
+        self.by_contrasts: Model | None = None  # the finished model of a table of two values
+        self.contrasts: dict[Clique, tuple[float, float]] = {}  # what was released for it
         self.first = first  # the first round's result, where it was released before
         self.priors = None if public is None else PublicPriors(public, session, merged.codes)
         self.config = config
@@ -158,6 +160,20 @@ class CliqueTreeState:
         self.batches.append([list(clique) for clique, _ in parts])
         if (parts or (self.priors is not None and self.priors.taken)) and not last:
             self.refit()
+
+    def only_contrasts(self) -> bool:
+        """Whether columns have two values. Then contrasts take the place of all rounds."""
+        names = two_valued.names_of(self)
+        plan = self.plan
+        if not names or not plan.batches:
+            return False
+        table = two_valued.TwoValuedTable(self, names)
+        table.spend(plan.open + plan.screening * len(plan.batches) + math.fsum(plan.batches))
+        self.by_contrasts = table.model()
+        self.merged = table.merged
+        self.contrasts = table.released
+        self.screened = set(self.pairs)
+        return True
 
     def find_target_sets(self, share: float) -> float:
         """Looks for sets of the target and three or four columns (`target_sets`), which are then
@@ -494,6 +510,8 @@ class CliqueTreeState:
     def last_fit(self) -> Model:
         """The finished model. It also sees sums of measured pairs, and trends that its cliques can
         hold. Of a dense table it is that of hidden factors."""
+        if self.by_contrasts is not None:
+            return self.by_contrasts
         if self.dense is not None:
             return self.dense.model
         told = self.told

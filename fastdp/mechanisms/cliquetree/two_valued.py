@@ -1,0 +1,302 @@
+"""Tables whose columns have two values: all pairs and triples are measured, by one number each.
+
+Give the two values of every column the signs -1 and 1. The *contrast* of a set of columns is the number of
+rows whose signs have the product 1, less the number of the others. What a pair says beyond its columns
+is one contrast, and what a triple says beyond its pairs is one as well. One user changes a contrast by
+at most the clip, as a distance from the model. So it costs no more to know all contrasts than to screen
+all distances. Its noise has a quarter of the variance that a table of a pair gives it at the same price,
+and an eighth for a triple. Nothing has to be chosen, and no edge of a tree is missing.
+
+1. *Pairs.* All their contrasts, for FIRST of what is left.
+2. *Triples.* All their contrasts, for as much, unless pairs are noise and these would be. They are
+   compared with a model of the pairs.
+3. *The rest* is divided among columns, pairs and triples such that the expected errors of all three are
+   least (`division`). The error of a contrast is at most what it says: with the spread t^2 of true contrasts
+   around the model and noise s^2, it is t^2 s^2 / (t^2 + s^2). Where noise explains how they differ, t^2 is
+   what chance gives: N rows of independent columns have correlations of variance 1 / N.
+4. *Shrinkage.* Contrasts are taken for their means given all others of their kind
+   (`significance.posterior_means`), as parts of the largest that their columns allow.
+5. *Fit* of one clique of all columns to these.
+
+Everything but the contrasts is a function of released numbers and public facts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import Any, Protocol
+
+import numpy as np
+from msgspec import Struct
+
+from ..._util.threads import resolve
+from ...domain import Clique, Domain
+from ...measurement import Measurement
+from ...model.graphical_model import Model
+from ...model.marginals import marginals
+from ...release.gateway import Session
+from ...significance import drawn_towards, posterior_means, spread_beyond_noise
+from ..base import Job
+from ..shared.merged_codes import Merged
+from ..shared.one_ways import part_mu
+from .beyond_independence import noise_alone
+
+FIRST = 0.1
+"""Part of what the 1-ways leave for the first contrasts of a kind. They count at the end as well, so
+what is lost is only what single columns would have gained where nothing depends on anything."""
+LEAST_COLUMNS = 3
+MOST_WORK = 1 << 24
+"""The most cells of the model times sets that it is fitted to. A fit looks at all of them some hundred
+times: a run on 16 columns takes five processor seconds. More than 16 columns are left to the tree."""
+LEAST = 1e-3
+"""Columns count as if each value had at least this part of the rows."""
+SEEN = 0.1
+"""Where pairs are noise, triples are asked if a part of this size of what their columns allow is no less
+than the noise."""
+STEPS = 20
+"""Shares of the rest are multiples of one part in so many."""
+SIGNS = (1, -1)
+"""The signs of the two codes of each column."""
+
+
+class GrowingTable(Protocol):
+    """What is read of the tree before its first batch."""
+
+    session: Session
+    job: Job
+    config: Any
+    merged: Merged
+    workload: Any
+    priors: Any
+    dependent: Any
+
+
+def possible(domain: Domain) -> bool:
+    """Whether columns with these numbers of codes can be served: no more than two each, three columns
+    or more, and a model that is fitted in seconds."""
+    count = sum(n > 1 for n in domain.values())
+    work = (1 << min(count, 64)) * count * (count - 1) // 2
+    return count >= LEAST_COLUMNS and max(domain.values()) == 2 and work <= MOST_WORK
+
+
+def names_of(state: GrowingTable) -> list[str]:
+    """The columns with two values; none where the table has others, or where the run favours some
+    sets, starts from public data, or keeps constraints."""
+    merged = state.merged
+    wide = [a for a, n in merged.domain.items() if n > 1]
+    favours = state.workload.items or state.config.important.names_rows
+    other = favours or state.priors is not None or state.dependent
+    schema = state.session.schema
+    if other or schema.constraints or any(a not in schema.columns for a in wide):
+        return []
+    return wide if possible(merged.domain) and 1 << len(wide) <= state.config.limit else []
+
+
+class Contrasts(Struct):
+    """All sets of some size. `values` with variance `variance`, by all that is released; `expected`:
+    what a model without them says; `scale`: how far each is from that where its columns determine each
+    other, in rows. True distances are a part of it, and `spread` is the mean square of these parts, at
+    least what chance gives; `known`: whether that stands out of noise."""
+
+    sets: list[Clique]
+    values: np.ndarray
+    expected: np.ndarray
+    scale: np.ndarray
+    chance: float
+    variance: float = math.inf
+    spread: float = 0.0
+    known: bool = False
+
+    @classmethod
+    def of(cls, merged: Merged, names: Sequence[str], size: int) -> Contrasts:
+        sets: list[Clique] = list(combinations(names, size))
+        total = merged.fitted_total
+        part = {a: float(np.clip(merged.ones_shape[a][0] / total, LEAST, 1 - LEAST)) for a in names}
+        sd = [math.prod(2 * math.sqrt(part[a] * (1 - part[a])) for a in c) for c in sets]
+        none = np.zeros(len(sets))
+        return cls(sets, none, none, total * np.array(sd), 1 / max(total, 1.0), spread=1 / total)
+
+    def add(self, values: np.ndarray, variance: float) -> None:
+        weight = 1.0 if math.isinf(self.variance) else self.variance / (self.variance + variance)
+        self.values = self.values + weight * (values - self.values)
+        self.variance = 1 / (1 / self.variance + 1 / variance)
+
+    def compare(self, expected: np.ndarray) -> None:
+        """Set what a model says, and the spread around it."""
+        self.expected = expected
+        away = self.values - expected
+        self.known = not noise_alone(np.square(away) / self.variance, np.ones(len(away)))
+        self.spread = self.chance
+        if self.known:
+            noise = np.full(len(away), self.variance)
+            found = spread_beyond_noise(away, noise, np.square(self.scale))
+            self.spread = max(self.chance, found)
+
+    def means(self) -> np.ndarray:
+        """The contrasts, each taken for its mean given all others."""
+        away = (self.values - self.expected) / self.scale
+        noise = math.sqrt(self.variance) / self.scale
+        if self.known:
+            return self.expected + self.scale * posterior_means(away, noise, -1.0, 1.0)
+        return self.expected + self.scale * drawn_towards(0.0, away, noise**2, self.chance)
+
+    def left(self, precision: float) -> float:
+        """The expected squared error with so much more precision."""
+        prior = 1 / (self.spread * np.square(self.scale))
+        return float(np.mean(1 / (prior + 1 / self.variance + precision)))
+
+
+class TwoValuedTable:
+    """One table's single columns, contrasts and models."""
+
+    def __init__(self, state: GrowingTable, names: Sequence[str]):
+        self.state = state
+        self.names = names
+        self.merged = state.merged
+        self.columns = Contrasts.of(self.merged, names, 1)
+        self.pairs = Contrasts.of(self.merged, names, 2)
+        self.triples: Contrasts | None = None
+        session = state.session
+        self.unit = (part_mu(session, 1.0) / session.clip) ** 2
+        self.room = (MOST_WORK >> len(names)) - len(self.pairs.sets)
+
+    def spend(self, share: float) -> None:
+        """Release contrasts for this share of mu^2."""
+        first = FIRST * share
+        share -= first
+        self.measure(self.pairs, first, "contrasts of pairs")
+        self.pairs.compare(self.independent())
+        triples = Contrasts.of(self.merged, self.names, 3)
+        noise = math.sqrt(len(triples.sets) / (first * self.unit))
+        seen = self.pairs.known or noise < SEEN * np.mean(triples.scale)
+        if self.room > len(self.pairs.sets) and seen:
+            share -= first
+            self.triples = triples
+            self.measure(self.triples, first, "contrasts of triples")
+            self.triples.compare(self.by(self.fitted(self.of_pairs()), self.triples.sets))
+        ones, pairs, triples = self.division(share)
+        if ones:
+            self.measure(self.columns, ones * share, "contrasts of columns")
+            self.merged = self.merged.with_sums(self.of_columns())
+        if pairs:
+            self.measure(self.pairs, pairs * share, "contrasts of pairs again")
+        if triples and self.triples is not None:
+            self.measure(self.triples, triples * share, "contrasts of triples again")
+
+    def measure(self, kind: Contrasts, share: float, label: str) -> None:
+        """Release all contrasts of a kind for a share of mu^2."""
+        session = self.state.session
+        signs = {a: np.array(SIGNS)[self.merged.compression.code_map(a)] for a in self.names}
+        mu = part_mu(session, share)
+        released = session.contrasts(kind.sets, signs, mu=mu, label=label)
+        kind.add(released.values, float(released.sigma[0]) ** 2)
+
+    def of_columns(self) -> list[Measurement]:
+        """1-ways with the released contrasts, by the estimate of the number of rows. Their noise is such
+        that a contrast has its own."""
+        sigma = math.sqrt(self.columns.variance / 2)
+        half = self.merged.total / 2
+        return [
+            Measurement(c, half + np.array(SIGNS) * (value / 2), sigma)
+            for c, value in zip(self.columns.sets, self.columns.values)
+        ]
+
+    @property
+    def released(self) -> dict[Clique, tuple[float, float]]:
+        """The contrasts with their standard errors, by set."""
+        kinds = [k for k in (self.columns, self.pairs, self.triples) if k is not None]
+        return {
+            c: (float(value), math.sqrt(kind.variance))
+            for kind in kinds
+            if math.isfinite(kind.variance)
+            for c, value in zip(kind.sets, kind.values)
+        }
+
+    def division(self, share: float) -> tuple[float, float, float]:
+        """The parts of the rest for columns, pairs and triples. Squared errors of contrasts add up: a
+        pair has those of two columns and its own, a triple those of three columns, three pairs and its
+        own. The mean errors of columns, pairs and triples count alike."""
+        own = [float(np.sum(m.variances)) for m in self.merged.ones if m.clique[0] in self.names]
+        ones = 1 / float(np.mean(own))
+        whole = share * self.unit
+        each = whole / len(self.names), whole / len(self.pairs.sets)
+        three = self.triples
+        best = (math.inf, (1.0, 0.0, 0.0))
+        for i in range(STEPS + 1):
+            for j in range(STEPS + 1 - i):
+                k = STEPS - i - j
+                if k and three is None:
+                    continue
+                v = 1 / (ones + each[0] * i / STEPS)
+                r = self.pairs.left(each[1] * j / STEPS)
+                error = math.sqrt(v) + math.sqrt(2 * v + r)
+                if three is not None:
+                    s = three.left(whole / len(three.sets) * k / STEPS)
+                    error += math.sqrt(3 * v + 3 * r + s)
+                if error < best[0] - 1e-9:
+                    best = (error, (i / STEPS, j / STEPS, k / STEPS))
+        return best[1]
+
+    def independent(self) -> np.ndarray:
+        """Contrasts of pairs if columns were independent."""
+        tables = self.merged.independent(self.pairs.sets)
+        return contrasts_of(tables, self.pairs.sets)
+
+    def by(self, model: Model, sets: Sequence[Clique]) -> np.ndarray:
+        """Contrasts by a model."""
+        return contrasts_of(marginals(model, sets, resolve(self.state.job.threads)), sets)
+
+    def of_pairs(self) -> list[Measurement]:
+        """Tables of all pairs with the means of their contrasts."""
+        self.pairs.compare(self.independent())
+        tables = self.merged.independent(self.pairs.sets)
+        return shifted(self.pairs, tables)
+
+    def model(self) -> Model:
+        """The finished model. Of triples it has those that differ most from a model of the pairs."""
+        told = self.of_pairs()
+        model = self.fitted(told)
+        kind = self.triples
+        if kind is None:
+            return model
+        kind.compare(self.by(model, kind.sets))
+        if not kind.known:
+            return model
+        away = np.abs(kind.means() - kind.expected)
+        chosen = set(np.argsort(-away, kind="stable")[: self.room].tolist())
+        tables = marginals(model, kind.sets, resolve(self.state.job.threads))
+        told += [m for i, m in enumerate(shifted(kind, tables)) if i in chosen]
+        return self.fitted(told)
+
+    def fitted(self, told: Sequence[Measurement]) -> Model:
+        """The model of these tables and single columns. What they say is shrunk already, so the fit may
+        end where noise does."""
+        model = self.merged.fit(self.state.job, [*self.merged.ones, *told], stop="noise")
+        for columns in [c for c in model.errors if len(c) > 1]:  # no release is about these cells
+            del model.errors[columns]
+        return model
+
+
+def product(count: int) -> np.ndarray:
+    """The sign of each cell of so many columns."""
+    out = np.ones((), np.int64)
+    for _ in range(count):
+        out = np.multiply.outer(out, SIGNS)
+    return out
+
+
+def contrasts_of(tables: Mapping[Clique, np.ndarray], sets: Sequence[Clique]) -> np.ndarray:
+    return np.array([float(np.sum(product(len(c)) * tables[c])) for c in sets])
+
+
+def shifted(kind: Contrasts, tables: Mapping[Clique, np.ndarray]) -> list[Measurement]:
+    """Tables that differ from these in the contrast alone, which is its mean. Their noise is such that
+    a contrast has its own; what else they say is what the tables say."""
+    out = []
+    sign = product(len(kind.sets[0]))
+    sigma = math.sqrt(kind.variance / sign.size)
+    for c, value, before in zip(kind.sets, kind.means(), contrasts_of(tables, kind.sets)):
+        table = tables[c] + sign * ((value - before) / sign.size)
+        out.append(Measurement(c, table.reshape(-1), sigma, label="contrast"))
+    return out
