@@ -278,6 +278,10 @@ BENCHES = {
         (("--runs", "5", "--users", "2400", "--epsilon", "1", "--no-save"),),
         (("--jobs", "4"), ("--constants",)),
     ),
+    "numbers_rows": Bench(
+        "what numbers that were asked for take from the rows: no more than their share of mu^2",
+        (("--runs", "2", "--users", "500"),),
+    ),
     "ranges": Bench(
         "range queries on columns whose bounds and bins were found privately, beside bins in"
         " hindsight",

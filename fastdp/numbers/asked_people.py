@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec import Struct
 
 from ..significance import LIKELY
 from . import sum_estimates as sums
 from .amount_encodings import CappedGroups
 from .asking import Asking, Line, at_least
-from .encoding_grid import octaves
+from .encoding_grid import LARGEST_SHIFT, octaves
 from .people_encodings import Centred, CentredGroups, GroupCounts, GroupsPerUser
 from .sum_estimates import Interval, normal
 from .typed import TypedNumber
@@ -67,44 +68,74 @@ def people_by_group(ask: Asking, number: TypedNumber) -> list[Line]:
 
 def _people_in_many_groups(ask: Asking, size: int) -> list[Line]:
     """Users by group where each may be in many. A user in k groups adds min(1, cap / sqrt(k)) to
-    each, so the noise is that of the cap. The released number of groups per user tells what is
-    missing in all. A group's part of it is modelled as between none and twice its share."""
+    each (lengths are whole numbers, so a user counts as 2^10 of them), so the noise is that of the cap. The released number of groups per user tells what is
+    missing in all. A group has its share of it by estimate, at most what `Missing.most` says, and at
+    least nothing."""
     edges = (1, *(2**i + 1 for i in range(size.bit_length())))
     counts, noise = ask(GroupsPerUser(edges=edges), PILOT, "groups per user")
-    cap, missing = _groups_cap(counts, noise, edges, size, noise * math.sqrt(PILOT))
-    capped, s = ask(CappedGroups(cap=cap, groups=size), 1 - PILOT, "users by group")
-    part = missing / max(float(capped.sum()), 1.0)
+    missing = _groups_cap(counts, noise, edges, size, noise * math.sqrt(PILOT))
+    cap = missing.cap
+    fine = 1 << LARGEST_SHIFT  # of whole numbers, sqrt(2) would be 2
+    vector = CappedGroups(of="residual", shift=LARGEST_SHIFT, cap=cap * fine, groups=size)
+    capped, s = ask(vector, 1 - PILOT, "users by group")
+    capped, s = capped / fine, s / fine
+    part = missing.entries / max(float(capped.sum()), 1.0)
     note = f"each user counted in full in up to {cap * cap} groups, in part in more"
     lines: list[Line] = []
     for g, value in enumerate(capped.tolist()):
-        seen = max(value, 0.0)
-        found = Interval(
-            value + part * seen,
-            value - sums.Z * s,
-            value + 2 * part * seen + sums.Z * s * (1 + part),
-        )
+        there = max(value + sums.Z * s, 0.0)
+        high = there + missing.most(there)
+        found = Interval(min(value + part * max(value, 0.0), high), value - sums.Z * s, high)
         lines.append((g, at_least(found, 0.0), None, note))
     return lines
 
 
+class Missing(Struct, frozen=True):
+    """What a cap leaves out. `users` are in `groups` each, bin by bin; a user of a bin adds `weights`
+    to each group."""
+
+    cap: int
+    users: tuple[float, ...]
+    groups: tuple[int, ...]
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        return tuple(min(1.0, self.cap / math.sqrt(k)) for k in self.groups)
+
+    @property
+    def entries(self) -> float:
+        """What is left out in all groups together."""
+        return sum(n * k * (1 - w) for n, k, w in zip(self.users, self.groups, self.weights))
+
+    def most(self, counted: float) -> float:
+        """What is left out of a group at most in which users count as `counted`. It is most where
+        those who are in most groups are all in this one: of m users of weight w, m w count and
+        m (1 - w) are missing, and (1 - w) / w is largest for them."""
+        missing = 0.0
+        for n, w in sorted(zip(self.users, self.weights), key=lambda bin_: bin_[1]):
+            there = min(n, counted / w)
+            missing += there * (1 - w)
+            counted -= there * w
+        return missing
+
+
 def _groups_cap(
     counts: np.ndarray, noise: float, edges: Sequence[int], size: int, whole: float
-) -> tuple[int, float]:
-    """(cap, entries that it leaves out): the noise of a group plus the entries that a group misses
-    on average are least. A bin that noise hides holds at most a quarter of the bin before."""
-    most = [*(min(edge - 1, size) for edge in edges[1:]), size]
+) -> Missing:
+    """The cap whose intervals are narrowest for a group of average size: noise on both sides, and the
+    most that may be missing. A bin that noise hides holds at most a quarter of the bin before."""
+    most = (*(min(edge - 1, size) for edge in edges[1:]), size)
     users: list[float] = []
     for count in counts[1:].tolist():
         before = users[-1] if users else 0.0
         users.append(count if count > LIKELY * noise else min(noise, before / 4))
-    best: tuple[float, int, float] | None = None
-    for cap in octaves(math.isqrt(size - 1) + 1):
-        missing = sum(n * max(0.0, k - cap * math.sqrt(k)) for n, k in zip(users, most))
-        cost = cap * whole + missing / size
-        if best is None or cost < best[0]:
-            best = (cost, cap, missing)
-    assert best is not None
-    return best[1], best[2]
+
+    def width(missing: Missing) -> float:
+        counted = sum(n * k * w for n, k, w in zip(users, most, missing.weights)) / size
+        return 2 * sums.Z * missing.cap * whole + missing.most(counted)
+
+    caps = octaves(math.isqrt(size - 1) + 1)
+    return min((Missing(cap, tuple(users), most) for cap in caps), key=width)
 
 
 def _share_of_group(group: int, y: float, n: float, s: float) -> Line:

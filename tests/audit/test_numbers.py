@@ -49,6 +49,7 @@ ASKED = [
     CappedSum(cap=1000, of="residual", rough=35, signed=True, largest=500, refunds=False),
     CappedGroups(cap=1000, groups=GROUPS, of="residual", rough=9, signed=True, largest=500),
     VectorLengths(edges=(100, 800), groups=GROUPS, signed=True),
+    CappedGroups(cap=2 << 10, groups=GROUPS, of="residual", shift=10),
 ]
 
 

@@ -51,6 +51,7 @@ EVERY = [
     DirectionHats(corners=octaves(1 << 50), groups=GROUPS, of="residual", rough=9, signed=True),
     CappedSum(cap=512, of="residual", rough=9, signed=True, largest=777, refunds=False),
     CappedGroups(cap=512, groups=GROUPS, of="residual", rough=9, signed=True, largest=1 << 40),
+    CappedGroups(cap=2 << 10, groups=GROUPS, of="residual", shift=10),
     VectorLengths(edges=(5, 1000, TOP), groups=GROUPS),
     VectorLengths(edges=(77,), groups=GROUPS, of="residual", rough=9, signed=True),
 ]

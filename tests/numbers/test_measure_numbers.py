@@ -201,6 +201,30 @@ def test_intervals_by_group_cover():
     assert shown >= 60 and hits >= 0.85 * shown
 
 
+@pytest.mark.parametrize("planted", [False, True])
+def test_a_group_whose_users_are_in_more_groups_than_others_is_covered(monkeypatch, planted):
+    """One group is of users who are in another as well: so much of it is left out as of no other.
+    Planted: the upper end that was, twice the group's share of what is left out in all."""
+    last = MONTHS - 1
+    there = np.zeros((6000, MONTHS), bool)
+    there[np.arange(6000), np.random.default_rng(2).integers(0, last, 6000)] = True
+    there[:150, last] = True
+    monkeypatch.setattr(
+        asked_people, "octaves", lambda most: (1,)
+    )  # as where there are more groups
+    if planted:
+        share = asked_people.Missing.entries.fget
+        monkeypatch.setattr(
+            asked_people.Missing, "most", lambda self, counted: 2 * share(self) / 6000 * counted
+        )
+    hits = 0
+    for run in range(20):
+        found, _ = measured({"count of users by month": by_group(there)}, 0.25, run, run)
+        small = found[last]
+        hits += small.low <= 150 <= small.high
+    assert hits <= 12 if planted else hits >= 17
+
+
 def test_a_capped_sum_is_exactly_gaussian():
     """Over 60 runs: misses of its own truth are binomial, and at most 10 with a chance of 1e-4."""
     amount, rows, _ = population()
@@ -576,7 +600,8 @@ def test_claims_by_group_are_of_all_groups_together():
     assert len(notes) == MONTHS
     assert all(f"{asking.IN_ALL}; " in note for note in notes)
     assert all(
-        note.endswith(f" with more would have been noticed, fewer may not be; {asking.DECLARE}") for note in notes
+        note.endswith(f" with more would have been noticed, fewer may not be; {asking.DECLARE}")
+        for note in notes
     )
 
 
