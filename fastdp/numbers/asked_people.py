@@ -68,14 +68,14 @@ def people_by_group(ask: Asking, number: TypedNumber) -> list[Line]:
 
 def _people_in_many_groups(ask: Asking, size: int) -> list[Line]:
     """Users by group where each may be in many. A user in k groups adds min(1, cap / sqrt(k)) to
-    each (lengths are whole numbers, so a user counts as 2^10 of them), so the noise is that of the cap. The released number of groups per user tells what is
-    missing in all. A group has its share of it by estimate, at most what `Missing.most` says, and at
-    least nothing."""
+    each, so the noise is that of the cap. The released number of groups per user tells what is
+    missing in all. A group has its share of it by estimate, at most what `Missing.most` says, and
+    at least nothing."""
     edges = (1, *(2**i + 1 for i in range(size.bit_length())))
     counts, noise = ask(GroupsPerUser(edges=edges), PILOT, "groups per user")
     missing = _groups_cap(counts, noise, edges, size, noise * math.sqrt(PILOT))
     cap = missing.cap
-    fine = 1 << LARGEST_SHIFT  # of whole numbers, sqrt(2) would be 2
+    fine = 1 << LARGEST_SHIFT  # lengths are whole numbers: without it, sqrt(2) counts as 2
     vector = CappedGroups(of="residual", shift=LARGEST_SHIFT, cap=cap * fine, groups=size)
     capped, s = ask(vector, 1 - PILOT, "users by group")
     capped, s = capped / fine, s / fine
