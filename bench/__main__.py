@@ -86,6 +86,11 @@ BENCHES = {
             ),
         ),
     ),
+    "versions": Bench(
+        "errors of rows of an earlier commit beside this one, on the same tables with the same seeds",
+        (("HEAD", "--tables", "two", "--epsilon", "1", "--mechanisms", "mst", "--no-save"),),
+        (("18493e85",),),
+    ),
     "small": Bench(
         "300 rows and 4 columns: cliquetree against the best of mst, independent columns and"
         " uniform rows",

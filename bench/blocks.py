@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from . import guide_tables, numbers_tables
+from . import guide_tables, numbers_tables, versions
 from .machine import RESULTS
 from .markdown import bare, table
 from .scoreboard import since
@@ -522,6 +522,7 @@ BLOCKS: dict[str, Callable[[], str]] = (
         "series": series,
         "since": since.block,
         "users": users,
+        "versions": versions.block,
     }
     | tune.BLOCKS
     | numbers_tables.BLOCKS
