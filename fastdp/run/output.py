@@ -1,15 +1,17 @@
 """Output of synthetic rows: drawn in shards, given user ids, decoded, and written shard by shard.
 
-Rows are handled in blocks of `BLOCK_SHARDS` shards, so that memory does not grow with their number.
-Users never span two blocks. Everything here is post-processing and depends on (outcome, seed)
+Rows are handled in blocks of at most `BLOCK_SHARDS` shards, so that memory does not grow with their
+number. Users never span two blocks. Everything here is post-processing and depends on (outcome, seed)
 alone.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,9 +46,26 @@ ONE_FILE_SHARDS = 4
 """
 
 
-def block_shards(times: int) -> int:
-    """Shards of a block whose rows are drawn `times` times over."""
-    return max(1, BLOCK_SHARDS // times)
+POOL_ROWS = 1 << 22
+"""Rows of a pool from which users are chosen, at most, unless one shard has more."""
+ROWS_AT_ONCE = 1 << 24
+"""Rows of pools from which users are chosen at the same time, at most."""
+
+
+def block_shards(times: int, shard_rows: int) -> int:
+    """Shards of a block of which each row is drawn `times` times. Pools are small: choosing from one is
+    mostly the work of a single thread, so several blocks are made at once."""
+    if times == 1:
+        return BLOCK_SHARDS
+    return max(1, min(BLOCK_SHARDS // times, POOL_ROWS // (times * shard_rows)))
+
+
+def blocks_at_once(times: int, shard_rows: int, threads: int) -> int:
+    """Blocks that are made at the same time."""
+    if times == 1:
+        return 1
+    rows = times * shard_rows * block_shards(times, shard_rows)
+    return max(1, min(threads, ROWS_AT_ONCE // rows))
 
 
 class IdSource(Struct, frozen=True):
@@ -114,8 +133,12 @@ class Output:
     @property
     def block_shards(self) -> int:
         """Shards of a block; fewer where a dealer draws several times as many rows."""
-        times = 1 if self.source is None or self.source.dealer is None else self.source.dealer.times
-        return block_shards(times)
+        return block_shards(self._times, self.rows.shard_rows)
+
+    @property
+    def _times(self) -> int:
+        """How many times as many rows as there will be are drawn."""
+        return 1 if self.source is None or self.source.dealer is None else self.source.dealer.times
 
     @property
     def blocks(self) -> int:
@@ -146,7 +169,7 @@ class Output:
         stop = min(start + self.block_shards, self.shards)
         with ThreadPoolExecutor(self._threads) as pool:
             block = self._draw(pool, start, stop, Reporter())
-        owners = self._owners(block, start, Reporter())
+        owners = self._owners(block, start, Reporter(), self._threads)
         for k, i in enumerate(range(start, stop)):
             codes = block[k]
             block[k] = None
@@ -218,37 +241,61 @@ class Output:
         }
 
     def _finished(self, reporter: Reporter | None, last) -> Iterator[Any]:
-        """last(table, shard) of every shard in order. Few shards are in flight at a time. While ids
-        are dealt, which does not keep all threads busy, the first shards are decoded."""
+        """last(table, shard) of every shard in order. Few shards are in flight at a time."""
         reporter = reporter or Reporter()
+        waiting: list[tuple[int, Future]] = []
         with ThreadPoolExecutor(self._threads) as pool:
-            waiting: list[tuple[int, Future]] = []
             try:
-                for start in range(0, self.shards, self.block_shards):
-                    stop = min(start + self.block_shards, self.shards)
-                    reporter.update("sample", start / self.shards)
-                    with reporter.stage("sample"):
-                        block = self._draw(pool, start, stop, reporter)
-                    early = self.source is not None and self.source.dealer is None
-                    ahead = range(start, min(start + self._threads + 1, stop) if early else start)
-                    decoded = {i: pool.submit(self._decode, block[i - start], i) for i in ahead}
-                    if self.schema.user is not None:
-                        reporter.update("ids", start / self.shards)
-                    with reporter.stage("ids"):
-                        owners = self._owners(block, start, reporter)
-                    for k, i in enumerate(range(start, stop)):
-                        reporter.check()
-                        codes = decoded.pop(i, block[k])
-                        block[k] = None
-                        work = pool.submit(self._finish, codes, owners[k], start, i, last)
-                        waiting.append((i, work))
-                        if len(waiting) > self._threads + 1:
-                            yield self._next(waiting, reporter)
+                with closing(self._dealt(pool, reporter)) as blocks:
+                    for start, block, owners in blocks:
+                        for k, owner in enumerate(owners):
+                            reporter.check()
+                            codes = block[k]
+                            block[k] = None
+                            i = start + k
+                            work = pool.submit(self._finish, codes, owner, start, i, last)
+                            waiting.append((i, work))
+                            if len(waiting) > self._threads + 1:
+                                yield self._next(waiting, reporter)
                 while waiting:
                     yield self._next(waiting, reporter)
             finally:
                 for _, future in waiting:
                     future.cancel()
+
+    def _dealt(
+        self, pool: ThreadPoolExecutor, reporter: Reporter
+    ) -> Generator[tuple[int, list, Sequence[np.ndarray | None]]]:
+        """(first shard, codes of its shards or futures of their values, their owners) of every block in
+        order. While ids are dealt, which does not keep all threads busy, the first shards are decoded,
+        or further blocks are drawn and dealt."""
+        at_once = blocks_at_once(self._times, self.rows.shard_rows, self._threads)
+        threads = max(1, self._threads // at_once)
+        starts = range(0, self.shards, self.block_shards)
+        early = self.source is not None and self.source.dealer is None
+        blocks: deque[tuple[int, list, Future]] = deque()
+        with ThreadPoolExecutor(at_once) as dealers:
+            try:
+                for start in starts:
+                    stop = min(start + self.block_shards, self.shards)
+                    reporter.update("sample", start / self.shards)
+                    with reporter.stage("sample"):
+                        block = self._draw(pool, start, stop, reporter)
+                    ahead = min(self._threads + 1, len(block)) if early else 0
+                    decoded = [pool.submit(self._decode, block[k], start + k) for k in range(ahead)]
+                    if self.schema.user is not None:
+                        reporter.update("ids", start / self.shards)
+                    owners = dealers.submit(self._owners, block, start, reporter, threads)
+                    blocks.append((start, block, owners))
+                    while len(blocks) == at_once or (blocks and start == starts[-1]):
+                        first, block, owners = blocks.popleft()
+                        with reporter.stage("ids"):
+                            found = owners.result()
+                        block[: len(decoded)] = decoded
+                        yield first, block, found
+            finally:
+                for *_, owners in blocks:
+                    owners.cancel()
 
     def _next(self, waiting, reporter):
         i, future = waiting.pop(0)
@@ -278,7 +325,9 @@ class Output:
             )
         return codes
 
-    def _owners(self, block: list, start: int, reporter: Reporter) -> Sequence[np.ndarray | None]:
+    def _owners(
+        self, block: list, start: int, reporter: Reporter, threads: int
+    ) -> Sequence[np.ndarray | None]:
         """User numbers of the rows of each shard; users are assigned over the whole block at once.
         A dealer also exchanges rows: the block is changed in place."""
         if self.schema.user is not None and self.outcome.owners is not None:
@@ -301,7 +350,7 @@ class Output:
                 done = (start + part * len(block)) / self.shards
                 reporter.update("ids", done, text)
 
-            dealt, owner = self.source.dealer.deal(joined, seed, self._threads, tell)
+            dealt, owner = self.source.dealer.deal(joined, seed, threads, tell)
             for k, end in enumerate(np.cumsum(lengths).tolist()):
                 block[k] = {c: column[end - lengths[k] : end] for c, column in dealt.items()}
         elif self.source.habits is not None:
@@ -309,7 +358,6 @@ class Output:
             joined = {c: np.concatenate([codes[c] for codes in block]) for c in columns}
             habits = self.source.habits
             most = self.source.bound
-            threads = self._threads
             owner, _ = ids.deal(joined, total, habits, bound=most, seed=seed, threads=threads)
         else:
             owner, _ = ids.deal_by_size(total, self.source.sizes, self.source.users, seed=seed)

@@ -15,7 +15,7 @@ from ..model.sampler import default_shard_rows
 from ..public.data import PublicTable
 from ..schema import Schema
 from ..tables.table import Table
-from .output import block_shards
+from .output import block_shards, blocks_at_once
 
 # Seconds per row, cell or pair on one core of a 2020 server. A plan's times are rough: half or
 # double is normal.
@@ -62,8 +62,10 @@ def needs(
     work += pairs * PAIR + FIT_CALLS * cells * FIT_CELL
     if chosen:
         times = pool_times(rows)
-        of_block = block_shards(times) * default_shard_rows(rows)
-        pool = times * min(rows, of_block) * POOL_BYTES
+        shard_rows = default_shard_rows(rows)
+        of_block = block_shards(times, shard_rows) * shard_rows
+        at_once = blocks_at_once(times, shard_rows, workers) * of_block
+        pool = times * min(rows, at_once) * POOL_BYTES
         memory = max(memory, 6 * 8 * cells + pool + shards + FREE_BYTES)
         work += times * rows * POOL_ROW
     return int(memory), work / max(1.0, 0.9 * workers) + 0.5

@@ -4,6 +4,7 @@ every type."""
 import datetime as dt
 import json
 import pickle
+import time
 from itertools import count
 from types import SimpleNamespace
 
@@ -20,6 +21,7 @@ from fastdp.errors import DataError, RunError, UsageError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Outcome
 from fastdp.queries import AdaGrid, Binned, Grid, Identity, Sparse, Weighted
+from fastdp.run import output
 from fastdp.run.output import Output, user_values, write_measurements
 from fastdp.run.spark_output import make, spark_schema
 from fastdp.users.dealing import Dealer
@@ -173,6 +175,43 @@ def test_blocks_made_elsewhere_are_the_same(mechanism, monkeypatch):
     )
     again = made_elsewhere(made._output), pa.concat_tables(made._output.tables())
     assert again[0].equals(again[1]) == (mechanism != "cliquetree")
+
+
+class Pool(Shards):
+    """Three rows for each that is wanted."""
+
+    def shard(self, i):
+        return {name: np.repeat(column, 3) for name, column in super().shard(i).items()}
+
+
+class OneInThree:
+    """Chooses one row in three; users are those of the block, numbered from 0. The first blocks take
+    longest."""
+
+    times = 3
+
+    def deal(self, codes, seed, threads, tell):
+        time.sleep(0.05 / (1 + codes["a"][0]))
+        some = {name: column[::3] for name, column in codes.items()}
+        some["b"] = some["b"] + np.uint8(seed % 2)
+        return some, np.arange(len(some["a"]), dtype=np.uint32) // 2
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_pools_that_are_made_at_once_come_in_order(threads, monkeypatch):
+    """Blocks have shards of one pool (here two). A block that comes when it is ready, and not in its turn,
+    is found out, and so are users of two blocks."""
+    monkeypatch.setattr(output, "POOL_ROWS", 24)
+    codes = {"a": np.arange(38, dtype=np.uint8) // 10, "b": np.zeros(38, np.uint8)}
+    source = output.IdSource(dealer=OneInThree())
+    made = Output(schema_of(user="u"), Outcome(Pool(codes)), source, 1, threads)
+    assert made.block_shards == 2 and made.blocks == 5
+    tables = list(made.tables())
+    assert [len(table) for table in tables] == [4] * 9 + [2]
+    rows = pa.concat_tables(tables)
+    assert rows["a"].to_pylist() == codes["a"].tolist()
+    assert rows["u"].to_pylist() == [1 + 8 * (i // 8) + i % 8 // 2 for i in range(38)]
+    assert made_elsewhere(made).equals(rows)
 
 
 @pytest.mark.slow
