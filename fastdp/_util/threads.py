@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,13 +23,18 @@ def available() -> int:
         cores = len(os.sched_getaffinity(0))
     else:
         cores = os.cpu_count() or 1
+    return max(1, min(cores, _quota() or cores))
+
+
+@cache
+def _quota() -> int | None:
+    """Cores by the cgroup's quota, or None where none is set. Read once in a process: this is asked
+    before every call of a kernel."""
     try:
         quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()[:2]
-        if quota != "max":
-            cores = min(cores, max(1, round(int(quota) / int(period))))
+        return None if quota == "max" else max(1, round(int(quota) / int(period)))
     except (OSError, ValueError):
-        pass
-    return max(1, cores)
+        return None
 
 
 def resolve(threads: int | None) -> int:

@@ -21,9 +21,11 @@ admit an event.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
+from typing import Literal
 
 from ..errors import LedgerError, UsageError
 from . import accountant, gdp
@@ -125,8 +127,15 @@ class Totals:
         events = self.gaussians + (1 if self.pure else 0)
         return Totals(self.mu2, self.mu2, Fraction(0), events, self.delta)
 
-    def plus(self, other: Totals, sign: int = 1) -> Totals:
-        return Totals(*(a + sign * b for a, b in zip(astuple(self), astuple(other), strict=True)))
+    def plus(self, other: Totals, sign: Literal[1, -1] = 1) -> Totals:
+        join = operator.add if sign == 1 else operator.sub
+        return Totals(
+            join(self.mu2, other.mu2),
+            join(self.gaussian2, other.gaussian2),
+            join(self.pure, other.pure),
+            join(self.gaussians, other.gaussians),
+            join(self.delta, other.delta),
+        )
 
 
 @dataclass(frozen=True)

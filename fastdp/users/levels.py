@@ -9,6 +9,7 @@ What urns of other columns bring about is taken into account.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from msgspec import Struct
@@ -106,7 +107,14 @@ def _agreement(cuts: np.ndarray, between: float) -> float:
     users."""
     from scipy.special import ndtr
 
-    nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
+    nodes, weights = _nodes()
     means = np.sqrt(between) * nodes
     share = np.diff(ndtr((cuts[None] - means[:, None]) / np.sqrt(1 - between)), axis=1)
     return float(weights @ np.square(share).sum(axis=1) / weights.sum())
+
+
+@cache
+def _nodes() -> tuple[np.ndarray, np.ndarray]:
+    """Points and weights of integrals over a normal law; to compute them takes longer than to use
+    them."""
+    return np.polynomial.hermite_e.hermegauss(NODES)
