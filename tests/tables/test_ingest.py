@@ -378,13 +378,22 @@ class Wrapped:
         return self.frame.__arrow_c_stream__(requested_schema)
 
 
-def test_a_stream_of_objects_of_polars_has_no_users():
-    """It holds addresses: nothing says which rows have the same id."""
+def test_arrow_data_of_objects_of_polars_has_no_users(tmp_path):
+    """It holds addresses: nothing says which rows have the same id. Nothing is charged."""
     frame = pl.DataFrame({"who": [uuid.UUID(int=i // 2) for i in range(6)], "n": [0, 1, 2] * 2})
     columns = {"n": {"kind": "integer", "max": 2}}
     schema = fastdp.Schema.from_dict({"user": {"column": "who"}, "columns": columns})
-    with pytest.raises(DataError, match=r"'who': fixed_size_binary\[8\] is also how Polars"):
-        fastdp.read(Wrapped(frame), schema)
+    book = fastdp.Ledger(tmp_path / "budget.db")
+    book.open("d", epsilon=1, delta=1e-6)
+    table = pa.table(frame)
+    told = r"'who': fixed_size_binary\[8\] is also how Polars"
+    for given in (Wrapped(frame), table, frame.to_arrow(), table.to_batches()[0]):
+        with pytest.raises(DataError, match=told):
+            fastdp.synthesize(given, epsilon=1, delta=1e-6, schema=schema, ledger=book, dataset="d")
+    assert not [entry for entry in book.entries() if entry["steps"] or entry["charged"]]
+    with pytest.raises(DataError, match=told):
+        fastdp.read({name: table[name] for name in table.column_names}, schema)
+    assert fastdp.read(frame, schema).users == 3
     assert fastdp.read(Wrapped(frame.with_columns(pl.col("n").alias("who"))), schema).users == 3
 
 

@@ -12,6 +12,7 @@ from .. import parts
 from ..lakehouse import check_plain
 from ..parts import Part, of_batches
 from .source import SOURCES, Source, module_of
+from .streams import without_addresses
 
 
 @SOURCES.add("arrow")
@@ -24,7 +25,8 @@ class ArrowFrame(Source):
 
     def parts(self, dialect: Dialect) -> list[Part]:
         whole = isinstance(self.given, pa.Table)
-        return [of_table(self.given if whole else pa.Table.from_batches([self.given]))]
+        table = self.given if whole else pa.Table.from_batches([self.given])
+        return [without_addresses(of_table(table))]
 
     def held(self) -> Iterable[Any]:
         return self.given.columns
@@ -45,7 +47,7 @@ class ColumnMapping(Source):
             raise DataError(
                 f"columns of different lengths: {', '.join(columns)}; a row needs all of them"
             )
-        return [of_table(pa.table(columns))]
+        return [without_addresses(of_table(pa.table(columns)))]
 
     def held(self) -> Iterable[Any]:
         return self.given.values()

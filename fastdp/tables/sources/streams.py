@@ -52,16 +52,23 @@ class Unknown(Source):
 def of_reader(reader: pa.RecordBatchReader, given: Any) -> Part:
     """The part of a reader of what was given."""
     where = f"<{module_of(given)}.{type(given).__name__}>"
-    part = of_batches(
-        where, reader.schema, lambda columns: (batch.select(columns) for batch in reader)
+    return without_addresses(
+        of_batches(
+            where, reader.schema, lambda columns: (batch.select(columns) for batch in reader)
+        )
     )
 
+
+def without_addresses(part: Part) -> Part:
+    """The part, whose ids cannot be objects of Polars: their Arrow form is where they lie in memory,
+    and nothing says that it is not a number of eight bytes."""
+
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
-        if user is not None and reader.schema.field(user).type.equals(pa.binary(8)):
+        if user is not None and part.schema.field(user).type.equals(pa.binary(8)):
             raise DataError(
-                f"{where}: user column {user!r}: fixed_size_binary[8] is also how Polars passes on objects,"
-                " as the place of each in memory, so that one id would be many users; pass the frame"
-                " itself, or cast the column to text or binary"
+                f"{part.where}: user column {user!r}: fixed_size_binary[8] is also how Polars passes on"
+                " objects, as the place of each in memory, so that one id would be many users; pass the"
+                " frame itself, or cast the column to text or binary"
             )
         return part.units(columns, user)
 
