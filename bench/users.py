@@ -504,7 +504,7 @@ def inputs(name: str, truth: dict, source: str) -> tuple[fastdp.Schema, dict, di
 
 @contextmanager
 def with_constants(constants: Iterable[str]) -> Iterator[None]:
-    """Sets constants of fastdp for a while: "users.dealing.LEAST_EXCESS=0.1"."""
+    """Sets constants of fastdp for a while: "users.dealing.CANDIDATES=4"."""
     before = []
     for text in constants:
         module, constant = text.split("=")[0].rsplit(".", 1)

@@ -230,12 +230,6 @@ PEOPLE = (
     ),
     Ablation("chains", "succession of a user's rows", "people", {"users.order.MOST_CHAINS": 0}),
     Ablation("trials", "trial dealings", "people", {"users.dealing.TRIALS": 0}),
-    Ablation(
-        "DECLINE",
-        "users with more rows are expected to repeat less",
-        "people",
-        {"users.rates.DECLINE": 1.0},
-    ),
 )
 NUMBERS = (
     Ablation(

@@ -33,7 +33,8 @@ MOST_TRIAL_ROWS = 1 << 16
 """Rows that trial dealings deal at most. Between the two, as many as it takes until the rates that a
 trial sees vary by no more than the released ones."""
 SPREAD = 0.3
-"""Standard deviation of a user's agreement between users (at most .5), by which that is judged."""
+"""Standard deviation of a user's agreement between users (at most .5), by which errors of trials are
+judged."""
 TRIALS = 4
 """How often parts are dealt to find the urns' parameters."""
 MOST_MOVED = 1.5
@@ -49,9 +50,6 @@ MOST_JOINT = 3
 """Pairs of columns that get urns of their own, at most."""
 MOST_NEAR = 4
 """Groups of neighbouring codes that get urns of their own, at most."""
-LEAST_EXCESS = 0.25
-"""Minimum relative excess over urns of single columns for such an urn. Chosen on flights and Chicago
-trips; groups of codes without an order have a tenth at most."""
 FREE = 1e9
 """The parameter of an urn that likes all values the same."""
 MOST_ROOM = 4
@@ -404,8 +402,8 @@ def _together(made: Dealer, rates: Rates, trial: _Trial, numbers: Sequence[str])
     of_level = {level.column for level in levels}
     known = np.array([p[0] in of_level and isinstance(p[1], int) for p in rates.pairs], bool)
     excess = np.where(known, 0.0, rates.together - mean)
-    above = SURE * rates.pairs_error
-    likely = np.flatnonzero(excess > np.maximum(above, LEAST_EXCESS * mean))
+    of_trial = SPREAD / np.sqrt(max(users.sum(), 1))
+    likely = np.flatnonzero(excess > SURE * np.hypot(rates.pairs_error, of_trial))
     best = likely[np.argsort(-excess[likely], kind="stable")]
     near = np.array([isinstance(rates.pairs[i][1], int) for i in best], bool)
     chosen = np.append(best[near][:MOST_NEAR], best[~near][:MOST_JOINT])

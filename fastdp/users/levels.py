@@ -21,7 +21,9 @@ from .rates import Rates
 LEVEL_GROUPS = 8
 """Groups of rows by which they are dealt (FDP_LEVELS of csrc/deal.h)."""
 COARSE = 2
-"""Groups of a level that count as one when rows are exchanged, so that users keep their level."""
+"""Groups of a level that count as one when rows are exchanged, so that users keep their level (`python
+-m bench.users_without "levels in exchanges" --tables few --epsilon 5`: levels are .234 off without, .206
+with)."""
 MOST_LEVELS = 2
 LEAST_BETWEEN = 0.05
 """A level is used if at least this part of the variance lies between users, and rates stand out of what

@@ -215,14 +215,12 @@ def _weighed(counted: float, error: float, by_users: float) -> float:
 
 class People(Struct, frozen=True, eq=False):
     """`table`: users drawn from the model of the table of users, by group: the codes of their
-    constants. `group`: the group of each, by number of rows, with the lower edges `groups`;
-    `weight`: how often each is taken, in proportion to others of its group."""
+    constants. `group`: the group of each, by number of rows, with the lower edges `groups`."""
 
     sizes: Sizes
     groups: tuple[int, ...] = (1,)
     group: np.ndarray = field(default_factory=lambda: np.empty(0))
     table: Codes = field(default_factory=dict)
-    weight: np.ndarray = field(default_factory=lambda: np.empty(0))
 
     @classmethod
     def of(cls, sizes: Sizes, groups: tuple[int, ...], name: str, drawn: Codes) -> People:
@@ -230,7 +228,7 @@ class People(Struct, frozen=True, eq=False):
         `drawn`, which have their groups in column `name`."""
         order = np.argsort(drawn[name], kind="stable")
         table = {column: codes[order] for column, codes in drawn.items() if column != name}
-        return cls(sizes, groups, drawn[name][order].astype(np.int64), table, np.ones(len(order)))
+        return cls(sizes, groups, drawn[name][order].astype(np.int64), table)
 
     def draw(self, rows: int, generator: np.random.Generator) -> np.ndarray:
         """Rows of each of the users whose rows add up to `rows`; the last may have fewer rows than
@@ -247,9 +245,8 @@ class People(Struct, frozen=True, eq=False):
 
     def constants(self, rows: np.ndarray, generator: np.random.Generator) -> dict[str, np.ndarray]:
         """The codes of the constant columns of users with so many rows."""
-        ends = np.arange(len(self.groups) + 1)
-        upto = np.append(0.0, np.cumsum(self.weight))
+        starts = np.searchsorted(self.group, np.arange(len(self.groups) + 1))
         group = np.searchsorted(self.groups, rows, "right") - 1
-        low, high = (upto[np.searchsorted(self.group, ends)[group + i]] for i in (0, 1))
-        at = np.searchsorted(upto, low + generator.random(len(rows)) * (high - low), "right") - 1
+        low, high = starts[group], starts[group + 1]
+        at = low + (generator.random(len(rows)) * (high - low)).astype(np.int64)
         return {n: codes[np.minimum(at, len(codes) - 1)] for n, codes in self.table.items()}

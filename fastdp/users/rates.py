@@ -34,15 +34,14 @@ MOST_NEAR = 10
 """Groups of neighbouring codes among them, at most."""
 WIDTHS = (4, 16, 64, 256)
 """Codes of a group of neighbours; at most a half of all codes."""
-DECLINE = 0.75
-"""The lift of a group of users is expected to be this part of that of the group before, as who has
-more rows has more values. Chosen with the next two on 14 tables other than flights and trips, at
-epsilon 1, 3 and 10 (docs/research/users.md)."""
 SPREAD = 0.3
-"""The standard deviation of that expectation, as a part of the column's lift."""
+"""Lifts of neighbouring groups of users are expected to differ by this part of the column's lift (standard
+deviation; `python -m bench.users_without "rates drawn to each other" --tables few --epsilon 5`: gaps .023
+to .030 without)."""
 LEAST_SPREAD = 0.02
-"""The least standard deviation of that expectation."""
-EACH = np.eye(len(GROUPS) - 1, len(GROUPS))
+"""And by this at least."""
+STEPS = np.eye(len(GROUPS) - 1, len(GROUPS), 1) - np.eye(len(GROUPS) - 1, len(GROUPS))
+"""The differences of neighbouring groups."""
 
 
 Feature = tuple[str, str | int]
@@ -96,7 +95,7 @@ def rates_of(
     """Rates from a release of `userkeys.Agreement` over these columns, each a feature of its own. A
     histogram of rows per user says better how many users there are; a release by group over some
     columns is used where there is one. A user adds 2 a - 1. Rates of groups are those of least
-    squares, where lifts are expected to decline from group to group; their mean is the overall
+    squares, where lifts of neighbouring groups are expected to be alike; their mean is the overall
     rate. Other columns have one rate for all groups. Chance is known from at most `clip` rows of a
     user."""
     sums = overall.values[:-1]
@@ -128,12 +127,11 @@ def rates_of(
     for i, f in enumerate(map(columns.index, asked if there.any() else ())):
         lift = mean[f] - two[f]
         likely = float(shrunk(lift, error[f]))
-        steps = np.eye(len(GROUPS) - 1, len(GROUPS), 1) - (DECLINE if lift > 0 else 1.0) * EACH
         noises = np.sqrt(noise**2 + np.square(2 * mean[f] - 1) * doubt) / 2
         seen = [
             *np.diag(there / noises),
             there / users / error[f],
-            *steps / max(LEAST_SPREAD, SPREAD * abs(likely)),
+            *STEPS / max(LEAST_SPREAD, SPREAD * abs(likely)),
         ]
         found = [*((grouped[:, i] + there) / 2 - two[f] * there) / noises, lift / error[f]]
         spread = np.linalg.pinv(np.array(seen))

@@ -23,7 +23,8 @@ from .pool import Pool
 
 LEAST_LACKING = 0.01
 """Siblings are made where more than this part of all odds is above 1. Less is below the noise of any
-table about users."""
+table about users, and takes a sixth more time of a run (`python -m bench.users_without "a least lack of
+users" --tables cohorts`)."""
 ROUNDING = 1e-9
 """Odds above a whole number by less than this are that number: what sums of floats leave."""
 

@@ -6,7 +6,6 @@ from msgspec.structs import replace
 from ..._util.threads import resolve
 from ...answers.people_facts import PAIRS
 from ...user_views import UserFacts
-from ...users.balance import balanced
 from ...users.dealing import SAMPLE_ROWS, Dealer, dealer
 from ...users.siblings import Likeness
 from ...users.user_choice import Agreements, Choice
@@ -51,7 +50,7 @@ def with_chosen_users(asked: UserQuestions, outcome: Outcome) -> Outcome:
         described["row_groups"] = list(asked.groups.edges)
         rows = GroupedRows(model, asked.groups.name, None)
     if asked.people is not None and asked.decided is not None:
-        rows = _rows_of_users(asked, outcome, model, rows)
+        rows = _rows_of_users(asked, model, rows)
         with asked.job.working("finding how users repeat values"):
             made = _pool(asked, rows)
         described |= _pool_described(asked, made)
@@ -85,21 +84,13 @@ def _groups(asked: UserQuestions) -> tuple[str, tuple[int, ...]]:
     return ("", (1,)) if asked.groups is None else (asked.groups.name, asked.groups.edges)
 
 
-def _rows_of_users(
-    asked: UserQuestions, outcome: Outcome, model: ModelRows, rows: ModelRows
-) -> ModelRows:
-    """As many rows as users have, of each group as many as its users have; `asked.people` get
-    constants that agree with the rows."""
+def _rows_of_users(asked: UserQuestions, model: ModelRows, rows: ModelRows) -> ModelRows:
+    """As many rows as users have, of each group as many as its users have."""
     assert asked.people is not None
     groups = _groups(asked)
     sizes = asked.people.sizes
-    some = model.plain().some(SAMPLE_ROWS, asked.job.seed)
-    measured = {c for m in outcome.measurements if groups[0] in m.clique for c in m.clique}
-    asked.people, keep = balanced(
-        asked.people, some, asked.session.clip, groups, asked.table_error, measured
-    )
-    if keep or asked.groups is not None:
-        rows = GroupedRows(model, groups[0], sizes.rows_by((1,), groups[1])[0], keep)
+    if asked.groups is not None:
+        rows = GroupedRows(model, groups[0], sizes.rows_by((1,), groups[1])[0])
     if asked.job.rows is None:
         rows = rows.again(round(sizes.rows), asked.job.seed)
     return rows

@@ -123,7 +123,7 @@ class UserQuestions:
         self.told = False
         self.full = False
         self.fine_edges: list[int] = []
-        self.table_error = self.spent = self.constants_spent = 0.0
+        self.spent = self.constants_spent = 0.0
 
     def rows(self) -> tuple[Session, Job]:
         """Session and job of the mechanism. Where noise allows, its rows have a further column: the
@@ -335,8 +335,7 @@ class UserQuestions:
             self.people = People(sizes)
             return
         share = self.shares["table of users"] * (1 - SIZES_PART)
-        self.table_error = 1 / part_mu(self.session, share)
-        groups = sizes.groups(LEAST_USERS * self.table_error)
+        groups = sizes.groups(LEAST_USERS / part_mu(self.session, share))
         view = UserTable(groups, group_column(self.job.schema, of_users=True), decided.constant)
         of_users = self.session.part(share, view)
         task = replace(
