@@ -45,7 +45,7 @@ $(VENV)/.needs: $(VENV)/.made pyproject.toml
 	@touch $@ $(foreach extra,$(WITH),$(VENV)/.has-$(extra))
 	@echo "fastdp: packages are installed"
 $(VENV)/.core: $(VENV)/.made $(CORE)
-	@$(PIP) --no-build-isolation --no-deps -e .
+	@PYTHONWARNINGS=ignore $(PIP) --no-build-isolation --no-deps -e .  # setuptools warns of every editable installation
 	@touch $@
 	@echo "fastdp: the core is compiled"
 
