@@ -140,7 +140,7 @@ ROWS = (
     Ablation(
         "MOST_ONES",
         "a share that the first round gives to 1-ways or batches",
-        change={"division.MOST_ONES": 0.55},
+        change={"division.MOST_ONES": 0.55, "division.NEARLY_ALL": 0.55},
     ),
     Ablation(
         "ONES_PER_COLUMN",
@@ -303,7 +303,11 @@ TRIED = (
     Ablation(
         "tried: three rounds, two looks at most",
         "three screening rounds whatever the noise, and 1-ways are never measured a third time",
-        change={"division.FEW_ROUNDS": 1e9, "division.MOST_ONES": 0.55},
+        change={
+            "division.FEW_ROUNDS": 1e9,
+            "division.MOST_ONES": 0.55,
+            "division.NEARLY_ALL": 0.55,
+        },
     ),
     Ablation(
         "tried: LEAST_GAIN 0",

@@ -13,6 +13,7 @@ from ...division import (
     LEAST_ONES,
     MOST_FIRST,
     MOST_ONES,
+    NEARLY_ALL,
     NOISE_RATIO,
     ONES_AT_RATIO,
     ONES_PER_COLUMN,
@@ -83,8 +84,9 @@ def shares(
     if columns == 1:
         return Shares(ones=rest, again=0.0, screening=0.0, batches=(), report=report)
     first = _first_ones(columns) if spent is None else spent / rest
-    third = _ones_wanted(noise_ratio)
-    second = max(first, min(third, MOST_FIRST, (columns - 1) / (columns + 1)))
+    serves = (columns - 1) / (columns + 1)
+    third = min(_ones_wanted(noise_ratio), max(MOST_ONES, min(NEARLY_ALL, serves)))
+    second = max(first, min(third, MOST_FIRST, serves))
     if second - first <= LEAST_AGAIN:
         second = first
     if third - second <= LEAST_AGAIN:
@@ -110,4 +112,4 @@ def _first_ones(columns: int) -> float:
 def _ones_wanted(noise_ratio: float) -> float:
     """The share of mu^2 that 1-ways should have in all: the more noise distorts them, the more."""
     doublings = math.log2(max(noise_ratio, 1e-9) / NOISE_RATIO)
-    return min(MOST_ONES, ONES_AT_RATIO + ONES_PER_DOUBLING * doublings)
+    return ONES_AT_RATIO + ONES_PER_DOUBLING * doublings
