@@ -58,23 +58,19 @@ class DrawnColumn(Struct, frozen=True, eq=False):
 class RowFacts(Struct, frozen=True, eq=False):
     """`within`: weights of a column's codes, among those that share a code of the model. `drawn`:
     columns outside the model, each after its source. `group`: the model's column of groups of users
-    ("": none); `shares`: the part of all rows in each group (None: as the model has it); `keep`
-    [groups, codes]: how often rows of a group with these codes are kept. `trends`: by pair of
-    columns, what rows have more of the mean product of the columns' `scores` than the model."""
+    ("": none); `shares`: the part of all rows in each group (None: as the model has it). `trends`: by
+    pair of columns, what rows have more of the mean product of the columns' `scores` than the model."""
 
     within: Mapping[str, np.ndarray] = field(default_factory=dict)
     drawn: tuple[DrawnColumn, ...] = ()
     group: str = ""
     shares: np.ndarray | None = None
-    keep: Mapping[str, np.ndarray] = field(default_factory=dict)
     scores: Mapping[str, np.ndarray] = field(default_factory=dict)
     trends: Mapping[tuple[str, ...], float] = field(default_factory=dict)
 
     def stored(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """(arrays, manifest) for the model's file."""
-        arrays = {
-            f"within{i}": np.asarray(w, float) for i, w in enumerate(self.within.values())
-        } | {f"keep{i}": np.asarray(w, float) for i, w in enumerate(self.keep.values())}
+        arrays = {f"within{i}": np.asarray(w, float) for i, w in enumerate(self.within.values())}
         used = sorted({a for pair in self.trends for a in pair})
         arrays |= {f"score{i}": np.asarray(self.scores[a], float) for i, a in enumerate(used)}
         for i, item in enumerate(self.drawn):
@@ -83,11 +79,7 @@ class RowFacts(Struct, frozen=True, eq=False):
             arrays |= {f"drawn{i}_ends": item.ends, f"drawn{i}_rest": item.rest}
         if self.shares is not None:
             arrays["shares"] = np.asarray(self.shares, float)
-        about: dict[str, Any] = {
-            "within": list(self.within),
-            "keep": list(self.keep),
-            "group": self.group,
-        }
+        about: dict[str, Any] = {"within": list(self.within), "group": self.group}
         about["drawn"] = [[item.column, item.source] for item in self.drawn]
         if self.trends:
             about["scores"] = used
@@ -100,7 +92,6 @@ class RowFacts(Struct, frozen=True, eq=False):
     ) -> RowFacts:
         """The facts of a model's file; DataError if they do not fit columns of these sizes."""
         within = {a: arrays[f"within{i}"] for i, a in enumerate(about["within"])}
-        keep = {a: arrays[f"keep{i}"] for i, a in enumerate(about["keep"])}
         drawn = tuple(
             DrawnColumn(
                 column,
@@ -120,7 +111,6 @@ class RowFacts(Struct, frozen=True, eq=False):
             drawn=drawn,
             group=group,
             shares=shares,
-            keep=keep,
             scores=scores,
             trends=trends,
         )
@@ -132,10 +122,6 @@ class RowFacts(Struct, frozen=True, eq=False):
         groups = sizes.get(self.group, 1)
         good = not self.group or self.group in sizes
         good &= all(w.shape == (sizes[a],) and _weights(w) for a, w in self.within.items())
-        good &= all(
-            k.shape[0] == groups and k.ndim == 2 and k.shape[1] > 0 and _weights(k) and a in sizes
-            for a, k in self.keep.items()
-        )
         if self.shares is not None:
             good &= self.shares.shape == (groups,) and _weights(self.shares)
         good = good and all(_fits(item, sizes) for item in self.drawn)

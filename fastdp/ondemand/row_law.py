@@ -196,41 +196,27 @@ class RowLaw:
     def _by_group(self, known: Known, threads: int | None) -> tuple[np.ndarray, np.ndarray]:
         """(log probability of the evidence [rows, groups], log weight of each group)."""
         each_of = []
-        kept = np.empty((known.rows, self._groups))
         for g in range(self._groups):
             group = None if self._groups == 1 else np.full(known.rows, g)
-            evidence, full = self._evidence(known, group)
+            evidence, _ = self._evidence(known, group)
             each_of.append(evidence)
-            kept[:, g] = self._kept(full, g)
         root = None if self._groups == 1 else self.facts.group
-        return self._tree.log_probabilities(each_of, threads, root) + kept, self._weights
+        return self._tree.log_probabilities(each_of, threads, root), self._weights
 
     @cached_property
     def _weights(self) -> np.ndarray:
-        """The logarithm of each group's share of the rows, less that of its rows in the model that
-        are kept."""
+        """The logarithm of each group's share of the rows, less that of its rows in the model."""
         if self._groups == 1:
             return np.zeros(1)
         nothing = Known(1)
         own = []
         for g in range(self._groups):
-            evidence, full = self._evidence(nothing, np.full(1, g))
-            own.append(float(self._tree.log_probability(evidence)[0] + self._kept(full, g)[0]))
+            evidence, _ = self._evidence(nothing, np.full(1, g))
+            own.append(float(self._tree.log_probability(evidence)[0]))
         with np.errstate(divide="ignore"):
             shares = np.asarray(self.facts.shares, float)
             shares = np.log(shares / shares.sum())
         return np.where(np.isfinite(own), shares - np.where(np.isfinite(own), own, 0.0), -np.inf)
-
-    def _kept(self, full: Known, g: int) -> np.ndarray:
-        """The logarithm of how often rows are kept, by the codes that are known."""
-        out = np.zeros(full.rows)
-        for a, odds in self.facts.keep.items():
-            if a in full.codes:
-                some = full.codes[a] >= 0
-                at = np.minimum(full.codes[a], odds.shape[1] - 1)
-                with np.errstate(divide="ignore"):
-                    out += np.where(some, np.log(odds[g, at]), 0.0)
-        return out
 
     def group(
         self, known: Known, seed: int, stream: str = "", threads: int | None = None
@@ -255,10 +241,6 @@ class RowLaw:
     def _evidence(self, known: Known, group: np.ndarray | None) -> tuple[Evidence, Known]:
         """(evidence about the model's codes, all that is known about the schema's)."""
         full = Known(known.rows, dict(known.codes), dict(known.likelihood), known.numbers)
-        for a, odds in self.facts.keep.items():
-            at = np.zeros(known.rows, np.int32) if group is None else group.astype(np.int32)
-            wide = odds[:, np.minimum(np.arange(self.size(a)), odds.shape[1] - 1)]
-            full.multiply_rows(a, at, wide)
         for item in reversed(self.facts.drawn):
             self._push(item.column, item.source, full)
         evidence = no_evidence(self.model.domain, known.rows)

@@ -246,10 +246,9 @@ def test_values_that_share_a_code_and_drawn_columns_keep_their_conditionals(run)
         np.array([4.0, 5.0, 7.0]),
         np.array([1.0, 2.0, 4.0]),
     )
-    keep = {"b": np.array([[1.0, 0.5, 0.2], [0.3, 1.0, 1.0]])}
-    model.facts = RowFacts(within, (given,), "group", np.array([3.0, 1.0]), keep)
+    model.facts = RowFacts(within, (given,), "group", np.array([3.0, 1.0]))
     part = within["a"] / np.bincount(merged, within["a"])[merged]
-    cells = table.reshape(2, 2, 3)[:, merged] * part[None, :, None] * keep["b"][:, None, :]
+    cells = table.reshape(2, 2, 3)[:, merged] * part[None, :, None]
     cells /= cells.sum(axis=(1, 2), keepdims=True)
     rows = (np.array([0.75, 0.25])[:, None, None] * cells).sum(axis=0)
     p = rows[:, :, None] * given.table()[:, None, :]  # [a, b, c]

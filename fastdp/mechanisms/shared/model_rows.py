@@ -3,7 +3,6 @@
 import math
 from collections.abc import Mapping
 from copy import copy
-from types import MappingProxyType
 from typing import Self
 
 import numpy as np
@@ -107,25 +106,21 @@ class RowsOfRows(ModelRows):
 
 class GroupedRows(RowsOfRows):
     """Rows of a model with a column `name` of groups ("": all are one group): of each group the
-    part that `shares` says; `keep` [groups, codes]: by column, how often a row is kept. Without
-    shares, rows as the model has them, without that column."""
+    part that `shares` says. Without shares, rows as the model has them, without that column."""
 
     most_draws = 16
     """How many times a shard's rows are drawn to find enough of each group."""
 
-    def __init__(
-        self, rows: ModelRows, name: str, shares: np.ndarray | None, keep=MappingProxyType({})
-    ):
+    def __init__(self, rows: ModelRows, name: str, shares: np.ndarray | None):
         super().__init__(rows)
         if shares is not None:
             self.rows = rows.tilted(name, shares)
         self.name = name
         self.shares = shares
-        self.keep = keep
 
     @property
     def facts(self) -> RowFacts:
-        return replace(self.rows.facts, group=self.name, shares=self.shares, keep=self.keep)
+        return replace(self.rows.facts, group=self.name, shares=self.shares)
 
     def plain(self) -> Self:
         other = super().plain()
@@ -155,20 +150,12 @@ class GroupedRows(RowsOfRows):
         for seed in seeds >> np.uint64(1):
             drawn = self.rows.some(count, int(seed))
             group = drawn.get(self.name, np.zeros(count, np.uint32))
-            kept = np.ones(count)
-            for name, odds in self.keep.items():
-                kept *= odds[group, np.minimum(drawn[name], odds.shape[1] - 1)]
-            rank = np.argsort(
-                kept, kind="stable"
-            )  # rows of one kind together: each kind has its exact part
-            ends = np.floor(np.cumsum(kept[rank]) + 0.5)
-            there = np.sort(rank[np.diff(ends, prepend=0.0) > 0])
-            take = there[_first_of_each(group[there], left)]
+            take = _first_of_each(group, left)
             parts.append({name: column[take] for name, column in drawn.items()})
             left = left - np.bincount(group[take], minlength=len(left))
             if not left.any():
                 break
-            found = np.bincount(group[there], minlength=len(left)) / count
+            found = np.bincount(group, minlength=len(left)) / count
             count = min(size, math.ceil(MORE * float((left / np.maximum(found, 1e-9)).max())) + 64)
         missing = np.repeat(np.arange(len(left)), left).astype(np.uint32)
         own = {self.name: missing} if self.name else {}
