@@ -92,11 +92,13 @@ Contrasts = Mapping[frozenset[str], Contrast]
 
 
 def contrasts_of(table: pa.Table | None, domain: Domain, codes: Columns) -> Contrasts:
-    """The contrasts of a run, from the table `contrasts` that it releases. Their columns have two merged
-    codes, whose signs are 1 and -1."""
+    """The contrasts of these columns, from the table `contrasts` that a run releases. Columns have two
+    merged codes, whose signs are 1 and -1."""
     out = {}
     for row in [] if table is None else table.to_pylist():
         axes = tuple(row["columns"])
+        if not set(domain).issuperset(axes):
+            continue  # with groups of users, which are no column of the table
         maps = tuple(codes.get(a, np.arange(domain[a])) for a in axes)
         out[frozenset(axes)] = Contrast(axes, maps, row["contrast"], row["standard_error"] ** 2)
     return out

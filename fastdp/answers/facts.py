@@ -61,9 +61,10 @@ class Facts:
         )
         clipping = clipping_of(statement, schema, measurements, total)
         own = set(schema.modelled)
-        apart = frozenset(
-            a for m in measurements if not own.issuperset(m.clique) for a in own & {*m.clique}
-        )
+        signed = tables.get("contrasts")
+        measured = [m.clique for m in measurements]
+        measured += [] if signed is None else signed["columns"].to_pylist()
+        apart = frozenset(a for c in measured if not own.issuperset(c) for a in own.intersection(c))
         released = _distances(tables.get("distances"))
         sizes = expected_sizes(released, marginals, codes)
         distances = empirical_bayes({s: d for s, d in released.items() if s <= own}, sizes)
@@ -87,7 +88,7 @@ class Facts:
             distances=distances,
             sums=_sums(statement),
             missing=missing,
-            contrasts=contrasts_of(tables.get("contrasts"), schema.modelled, codes),
+            contrasts=contrasts_of(signed, schema.modelled, codes),
         )
 
     def table(self, columns: Clique) -> Table | None:

@@ -115,7 +115,8 @@ class Contrasts(Struct):
         part = {a: float(np.clip(merged.ones_shape[a][0] / total, LEAST, 1 - LEAST)) for a in names}
         sd = [math.prod(2 * math.sqrt(part[a] * (1 - part[a])) for a in c) for c in sets]
         none = np.zeros(len(sets))
-        return cls(sets, none, none, total * np.array(sd), 1 / max(total, 1.0), spread=1 / total)
+        chance = 1 / max(total, 1.0)
+        return cls(sets, none, none, total * np.array(sd), chance, spread=chance)
 
     def add(self, values: np.ndarray, variance: float) -> None:
         weight = 1.0 if math.isinf(self.variance) else self.variance / (self.variance + variance)
@@ -175,14 +176,14 @@ class TwoValuedTable:
             self.triples = triples
             self.measure(self.triples, first, "contrasts of triples")
             self.triples.compare(self.by(self.fitted(self.of_pairs()), self.triples.sets))
-        ones, pairs, triples = self.division(share)
-        if ones:
-            self.measure(self.columns, ones * share, "contrasts of columns")
+        for_columns, for_pairs, for_triples = self.division(share)
+        if for_columns:
+            self.measure(self.columns, for_columns * share, "contrasts of columns")
             self.merged = self.merged.with_sums(self.of_columns())
-        if pairs:
-            self.measure(self.pairs, pairs * share, "contrasts of pairs again")
-        if triples and self.triples is not None:
-            self.measure(self.triples, triples * share, "contrasts of triples again")
+        if for_pairs:
+            self.measure(self.pairs, for_pairs * share, "contrasts of pairs again")
+        if for_triples and self.triples is not None:
+            self.measure(self.triples, for_triples * share, "contrasts of triples again")
 
     def measure(self, kind: Contrasts, share: float, label: str) -> None:
         """Release all contrasts of a kind for a share of mu^2."""
