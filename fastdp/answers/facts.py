@@ -180,8 +180,9 @@ class Facts:
         return Table(columns, maps, cells.reshape(-1), np.zeros(cells.size), basis="unknown")
 
     def measured_pairs(self) -> set[frozenset[str]]:
-        """The pairs of columns that some measurement holds."""
-        return {frozenset((a, b)) for m in self.marginals for a in m.axes for b in m.axes if a < b}
+        """The pairs of columns that some measurement holds, or of which there is a contrast."""
+        held = {frozenset((a, b)) for m in self.marginals for a in m.axes for b in m.axes if a < b}
+        return held | {pair for pair in self.contrasts if len(pair) == 2}
 
     def weight(self, column: str) -> np.ndarray:
         """Rows of each code by the 1-way, above 0: how a merged code is divided among its

@@ -141,6 +141,7 @@ def _pairs(facts: Facts, statement: Statement) -> list[str]:
         sets = [" with ".join(map(str, s)) for s in left if isinstance(s, list)]
         out.append(f"Too large to be measured: {listed(sets)}.")
     larger = sum(len(m.axes) > 2 for m in facts.marginals)
+    larger += sum(len(columns) > 2 for columns in facts.contrasts)
     none = "No set of three columns was measured: what three columns do together is a guess."
     some = (
         f"{larger:,} sets of three columns or more were measured; what others do together is a"

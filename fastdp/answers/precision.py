@@ -297,7 +297,7 @@ def released(
     found = statement.get("schema", {}).get("found", {}).get("columns", ())
     lost: list[str] = []
     for name in facts.schema.modelled:
-        table = estimate(single, (name,))
+        table = estimate(single, (name,), facts.contrasts)
         if table is None or table.known is not None:
             continue
         known = _known(facts, table, rows)
@@ -388,7 +388,8 @@ def _known_pairs(
     rows: float | None,
     ones: Mapping[str, _Column],
 ) -> tuple[Known, ...]:
-    """The precision of each pair, by the measurements that hold it and those of its columns alone."""
+    """The precision of each pair, by the measurements that hold it and those of its columns alone, and
+    by contrasts."""
     complete = [m for m in facts.marginals if m.complete]
     holding = [(m, frozenset(m.axes)) for m in complete if len(m.axes) > 1]
     alone = [m for m in single if m.complete]
@@ -411,7 +412,7 @@ def _known_pair(
     """The precision of a pair. Values that share a cell of it cannot be told apart, so its typical
     share is that of a pair of values, not of cells. Rows that agree in the pair agree in both
     columns, so it is at most the typical share of either."""
-    table = estimate(telling, names) if rows else None
+    table = estimate(telling, names, facts.contrasts) if rows else None
     if table is None or table.known is not None:
         return Known(names, math.inf, 0.0)
     known = _known(facts, table, rows)

@@ -144,7 +144,7 @@ def test_answers_about_the_same_contrasts_are_averaged_by_precision():
 
 def test_answers_of_a_run_rest_on_contrasts(tmp_path):
     """Intervals of pairs are measured, hold the truth, and are the same from the run and from its
-    folder, which `verify` accepts."""
+    folder, which `verify` accepts. The verdict and the list of losses count the pairs as measured."""
     domain, columns = answers(rows=3000, columns=5, seed=2)
     table = fastdp.Table.from_codes(domain, columns)
     done = fastdp.synthesize(table, "cliquetree", 5.0, 1e-6, seed=3, out=tmp_path / "run")
@@ -158,6 +158,10 @@ def test_answers_of_a_run_rest_on_contrasts(tmp_path):
         truth = np.sum((columns[a] == 1) & (columns[b] == 0))
         inside.append(asked["low"][0].as_py() <= truth <= asked["high"][0].as_py())
     assert np.mean(inside) >= 0.8
+    assert any("pairs: 10 of 10 are measured" in line for line in done.verdict.figures)
+    lost = " ".join(done.notes)
+    assert "10 of 10 pairs of columns were measured" in lost
+    assert "10 sets of three columns or more were measured" in lost
 
 
 def test_answers_of_users_rest_on_contrasts_with_groups_of_them():
