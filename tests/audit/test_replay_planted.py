@@ -12,6 +12,7 @@ from fastdp.engines import local as local_engine, user_histograms
 from fastdp.engines.local import LocalCounter
 from fastdp.errors import DataError
 from fastdp.measurement import SCALE
+from fastdp.mechanisms.cliquetree.two_valued import TwoValuedTable
 from fastdp.mechanisms.with_users import table_about_users
 from fastdp.privacy import noise
 from fastdp.privacy.accountant import Gaussian
@@ -111,6 +112,28 @@ def sets_by_exact_counts():
         return real(self, sets, estimates, allowed=some, **options)
 
     return [patch.object(Session, "select_half_set", planted)]
+
+
+@bug("columns of two values", "charged are", pairs=24)
+def sensitivity_of_contrasts_halved():
+    real = gateway.plan_contrasts
+
+    def planted(domain, clip, *asked):
+        return real(domain, max(1, clip // 2), *asked)
+
+    return [patch.object(gateway, "plan_contrasts", planted)]
+
+
+@bug("columns of two values", "label differs", pairs=24)
+def triples_by_exact_counts():
+    """Triples are asked about where the number of rows is odd."""
+    real = TwoValuedTable.spend
+
+    def planted(self, share):
+        self.room *= rows_of(self.state.session) % 2
+        real(self, share)
+
+    return [patch.object(TwoValuedTable, "spend", planted)]
 
 
 @bug("mechanism mst", "the questions differ")

@@ -176,6 +176,23 @@ def table_about_users(rng: np.random.Generator) -> Scene:
     return of_users(rng, run)
 
 
+@world("columns of two values", pairs=4)
+def two_values(rng: np.random.Generator) -> Scene:
+    """No column has more than two values: contrasts of all columns, pairs and triples are released."""
+    columns = {n: {"kind": "integer", "max": 1, "null": "drop", "overflow": "drop"} for n in "ngxt"}
+    user = {"column": "u", "max_rows": hostile.MOST_ROWS, "null": str(rng.choice(["drop", "own"]))}
+    schema = fastdp.Schema.from_dict({"fastdp": 1, "columns": columns, "user": user})
+    inner = synthesize(schema, mechanism="cliquetree", epsilon=float(rng.choice([10.0, 40.0])))
+
+    def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
+        above = {"n": 1, "g": "a", "x": 15.0, "t": 1_650_000_000_000_000}
+        values = {n: (data[n].cast(pa.int64()) if n == "t" else data[n]).to_pylist() for n in above}
+        own = {n: pa.array([int(v is not None and v > above[n]) for v in values[n]]) for n in above}
+        return inner(pa.table({"u": data["u"]} | own), folder)
+
+    return of_users(rng, run)
+
+
 @world("private domain", pairs=6)
 def private_domain(rng: np.random.Generator) -> Scene:
     """Nothing is known but the types: kinds, bounds, values, clips and sums are found."""
@@ -533,7 +550,7 @@ def runs_with_a_target(rng: np.random.Generator) -> Scene:
     recipe = {"mechanism": "cliquetree", "target": "c5"}
     recipe |= {"clip": int(rng.choice([1, 3, 50]))} if unit and rng.random() < 0.5 else {}
     accepts = bool(rng.random() < 0.7)
-    inner = synthesize(schema, mechanism=recipe, epsilon=float(rng.choice([5.0, 40.0])))
+    inner = synthesize(schema, mechanism=recipe, epsilon=float(rng.choice([10.0, 40.0])))
 
     def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
         with (
