@@ -48,12 +48,11 @@ def least_ones(shares: Callable) -> Callable:
 
 
 def decided_by_errors(
-    self: CliqueTree, session: Session, job: Job, columns: SingleColumns
+    self: CliqueTree, session: Session, job: Job, columns: SingleColumns, state: CliqueTreeState
 ) -> tuple[SingleColumns, CliqueTreeState]:
     """1-ways against pairs by formula, in place of ONES_PER_COLUMN, NOISE_RATIO and MOST_ONES: of
     what the first screening round leaves, the 1-ways get the part with the least expected error of
     all pairs."""
-    state = self.tree(session, job, columns)
     if not state.pairs or not columns.plan.batches:
         return columns, state
     screened = state.screen(0)

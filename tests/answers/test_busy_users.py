@@ -93,6 +93,22 @@ def test_rare_values_that_were_put_together_lie_where_their_own_counts_say():
         assert line["estimate"] == pytest.approx(count @ np.arange(VALUES) / count.sum(), rel=0.02)
 
 
+def test_contrasts_with_groups_of_users_say_which_columns_the_groups_are_known_for():
+    """Tables of two values release contrasts, also with the column that tells busy users from others.
+    It is no column of the table, so answers about rows have the other contrasts alone."""
+    schema = fastdp.Schema.from_domain({"a": 2, "b": 2})
+    ones = [Measurement((name,), np.array([60.0, 40.0]), 1.0) for name in "ab"]
+    sets = [["a"], ["a", "b"], ["a", "group"]]
+    released = {"columns": sets, "contrast": [20.0, 30.0, 5.0], "standard_error": [1.0] * 3}
+    facts = Facts.of({}, schema, ones, {"contrasts": pa.table(released)}, None)
+    assert set(facts.contrasts) == {frozenset("a"), frozenset("ab")}
+    assert facts.clipping.apart == {"a"}
+    (both,) = answer(facts, "count", where={"a": 0, "b": 0}).to_pylist()
+    # (rows + contrast of a + of b + of both) / 4, with all of them about as precise
+    assert both["basis"] == "measured"
+    assert both["estimate"] == pytest.approx((100 + 20 + 20 + 30) / 4, abs=0.5)
+
+
 def _sizes(rows):
     users = np.bincount(rows)
     there = np.flatnonzero(users)

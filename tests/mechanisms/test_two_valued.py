@@ -5,7 +5,6 @@ from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 import fastdp
@@ -162,22 +161,3 @@ def test_answers_of_a_run_rest_on_contrasts(tmp_path):
     lost = " ".join(done.notes)
     assert "10 of 10 pairs of columns were measured" in lost
     assert "10 sets of three columns or more were measured" in lost
-
-
-def test_answers_of_users_rest_on_contrasts_with_groups_of_them():
-    """Few and busy users are told apart by a column of groups, which is one of two values here. Its
-    contrasts say how columns differ between the groups; of the table it is no column."""
-    rng = np.random.default_rng(5)
-    domain, columns = answers(rows=3000, columns=5, seed=2)
-    plain = fastdp.Schema.from_domain(domain, user="user").to_plain()
-    plain["user"] = {"column": "user", "max_rows": 64}
-    rows = pa.table(columns | {"user": (400 * rng.random(3000) ** 2).astype(np.int64)})
-    schema = fastdp.Schema.from_dict(plain)
-    done = fastdp.synthesize(rows, "auto", 10.0, 1e-6, schema=schema, seed=1, sample_seed=2)
-    users = done.privacy["mechanism"]["users"]
-    assert len(users["row_groups"]) == 2 and done.privacy["mechanism"]["contrasts"], (
-        "or nothing is tested"
-    )
-    asked = done.answer("count", where={"c0": 1, "c1": 0}).table
-    truth = np.sum((columns["c0"] == 1) & (columns["c1"] == 0))
-    assert asked["low"][0].as_py() <= truth <= asked["high"][0].as_py()

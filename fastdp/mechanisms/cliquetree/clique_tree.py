@@ -135,8 +135,8 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         users = begun.users
         columns = self.measure_columns(session, job, begun, saved)
         state = self.tree(session, job, columns)
-        if not state.only_contrasts():
-            columns, state = self.decide_open_share(session, job, columns)
+        if not state.measure_contrasts():
+            columns, state = self.decide_open_share(session, job, columns, state)
             for number in range(len(columns.plan.batches)):
                 state.round(number)
         return self.finish(session, job, users, columns, state)
@@ -167,12 +167,11 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         return columns
 
     def decide_open_share(
-        self, session: Session, job: Job, columns: SingleColumns
+        self, session: Session, job: Job, columns: SingleColumns, state: CliqueTreeState
     ) -> tuple[SingleColumns, CliqueTreeState]:
         """Divide the undecided share between batches and 1-ways. The batches get it as far as the
         first screening round finds that pairs account for the columns. With the rest, the 1-ways
         are measured once more."""
-        state = self.tree(session, job, columns)
         if columns.plan.open <= 0:
             return columns, state
         screened = state.screen(0) if state.pairs else None

@@ -161,8 +161,8 @@ class CliqueTreeState:
         if (parts or (self.priors is not None and self.priors.taken)) and not last:
             self.refit()
 
-    def only_contrasts(self) -> bool:
-        """Whether columns have two values. Then contrasts take the place of all rounds."""
+    def measure_contrasts(self) -> bool:
+        """Where columns have two values, measures contrasts in place of all rounds; whether it did."""
         names = two_valued.names_of(self)
         plan = self.plan
         if not names or not plan.batches:
