@@ -91,6 +91,11 @@ BENCHES = {
         (("HEAD", "--tables", "two", "--epsilon", "1", "--mechanisms", "mst", "--no-save"),),
         (("18493e85",),),
     ),
+    "versions_users": Bench(
+        "the same for synthetic users",
+        (("HEAD", "--tables", "tiny", "--epsilon", "1", "--no-save"),),
+        (("18493e85",),),
+    ),
     "small": Bench(
         "300 rows and 4 columns: cliquetree against the best of mst, independent columns and"
         " uniform rows",

@@ -538,24 +538,29 @@ def one(name: str, path: str | None, epsilon: float, seed: int, source: str, con
         )
         made = {n: np.asarray(run.data[n]) for n in truth}  # rows are made when they are asked for
     seconds = time.process_time() - started
+    found = errors(name, truth, made, sizes)
+    users = run.privacy["mechanism"].get("users", {})
+    low, high = users.get("rows_interval", (0, 0))
+    found["seconds"] = seconds / len(made["user"]) * 1e6
+    found["inside"] = float(low <= len(truth["user"]) <= high)
+    return {**found, "constant": ",".join(users.get("constant", ()))}
+
+
+def errors(name: str, truth: dict, made: dict, sizes: dict[str, int]) -> dict[str, float]:
+    """How far synthetic rows are from the truth. `made`: their values by column."""
     if "amount" in truth:
-        made["amount"] = np.searchsorted(AMOUNTS, made["amount"], "right") - 1
+        made = made | {"amount": np.searchsorted(AMOUNTS, made["amount"], "right") - 1}
     made = {n: codes.astype(np.int64) for n, codes in made.items()}
     grouping = groupings(truth, sizes)
     real, fake = (distributions(t, grouping, sizes, order_of(name)) for t in (truth, made))
-    errors = {m: [np.abs(a - b).sum() / 2 for a, b in zip(real[m], fake[m])] for m in MEASURES}
-    found = {m: float(np.mean(e)) if e else float("nan") for m, e in errors.items()}
+    apart = {m: [np.abs(a - b).sum() / 2 for a, b in zip(real[m], fake[m])] for m in MEASURES}
+    found = {m: float(np.mean(e)) if e else float("nan") for m, e in apart.items()}
     rows = [np.unique(t["user"], return_counts=True)[1] for t in (truth, made)]
     found["total"] = rows[1].sum() / rows[0].sum() - 1
     for p in (90, 99):
         found[f"p{p}"] = np.percentile(rows[1], p) / np.percentile(rows[0], p) - 1
-    users = run.privacy["mechanism"].get("users", {})
-    low, high = users.get("rows_interval", (0, 0))
     found |= {"follows": follows(made, name), "truth": follows(truth, name)}
-    found |= measures(people_of(truth, name, sizes), people_of(made, name, sizes))
-    found["seconds"] = seconds / len(made["user"]) * 1e6
-    found["inside"] = float(low <= rows[0].sum() <= high)
-    return {**found, "constant": ",".join(users.get("constant", ()))}
+    return found | measures(people_of(truth, name, sizes), people_of(made, name, sizes))
 
 
 def main() -> None:

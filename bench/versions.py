@@ -19,7 +19,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -67,10 +67,10 @@ for line in sys.stdin:
 class Version:
     """A process with one version of the package: asked for rows, one run at a time."""
 
-    def __init__(self, root: Path):
+    def __init__(self, root: Path, program: str = PROGRAM):
         # started in its root, so that its own package is found before one that is installed
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM],
+            [sys.executable, "-c", program],
             cwd=root,
             env=os.environ | dict.fromkeys(ONE_THREAD, "1"),
             stdin=subprocess.PIPE,
@@ -160,19 +160,24 @@ def line(mechanism: str, then: str, records: list[dict]) -> dict:
 
 def block() -> str:
     """The kept comparison, for docs/research/principles.md."""
-    record = json.loads((machine.RESULTS / "versions.json").read_text("utf-8"))
+    return shown("versions", page.SHOWN)
+
+
+def shown(name: str, measures: Mapping[str, str]) -> str:
+    """A table of a kept comparison; `measures`: their titles."""
+    record = json.loads((machine.RESULTS / f"{name}.json").read_text("utf-8"))
     rows = []
     for one in record["lines"]:
-        shown = [
-            page.per_cent(judge.Effect(name, e["mean"], e["error"], {}))
-            if (e := one["effects"].get(name))
+        effects = [
+            page.per_cent(judge.Effect(measure, e["mean"], e["error"], {}))
+            if (e := one["effects"].get(measure))
             else ""
-            for name in page.SHOWN
+            for measure in measures
         ]
-        name = f"`{one['mechanism']}`, {one['then']} to {one['now']}"
+        about = f"`{one['mechanism']}`, {one['then']} to {one['now']}"
         seconds = f"{one['processor']:.2f}"
-        rows.append([name, str(one["cells"]), str(one["seeds"]), *shown, seconds])
-    head = ["mechanism, commits", "cells", "seeds", *page.SHOWN.values(), "processor time"]
+        rows.append([about, str(one["cells"]), str(one["seeds"]), *effects, seconds])
+    head = ["mechanism, commits", "cells", "seeds", *measures.values(), "processor time"]
     return markdown.table(head, rows)
 
 

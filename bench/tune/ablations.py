@@ -72,6 +72,21 @@ def no_empty_cells(denoise: Callable) -> Callable:
     return kept
 
 
+def evenly(held: Any, table: Any, about: float, precision: float, most: float) -> Callable:
+    """Every candidate at the noise of an even division."""
+    return lambda candidate: most
+
+
+def gain_of(candidate: Any, table: Any, sigma: float, cost: float, total: float) -> float:
+    """A candidate's gain at the noise that its error is counted with."""
+    return candidate.gain(cost)
+
+
+def none_rare(shape_of: Callable) -> Callable:
+    """Shapes of 1-ways of which no value counts as rare."""
+    return lambda one, rare, total, numbers=None: shape_of(one, 0 * rare > 0, total, numbers)
+
+
 ROWS = (
     Ablation("trends", "trends of pairs that are not measured", change={"division.TRENDS": 0.0}),
     Ablation(
@@ -204,6 +219,46 @@ ROWS = (
     ),
     Ablation("stop by risk", "the last fit stops where its risk is least", options={"stop": "tol"}),
     Ablation(
+        "asked where told",
+        "pairs are not measured whose answers are expected to be left out in the end",
+        change={f"{TREE}.tree_state.CliqueTreeState.tells": nothing(True)},
+    ),
+    Ablation(
+        "answers left out",
+        "answers that say no more than independent columns are left out of the last fit",
+        change={f"{TREE}.beyond_independence.telling": first_as_list},
+    ),
+    Ablation(
+        "least cells",
+        "effective cells that any table with the same sums has",
+        change={f"{SHARED}.screening.least_cells": nothing(1.0)},
+    ),
+    Ablation(
+        "divided noise",
+        "a candidate shares noise with what is measured already",
+        change={f"{SHARED}.screening.divided": evenly},
+    ),
+    Ablation(
+        "cells anew",
+        "marginals that were measured get their effective cells by the newest model",
+        change={f"{TREE}.tree_state.CliqueTreeState.again": lambda self, held, *of: held},
+    ),
+    Ablation(
+        "affordable batch",
+        "of a batch, the part that is worth most together",
+        change={f"{SHARED}.screening.affordable_batch": first_as_list},
+    ),
+    Ablation(
+        "findings",
+        "resolutions by what an answer finds, not by the gain of a candidate",
+        change={f"{SHARED}.screening.findings": gain_of},
+    ),
+    Ablation(
+        "rare counts drawn",
+        "counts of rare values drawn towards their mean",
+        around={f"{SHARED}.merged_codes.shape_of": none_rare},
+    ),
+    Ablation(
         "FINAL_SHARE",
         "distances of the finished model",
         change={"division.FINAL": 1e-6},
@@ -268,6 +323,14 @@ REPLACED = (
     ),
 )
 TRIED = (
+    Ablation(
+        "tried: noisy, all",
+        "neither are distances denoised nor candidates left out that others explain",
+        change={
+            f"{SHARED}.screening.ScreeningResult.denoised": lambda self, total: self,
+            f"{SHARED}.screening.unexplained": first_as_list,
+        },
+    ),
     Ablation(
         "tried: looks of users",
         "`threshold` by the number of looks in urns and chains, in place of SURE",

@@ -115,6 +115,7 @@ def of_many_codes(name: str, columns: int) -> Benchmark:
 LISTED = (
     of_many_codes("fine", 4),
     of_many_codes("fine-two", 2),
+    of_many_codes("fine-ten", 10),
     Benchmark(
         "postcodes",
         alone(postcodes, rows=whole(100_000)),
@@ -182,7 +183,7 @@ CLASS = {
     "CHEAP": ("chain", "chain-close", "copies", "functional"),
     "denoised distances": ("sparse", "sparse-few", "independent"),
     "hidden factors": ("factors", "gauss10-0.3", "gauss10-0.8", "gauss30-0.3", "gauss30-0.8"),
-    "groups of rare numbers": ("tails", "tails-few"),
+    "groups of rare numbers": ("fine", "fine-two", "fine-ten", "tails", "tails-few"),
     "MOST_ONES": NOISY,
     "ONES_PER_COLUMN": NOISY,
     "two rounds": LARGE,
