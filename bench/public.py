@@ -149,6 +149,11 @@ CASES = ("adult", "ma2019", "functional", "factors")
 NEEDS = {"adult": "adult", "ma2019": "acs-ma"}
 
 
+def is_here(name: str) -> bool:
+    """Whether the data of a table is here."""
+    return name not in NEEDS or (SHARED / NEEDS[name]).exists()
+
+
 def one(mechanism, private, public, epsilon, seed):
     """(codes, processor seconds, the run)."""
     used = time.process_time()
@@ -177,7 +182,7 @@ def interval(ratios) -> tuple[float, float]:
 def measure(options) -> list[dict]:
     lines = []
     for name in options.tables:
-        if name in NEEDS and not (SHARED / NEEDS[name]).exists():
+        if not is_here(name):
             continue
         private, publics = case(name)
         score = Scorer(private)

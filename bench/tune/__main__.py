@@ -6,6 +6,7 @@
     python -m bench.tune --of-class --without GROWTH  on tables of its class (`of_class`)
     python -m bench.tune --set mechanisms.shared.halving.LEVELS=2      another value of a constant
     python -m bench.tune --set division.PARENTS=.4 --bench linked --no-save    what another bench says
+    python -m bench.tune --suite public --set mechanisms.shared.public_prior.BELIEF=0.0
     python -m bench.tune --page                  only writes tuning.toml and the page from the store
 
 Runs with and without have the same seeds; three seeds and epsilon 0.1 and 1 unless told otherwise.
@@ -27,7 +28,7 @@ from .ablations import ABLATIONS, given, switched_off
 from .of_class import CLASS
 from .store import STORE, Store
 
-EPSILONS = {"rows": (0.1, 1.0), "people": (1.0,), "numbers": (1.0,)}
+EPSILONS = {"rows": (0.1, 1.0), "public": (0.1, 1.0), "people": (1.0,), "numbers": (1.0,)}
 
 
 def parser() -> argparse.ArgumentParser:

@@ -388,15 +388,21 @@ TRIED = (
 ABLATIONS = {one.name: one for one in (*ROWS, *REPLACED, *TRIED, *PEOPLE, *NUMBERS)}
 
 
-SUITE_OF = {"users": "people", "numbers": "numbers"}
-"""The suite that measures constants of a folder, where it is not that of rows."""
+SUITE_OF = {
+    "users.": "people",
+    "mechanisms.with_users.": "people",
+    "numbers.": "numbers",
+    f"{SHARED}.prior_screening.": "public",
+    f"{SHARED}.public_prior.": "public",
+}
+"""The suite that measures constants of a place, where it is not that of rows."""
 
 
 def given(text: str) -> Ablation:
-    """Another value of one constant: "mechanisms.shared.halving.LEVELS=2". Its folder says which
+    """Another value of one constant: "mechanisms.shared.halving.LEVELS=2". Its place says which
     suite measures it."""
     path, value = text.split("=", 1)
-    suite = SUITE_OF.get(path.split(".", 1)[0], "rows")
+    suite = next((suite for place, suite in SUITE_OF.items() if path.startswith(place)), "rows")
     return Ablation(text, f"{path} = {value}", suite, {path: ast.literal_eval(value)})
 
 

@@ -2,6 +2,7 @@
 
 rows      a mechanism on a table of the scoreboard, or of `aside`, by measures of the scoreboard
 people    a table with users, by the measures of bench.users
+public    the default mechanism with public data, on a table of `bench.public`
 numbers   a number asked for before the run, by misses of its interval and half-widths
 """
 
@@ -15,11 +16,12 @@ from typing import Any
 
 import fastdp
 
-from .. import users
+from .. import public as public_data, users
 from ..numbers_asked import Line, run_line
 from ..people_measures import PEOPLE
 from ..scoreboard import measures, tables
 from ..scoreboard.tables import Task
+from ..tables import DELTA, Columns, Scorer, coded
 from .aside import ASIDE, with_order
 from .of_class import OF_CLASS
 
@@ -35,6 +37,8 @@ PUBLIC = tuple(ASIDE)
 """Tables that no constant was chosen on."""
 USERS = ("few", "purchases")
 SHAPES = (("log-normal 1.5", 2400), (".2 % times 20", 24_000), ("1 % times 30", 2400))
+SCENARIOS = ("another year", "half shuffled", "shuffled")
+"""Public tables that help, that help in part, and that do not."""
 NUMBER_RUNS = 20
 """Runs behind one line of a number: misses are counted among them."""
 
@@ -56,6 +60,30 @@ def rows(table: str, epsilon: float, seed: int, options: Mapping[str, Any]) -> d
     codes = {name: data[name].to_numpy().astype("int64") for name in given.sizes}
     found = measures.score(given, codes, models=False, quality=False)
     return {name: found[name] for name in ROW_MEASURES if name in found}
+
+
+@cache
+def case(name: str) -> tuple[Columns, dict[str, Columns], Scorer]:
+    private, others = public_data.case(name)
+    return private, others, Scorer(private)
+
+
+def public(table: str, epsilon: float, seed: int, options: Mapping[str, Any]) -> dict[str, float]:
+    """The errors of rows made with public data."""
+    name, scenario = table.split(", ", 1)
+    private, others, scorer = case(name)
+    run = fastdp.synthesize(
+        coded(private, public=False),
+        {"mechanism": "cliquetree", **options},
+        epsilon,
+        DELTA,
+        public=coded(others[scenario], public=True),
+        seed=seed,
+        sample_seed=seed,
+        threads=1,
+    )
+    pairs, worst, triples, _ = scorer({a: run.data[a].to_numpy() for a in private})
+    return {"pairs": pairs, "worst_pair": worst, "triples": triples}
 
 
 def people(table: str, epsilon: float, seed: int, options: Mapping[str, Any]) -> dict[str, float]:
@@ -86,9 +114,10 @@ def numbers(table: str, epsilon: float, seed: int, options: Mapping[str, Any]) -
 
 KNOWN = {"rows": tuple(BENCHMARKS), "people": tuple(users.TABLES)}
 """Tables that can be named, where these are more than `TABLES`."""
-SUITES = {"rows": rows, "people": people, "numbers": numbers}
+SUITES = {"rows": rows, "public": public, "people": people, "numbers": numbers}
 TABLES = {
     "rows": (*SMALL, *LARGER, *REAL, *PUBLIC),
+    "public": tuple(f"{name}, {scenario}" for name in public_data.CASES for scenario in SCENARIOS),
     "people": USERS,
     "numbers": tuple(f"{shape}, {count}" for shape, count in SHAPES),
 }
@@ -96,9 +125,12 @@ TABLES = {
 
 def prepared(suite: str, names: tuple[str, ...]) -> tuple[list[str], dict[str, str]]:
     """(the tables of these that can be made here, why others are left out)."""
+    if suite == "public":
+        here = [t for t in names if public_data.is_here(t.split(", ")[0])]
+        return here, {t: "its data is not here" for t in names if t not in here}
     if suite != "rows":
         return list(names), {}
-    here: list[str] = []
+    here = []
     why: dict[str, str] = {}
     for name in names:
         one = BENCHMARKS[name]

@@ -265,3 +265,14 @@ def test_another_bench_runs_with_a_change_in_place(monkeypatch):
     tune.main(["--set", "division.PARENTS=.4", "--bench", "planted", "--seeds", "1"])
     tune.main(["--bench", "planted", "--set"])
     assert seen == [(0.4, ["--seeds", "1"]), (0.3, ["--set"])]
+
+
+def test_a_constant_is_measured_where_it_acts():
+    """Constants about public data by runs that have some: without, no value of theirs does anything."""
+    shared = "mechanisms.shared"
+    assert given(f"{shared}.public_prior.BELIEF=0.0").suite == "public"
+    assert given(f"{shared}.halving.LEVELS=2").suite == "rows"
+    assert given("users.dealing.TRIALS=1").suite == "people"
+    assert given("mechanisms.with_users.chosen_users.LEAST_POOL=1").suite == "people"
+    here, why = suites.prepared("public", ("factors, shuffled",))
+    assert here == ["factors, shuffled"] and not why
