@@ -91,6 +91,11 @@ class Facts:
             contrasts=contrasts_of(signed, schema.modelled, codes),
         )
 
+    def mostly_outside(self, name: str) -> bool:
+        """Whether most rows of the column lie outside the domain that the run found for it. Numbers
+        beyond the bounds count as the nearest one, so no code says it."""
+        return self.missing.get(name, (0.0,))[0] > 0.5
+
     def table(self, columns: Clique) -> Table | None:
         """The marginal over these columns with its errors; None if nothing says how large they
         are."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from .._util.lazy import sp
+from ..significance import SURE
 from .cell_layout import Layout
 from .values import numbers_of
 
@@ -101,6 +102,7 @@ def totals(a: Layout) -> Groups:
             np.where(mixed, f(x, 0.0), x) for f, x in ((np.minimum, low), (np.maximum, high))
         )
         notes += _about_numbers(a) + [MIXED] * bool(mixed.any())
+        hidden[:] = a.facts.mostly_outside(value.name)
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             hidden[:] = True
             notes.append(_open_bin(a))
@@ -217,7 +219,8 @@ def means(a: Layout) -> Groups:
             bins = (a.weights("part", reach * valid) @ np.maximum(x, 0.0)) / kept
             bins = bins + _mixed(a, middle, reach, valid)
     mean[small] = np.nan
-    hidden = a.unknown(count) | ~np.isfinite(mean)
+    assert a.asked.value is not None
+    hidden = a.unknown(count) | ~np.isfinite(mean) | a.facts.mostly_outside(a.asked.value.name)
     if ((valid > 0) & (valid < 1)).any():
         notes.append(MIXED)
         hidden |= ~np.isfinite(bins)
@@ -229,7 +232,6 @@ def means(a: Layout) -> Groups:
         hidden[:] = True
         notes.append("`where` selects part of a bin or of merged values: nothing bounds the mean")
     noise = a.error(linear, kind="mean")
-    assert a.asked.value is not None
     numbers = numbers_of(a.asked.value)
     least = float(numbers.low[numbers.valid].min()) / a.unit
     most = float(numbers.high[numbers.valid].max()) / a.unit
@@ -292,7 +294,11 @@ def _about_numbers(a: Layout) -> list[str]:
     if column is not None and column.size > column.base:
         notes.append(f"rows without a number in {column.name} are left out")
     if column is not None and column.overflow.action == "clamp":
-        notes.append(f"values beyond the bounds of {column.name} count as the nearest one")
+        share, error = a.facts.missing.get(column.name, (0.0, 0.0))
+        told = f"; about {share:.0%} of the rows lie there" if share > SURE * error else ""
+        if a.facts.mostly_outside(column.name):
+            told += ", so this says nothing of most of them"
+        notes.append(f"values beyond the bounds of {column.name} count as the nearest one{told}")
     if column is not None and column.name in a.facts.sums and len(a.table.axes) > 1:
         notes.append(
             f"sums inside the bins of {column.name} were released for all rows only: rows of a"

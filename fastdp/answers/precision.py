@@ -423,11 +423,10 @@ def _known_pair(
 
 
 def _outside(facts: Facts, name: str, table: Table, rows: float | None) -> bool:
-    """Whether most rows of the column lie outside its domain. Numbers beyond the bounds may count
-    as the nearest one; then no code says it, but the drafted domain does."""
+    """Whether most rows of the column lie outside its domain."""
     column = facts.schema.columns.get(name)
     code = None if column is None else column.overflow_target
-    if facts.missing.get(name, (0.0,))[0] > 0.5:
+    if facts.mostly_outside(name):
         return True
     if code is None or rows is None:
         return False

@@ -56,6 +56,11 @@ Where noise is large, a wide bin is better than a cut through the bulk. Chosen o
 MANY = 0.05
 """Where cells outside the span turn out to hold more than this share of the rows, they are counted
 again. Chosen for senators' terms from 1867 to 2013, of which the years before 1900 are one cell."""
+LANDMARKS = tuple(10.0**power for power in range(-6, 13, 3))
+"""Outside the cells with rows, the second partition of numbers is cut at these, and at the same
+below 0. A single cell would say that rows were overlooked there, not whether they lie at 0.1 or at
+a million: between 0 and the next number that stands out there are 320 powers of ten. Each is a
+public edge of the first partition, and one more cell has no effect on the noise of the others."""
 YEARS = (1900.0, 1950.0, 2050.0, 2100.0)
 """Cuts of every first partition of numbers, since years are frequent. Public. With 1000, 2000 and
 5000 as the only cuts nearby, noise puts rows into other centuries (seen on years of blood samples,
@@ -184,9 +189,10 @@ class Line(Struct, frozen=True):
         span: Span | None = None,
     ) -> tuple[Array, Span | None]:
         """(the next partition, the span of it that holds rows). A cell is split into about `cells`
-        parts times its share of the rows. All cells outside the span are joined into one on each
-        side; after a first partition, empty cells far from rows are joined as well. `span`: the
-        span of this partition; None for a first partition, most of which is empty."""
+        parts times its share of the rows. Cells outside the span are joined up to the next of
+        LANDMARKS, later into one on each side, unless rows were overlooked there. After a first
+        partition, empty cells far from rows are joined as well. `span`: the span of this partition;
+        None for a first partition, most of which is empty."""
         first, last = self._extent(edges, counts, sigma, bins, span, MARGIN)
         if first > last:
             return edges, None
@@ -201,23 +207,33 @@ class Line(Struct, frozen=True):
                 cuts |= {low, high}
             if parts >= 2:
                 cuts |= set(self.split(low, high, parts))
-        more = self._overlooked(edges, counts, sigma, span) if span else set()
+        if span is None:
+            more: set[float] = set()
+            cuts |= self._landmarks(edges, first, last)
+        else:
+            more = self._overlooked(edges, counts, sigma, span)
         refined = np.array(sorted(cuts | more))
-        if more:
-            return refined, None
-        return refined, (float(edges[first]), float(edges[last + 1]))
+        held = {float(edges[first]), float(edges[last + 1]), *filter(math.isfinite, more)}
+        return refined, (min(held), max(held))
+
+    def _landmarks(self, edges: Array, first: int, last: int) -> set[float]:
+        """Edges at LANDMARKS of either sign, and at 0, outside the cells from `first` to `last`."""
+        if self.family in ("date", "timestamp"):
+            return set()
+        marks = {0.0, *LANDMARKS, *(-mark for mark in LANDMARKS)}
+        return marks & {float(e) for e in (*edges[1:first], *edges[last + 2 : -1])}
 
     def _overlooked(self, edges: Array, counts: Array, sigma: float, span: Span) -> set[float]:
-        """Public edges of years on a side of the span that holds many rows after all. Those years
-        lie too thinly to have stood out of the first partition's noise. As many as those rows are
-        standard errors, or all."""
+        """Public edges inside the cells outside the span that hold many rows after all: those rows
+        lie too thinly to have stood out of the first partition's noise, such as a few amounts
+        besides many zeros. As many edges as those rows are standard errors, or all."""
         found: set[float] = set()
-        for side in (edges[1:] <= span[0], edges[:-1] >= span[1]):
-            rows = float(counts[side].sum())
-            noise = outstanding(len(counts)) * sigma * math.sqrt(side.sum())
-            if rows > max(noise, MANY * counts.sum()) and self.family in ("date", "timestamp"):
-                public = [c for c in self.first() if edges[:-1][side][0] < c < edges[1:][side][-1]]
-                found |= set(public[:: max(1, round(len(public) * sigma / rows))])
+        many = max(outstanding(len(counts)) * sigma, MANY * float(counts.sum()))
+        outside = (edges[1:] <= span[0]) | (edges[:-1] >= span[1])
+        for i in np.flatnonzero(outside & (counts > many)):
+            low, high = float(edges[i]), float(edges[i + 1])
+            public = [c for c in self.first() if low < c < high]
+            found |= {low, high, *public[:: max(1, round(len(public) * sigma / counts[i]))]}
         return found
 
     def _extent(
@@ -239,7 +255,9 @@ class Line(Struct, frozen=True):
             # Numbers that are not negative stay so: noise does not extend the range below 0.
             above = self.family not in ("date", "timestamp") and edges[alive[0]] >= 0
             least = np.searchsorted(edges, 0.0) if above else finite[0]
-            return max(alive[0] - margin, least), min(alive[-1] + margin, finite[-1])
+            # Beside a 0 that stands out alone lies no number that a table has: 300 powers of ten.
+            beyond = 0 if self.unit is None and edges[alive[-1]] == 0 else margin
+            return max(alive[0] - margin, least), min(alive[-1] + beyond, finite[-1])
         first = int(np.searchsorted(edges, span[0]))
         last = int(np.searchsorted(edges, span[1])) - 1
         rows = float(counts[first : last + 1].sum())

@@ -74,6 +74,22 @@ def test_every_interval_holds_its_estimate(facts, of, by, where):
                 assert line["error"] >= 0
 
 
+def test_numbers_of_which_most_lie_beyond_the_bounds_found_have_no_interval():
+    """Once, a column of which a run had found only the zeros had a mean of 4e-277, to three
+    digits, and a note said that values beyond the bounds count as the nearest one."""
+    column = {"kind": "numeric", "dtype": "float64", "edges": [0, 1, 2], "overflow": "clamp"}
+    schema = fastdp.Schema.from_dict({"columns": {"x": column}})
+    ones = [Measurement(("x",), np.array([900.0, 100.0, 0.0]), 5.0)]  # and rows without a number
+    for share, said in ((0.6, False), (0.2, True)):
+        statement = ROWS | {"schema": {"found": {"missing": {"x": [share, 0.01]}}}}
+        facts = Facts.of(statement, schema, ones, {}, None)
+        for question in ("mean(x)", "sum(x)"):
+            told = answer(facts, question, (), {})
+            (line,) = told.to_pylist()
+            assert (line["low"] is not None) is said
+            assert f"about {share:.0%} of the rows" in line["note"]
+
+
 def test_a_negative_count_in_the_tail_leaves_an_interval():
     """Once, `sum(amount)` was 408,859 with an interval from 0 to 0: the upper end put the negative
     rows of the last bin at its far end, a million."""

@@ -82,6 +82,30 @@ def test_years_that_lie_thinly_are_found_beside_a_century_that_stands_out():
     assert np.median(inside) > 0.9 and min(inside) > 0.65, "of the terms, or they are cut off"
 
 
+@pytest.mark.parametrize("scale", [1e-5, 1.0, 1e8])
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_amounts_that_lie_thinly_are_found_beside_many_zeros(dtype, scale):
+    """Each cell of the first partition has fewer amounts than noise hides. Once such a column was
+    cut into thirty bins near 1e-277: the next cells beside 0, of which there are 300 powers of
+    ten."""
+    draw = np.random.default_rng(3)
+    amounts = np.where(draw.random(400) < 0.6, 0.0, scale * draw.lognormal(0, 1, 400))
+    amounts = amounts.astype(np.float32).astype(float)
+    runs = [found(amounts, Line(dtype, reach=True), sigma=12.0, seed=s) for s in range(8)]
+    inside = [np.mean((amounts >= edges[0]) & (amounts < edges[-1])) for edges in runs]
+    assert np.median(inside) > 0.9, "of the rows; the zeros alone are 0.6"
+    apart = [np.sum(np.array(edges) > 0.01 * scale) for edges in runs]
+    assert np.median(apart) >= 5, "bins where the amounts are"
+
+
+def test_beside_a_zero_that_stands_out_alone_there_is_nothing():
+    for seed in range(4):
+        assert found(np.zeros(400), Line("float64", reach=True), sigma=12.0, seed=seed) == [
+            0.0,
+            5e-324,
+        ]
+
+
 def test_large_noise_cuts_no_bulk_off_and_makes_nothing_negative():
     """With 6,000 rows and noise of 100 a cell, more than half of the rows were cut off as noise."""
     values = np.round(np.random.default_rng(1).lognormal(3, 1, 6000), 2)
