@@ -13,15 +13,18 @@ becomes
 which is exact (conditioning of a Gaussian): the interval covers at its level whatever the table is.
 
 Columns of two values may have contrasts in place of marginals. These are further rows of A, with entries
-1 and -1. If nothing else is over all wanted columns, but contrasts of all their subsets are, then x
+1, -1 and 0. If nothing else is over all wanted columns, but contrasts of all their subsets are, then x
 starts with variances that are VAGUE times the largest of R: what this adds to an error is one part in
-VAGUE of it.
+VAGUE of it. Of cells with the sign 0, contrasts say nothing. They have no more rows than the code of
+their column with that sign, so they start at 0 with what the 1-way says at most, as their error.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from itertools import combinations
 from typing import Any
 
@@ -254,19 +257,35 @@ def _vague(
     ones = [estimate(marginals, (a,)) for a in wanted]
     if any(one is None for one in ones):
         return None
+    by_column = {a: m for c in several for a, m in zip(c.axes, c.maps, strict=True)}
+    maps = tuple(by_column[a] for a in wanted)
+    known = [one for one in ones if one is not None]
+    # of each cell, the most rows that a column's code without a sign leaves it
+    most = reduce(
+        np.minimum.outer, [_most_rows(one, m) for one, m in zip(known, maps, strict=True)]
+    )
+    has_sign = np.isinf(most)
     largest = max(
         *(c.variance for c in several),
-        *(float(one.cell_variances().max()) for one in ones if one is not None),
+        *(float(one.cell_variances().max()) for one in known),
+        float(np.square(most[~has_sign]).max(initial=0.0)),
     )
-    by_column = {a: m for c in several for a, m in zip(c.axes, c.maps, strict=True)}
-    shape = (2,) * len(wanted)
-    rows = float(np.mean([one.x.sum() for one in ones if one is not None])) / 2 ** len(wanted)
-    return Marginal(
-        wanted,
-        tuple(by_column[a] for a in wanted),
-        np.full(shape, rows),
-        np.full(shape, VAGUE * largest),
-    )
+    rows = float(np.mean([one.x.sum() for one in known])) / 2 ** len(wanted)
+    variances = np.where(has_sign, VAGUE * largest, np.square(most))
+    return Marginal(wanted, maps, np.where(has_sign, rows, 0.0), variances)
+
+
+def _most_rows(one: Table, codes: np.ndarray) -> np.ndarray:
+    """By position of the codes: the rows with a code without a sign by its 1-way, and one standard error
+    more. Of codes with a sign, without bound."""
+    size = int(codes.max()) + 1
+    out = np.full(size, math.inf)
+    if size > 2:
+        weights = np.zeros((size, one.x.size))
+        weights[codes, one.maps[0]] = 1.0
+        errors = np.sqrt(one.variances(sp.csr_array(weights)))
+        out[2:] = (np.maximum(weights @ one.x, 0.0) + errors)[2:]
+    return out
 
 
 def _aligned(

@@ -70,8 +70,8 @@ class Marginal(Struct, frozen=True, eq=False):
 
 class Contrast(Struct, frozen=True, eq=False):
     """Rows of a set of columns by the product of their signs: the noisy number of those with 1 less that
-    of those with -1. `maps[i]` takes a code of column `axes[i]` to position 0, with the sign 1, or to
-    position 1, with the sign -1."""
+    of those with -1. `maps[i]` takes a code of column `axes[i]` to position 0, with the sign 1, to
+    position 1, with the sign -1, or to a further one, with the sign 0."""
 
     axes: Clique
     maps: Maps
@@ -82,8 +82,8 @@ class Contrast(Struct, frozen=True, eq=False):
     def signs(self) -> np.ndarray:
         """The sign of each cell."""
         out = np.ones(())
-        for _ in self.axes:
-            out = np.multiply.outer(out, (1.0, -1.0))
+        for codes in self.maps:
+            out = np.multiply.outer(out, np.append((1.0, -1.0), np.zeros(codes.max() - 1)))
         return out
 
 
@@ -92,8 +92,8 @@ Contrasts = Mapping[frozenset[str], Contrast]
 
 
 def contrasts_of(table: pa.Table | None, domain: Domain, codes: Columns) -> Contrasts:
-    """The contrasts of these columns, from the table `contrasts` that a run releases. Columns have two
-    merged codes, whose signs are 1 and -1."""
+    """The contrasts of these columns, from the table `contrasts` that a run releases. The first two
+    merged codes of a column have the signs 1 and -1, others 0."""
     out = {}
     for row in [] if table is None else table.to_pylist():
         axes = tuple(row["columns"])

@@ -201,7 +201,7 @@ class Facts:
 
 def _groups(model: Model, own: Collection[str]) -> list[str]:
     """The model's column of groups of users, if it has one: `own` are the schema's."""
-    return [a for a in model.domain if a not in own and a != model.hidden]
+    return [a for a in model.domain if a not in own and a not in model.hidden]
 
 
 def _distances(table: pa.Table | None) -> dict[frozenset[str], tuple[float, float]]:

@@ -84,8 +84,8 @@ class Model:
         schema's.
     facts : RowFacts or None
         What leads from the model's codes to rows of the schema's; None: nothing is known of it.
-    hidden : str
-        An attribute that no row has, on which others depend; "": none.
+    hidden : tuple of str
+        Attributes that no row has, on which others depend.
     private : bool
         False, in the file too, where a known seed fixed the noise of its measurements.
     """
@@ -112,7 +112,7 @@ class Model:
         self.private = True
         self.merged: dict[str, np.ndarray] = {}
         self.facts: RowFacts | None = None
-        self.hidden = ""
+        self.hidden: Clique = ()
         self._measured: Measured = measured
         self._sampler: Sampler | None = None
 
@@ -323,7 +323,7 @@ class Model:
         manifest["loss"] = self.loss if math.isfinite(self.loss) else None
         manifest["trace"] = [[n, loss] for n, loss, _ in self.trace]
         if self.hidden:
-            manifest["hidden"] = self.hidden
+            manifest["hidden"] = self.hidden[0] if len(self.hidden) == 1 else list(self.hidden)
         if self.merged:
             manifest["merged"] = {a: codes.tolist() for a, codes in self.merged.items()}
         if self.facts is not None:
@@ -361,7 +361,8 @@ class Model:
                 measured=measured,
             )
             model.private = manifest.get("private", True) is True
-            model.hidden = str(manifest.get("hidden", ""))
+            hidden = manifest.get("hidden", ())
+            model.hidden = (hidden,) if isinstance(hidden, str) else tuple(map(str, hidden))
             model.merged = {
                 a: np.asarray(c, np.int64) for a, c in manifest.get("merged", {}).items()
             }

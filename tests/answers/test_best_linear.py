@@ -170,6 +170,30 @@ def test_contrasts_are_rows_of_the_least_squares(wanted):
     assert estimate(ones, tuple(wanted), turned).x != pytest.approx(expected, abs=1.0)
 
 
+def test_codes_without_a_sign_have_at_most_their_own_rows():
+    """A third code, of 30 rows by its 1-way, has the sign 0. The truth of each cell lies within its
+    error, which grows by what those 30 rows may hide and no more. The planted bug: with a third code of
+    3,000 rows, contrasts say next to nothing of the cells."""
+    truth = np.array([[4000.0, 1000.0, 10.0], [500.0, 3000.0, 12.0], [6.0, 2.0, 0.0]])
+    codes = np.arange(3)
+    few, many = 1.0, 300.0
+    errors = {}
+    for times in (few, many):
+        table = truth * np.where(np.outer([1, 1, 0], [1, 1, 0]), 1.0, times)
+        ones = [
+            Marginal((a,), (codes,), table.sum(axis=1 - i), np.full(3, 100.0))
+            for i, a in enumerate("ab")
+        ]
+        none = Contrast(("a", "b"), (codes, codes), 0.0, 100.0)
+        pair = replace(none, value=float((none.signs * table).sum()))
+        assert none.signs.tolist() == [[1, -1, 0], [-1, 1, 0], [0, 0, 0]]
+        found = estimate(ones, ("a", "b"), {frozenset("ab"): pair})
+        errors[times] = np.sqrt(found.cell_variances()).reshape(3, 3)
+        assert (np.abs(found.x.reshape(3, 3) - table) <= 2 * errors[times]).all()
+    assert errors[few][:2, :2].max() < 20
+    assert errors[many][:2, :2].min() > 200
+
+
 def test_a_set_whose_contrasts_are_not_all_there_has_no_estimate():
     rng = np.random.default_rng(5)
     truth = rng.integers(50, 400, (2, 2, 2)).astype(float)

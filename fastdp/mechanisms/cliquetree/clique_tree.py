@@ -313,7 +313,8 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
                 " the batches' share, says whether a model of hidden factors is better; if so, the"
                 " last batch measures contrasts of all pairs for it, and single columns again"
             )
-        if two_valued.possible(domain) and plan.batches and not public and not wanted.items:
+        two = two_valued.possible(len(domain)) and max(domain.values()) == 2
+        if two and plan.batches and not public and not wanted.items:
             notes.append(
                 "where no column has more than two values that noise does not hide, nothing is"
                 " chosen: contrasts of all columns, pairs and triples take the place of the screening"

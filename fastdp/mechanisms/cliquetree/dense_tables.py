@@ -278,7 +278,7 @@ class DenseTable:
         nodes += self.hanging(merged)
         domain = Domain({**{a: sizes[a] for a in self.state.session.domain}, self.hidden: classes})
         model = Model(domain, nodes, total=total, ended="hidden factors")
-        model.hidden = self.hidden
+        model.hidden = (self.hidden,)
         return model
 
     def hanging(self, merged: Merged) -> list[Node]:

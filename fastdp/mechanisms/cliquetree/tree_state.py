@@ -169,8 +169,7 @@ class CliqueTreeState:
             return False
         table = two_valued.TwoValuedTable(self, names)
         table.spend(plan.open + plan.screening * len(plan.batches) + math.fsum(plan.batches))
-        self.by_contrasts = table.model()
-        self.merged = table.merged
+        self.by_contrasts, self.merged = table.finished()
         self.contrasts = table.released
         self.screened = set(self.pairs)
         return True

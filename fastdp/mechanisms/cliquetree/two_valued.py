@@ -1,6 +1,7 @@
 """Tables whose columns have two values: all pairs and triples are measured, by one number each.
 
-Give the two values of every column the signs -1 and 1. The *contrast* of a set of columns is the number of
+Give the two values of every column the signs 1 and -1, and its further codes (nulls, values outside the
+domain), whose rows noise hides, the sign 0. The *contrast* of a set of columns is the number of
 rows whose signs have the product 1, less the number of the others. What a pair says beyond its columns
 is one contrast, and what a triple says beyond its pairs is one as well. One user changes a contrast by
 at most the clip, as a distance from the model. So it costs no more to know all contrasts than to screen
@@ -16,7 +17,7 @@ and an eighth for a triple. Nothing has to be chosen, and no edge of a tree is m
    what chance gives: N rows of independent columns have correlations of variance 1 / N.
 4. *Shrinkage.* Contrasts are taken for their means given all others of their kind
    (`significance.posterior_means`), as parts of the largest that their columns allow.
-5. *Fit* of one clique of all columns to these.
+5. *Fit* of one clique of all columns to these. Then rows get further codes (`further_codes`).
 
 Everything but the contrasts is a function of released numbers and public facts."""
 
@@ -39,8 +40,9 @@ from ...release.gateway import Session
 from ...significance import drawn_towards, posterior_means, spread_beyond_noise
 from ..base import Job
 from ..shared.merged_codes import Merged
-from ..shared.one_ways import part_mu
+from ..shared.one_ways import independent, part_mu
 from .beyond_independence import noise_alone
+from .further_codes import FurtherCodes, have_two_values
 
 FIRST = 0.1
 """Part of what the 1-ways leave for the first contrasts of a kind. They count at the end as well, so
@@ -57,7 +59,9 @@ than the noise."""
 STEPS = 20
 """Shares of the rest are multiples of one part in so many."""
 SIGNS = (1, -1)
-"""The signs of the two codes of each column."""
+"""The signs of the two values of each column, which are its first two merged codes."""
+UNKNOWN = 1e3
+"""Standard error, in those of a contrast, of codes that it says nothing about."""
 
 
 class GrowingTable(Protocol):
@@ -72,12 +76,10 @@ class GrowingTable(Protocol):
     dependent: Any
 
 
-def possible(domain: Domain) -> bool:
-    """Whether columns with these numbers of codes can be served: no more than two each, three columns
-    or more, and a model that is fitted in seconds."""
-    count = sum(n > 1 for n in domain.values())
+def possible(count: int) -> bool:
+    """Whether so many columns can be served: three or more, and a model that is fitted in seconds."""
     work = (1 << min(count, 64)) * count * (count - 1) // 2
-    return count >= LEAST_COLUMNS and max(domain.values()) == 2 and work <= MOST_WORK
+    return count >= LEAST_COLUMNS and work <= MOST_WORK
 
 
 def names_of(state: GrowingTable) -> list[str]:
@@ -90,7 +92,8 @@ def names_of(state: GrowingTable) -> list[str]:
     schema = state.session.schema
     if other or schema.constraints or any(a not in schema.columns for a in wide):
         return []
-    return wide if possible(merged.domain) and 1 << len(wide) <= state.config.limit else []
+    small = possible(len(wide)) and 1 << len(wide) <= state.config.limit
+    return wide if small and have_two_values(merged, wide) else []
 
 
 class Contrasts(Struct):
@@ -112,8 +115,8 @@ class Contrasts(Struct):
     def of(cls, merged: Merged, names: Sequence[str], size: int) -> Contrasts:
         sets: list[Clique] = list(combinations(names, size))
         total = merged.fitted_total
-        part = {a: float(np.clip(merged.ones_shape[a][0] / total, LEAST, 1 - LEAST)) for a in names}
-        sd = [math.prod(2 * math.sqrt(part[a] * (1 - part[a])) for a in c) for c in sets]
+        parts = {a: np.maximum(merged.ones_shape[a][:2] / total, LEAST) for a in names}
+        sd = [math.prod(2 * math.sqrt(parts[a][0] * parts[a][1]) for a in c) for c in sets]
         none = np.zeros(len(sets))
         chance = 1 / max(total, 1.0)
         return cls(sets, none, none, total * np.array(sd), chance, spread=chance)
@@ -155,6 +158,7 @@ class TwoValuedTable:
         self.state = state
         self.names = names
         self.merged = state.merged
+        self.further = FurtherCodes.of(state.merged, names)
         self.columns = Contrasts.of(self.merged, names, 1)
         self.pairs = Contrasts.of(self.merged, names, 2)
         self.triples: Contrasts | None = None
@@ -188,20 +192,27 @@ class TwoValuedTable:
     def measure(self, kind: Contrasts, share: float, label: str) -> None:
         """Release all contrasts of a kind for a share of mu^2."""
         session = self.state.session
-        signs = {a: np.array(SIGNS)[self.merged.compression.code_map(a)] for a in self.names}
+        signs = {a: self.signs(a)[self.merged.compression.code_map(a)] for a in self.names}
         mu = part_mu(session, share)
         released = session.contrasts(kind.sets, signs, mu=mu, label=label)
         kind.add(released.values, float(released.sigma[0]) ** 2)
+
+    def signs(self, name: str) -> np.ndarray:
+        """The sign of each merged code."""
+        return np.append(SIGNS, np.zeros(self.merged.domain[name] - 2, np.int64))
 
     def of_columns(self) -> list[Measurement]:
         """1-ways with the released contrasts, by the estimate of the number of rows. Their noise is such
         that a contrast has its own."""
         sigma = math.sqrt(self.columns.variance / 2)
-        half = self.merged.total / 2
-        return [
-            Measurement(c, half + np.array(SIGNS) * (value / 2), sigma)
-            for c, value in zip(self.columns.sets, self.columns.values)
-        ]
+        out = []
+        for (a,), value in zip(self.columns.sets, self.columns.values):
+            further = self.further.parts[a] * self.merged.total
+            half = (self.merged.total - further.sum()) / 2
+            rows = np.append(half + np.array(SIGNS) * (value / 2), further)
+            errors = np.append([sigma, sigma], np.full(further.size, UNKNOWN * sigma))
+            out.append(Measurement((a,), rows, errors))
+        return out
 
     @property
     def released(self) -> dict[Clique, tuple[float, float]]:
@@ -218,7 +229,9 @@ class TwoValuedTable:
         """The parts of the rest for columns, pairs and triples. Squared errors of contrasts add up: a
         pair has those of two columns and its own, a triple those of three columns, three pairs and its
         own. The mean errors of columns, pairs and triples count alike."""
-        own = [float(np.sum(m.variances)) for m in self.merged.ones if m.clique[0] in self.names]
+        own = [
+            float(np.sum(m.variances[:2])) for m in self.merged.ones if m.clique[0] in self.names
+        ]
         ones = 1 / float(np.mean(own))
         whole = share * self.unit
         each = whole / len(self.names), whole / len(self.pairs.sets)
@@ -241,18 +254,55 @@ class TwoValuedTable:
 
     def independent(self) -> np.ndarray:
         """Contrasts of pairs if columns were independent."""
-        tables = self.merged.independent(self.pairs.sets)
-        return contrasts_of(tables, self.pairs.sets)
+        return self.contrasts_of(self.without_pairs(), self.pairs.sets)
+
+    def without_pairs(self) -> dict[Clique, np.ndarray]:
+        """Tables of the two values of pairs if columns were independent."""
+        total = self.merged.fitted_total
+        return independent(self.pairs.sets, {a: self.two_values(a) for a in self.names}, total)
+
+    def two_values(self, name: str) -> np.ndarray:
+        """All rows, by a column's two values."""
+        rows = self.merged.ones_shape[name][:2] + LEAST
+        return rows * (self.merged.fitted_total / rows.sum())
+
+    def contrasts_of(
+        self, tables: Mapping[Clique, np.ndarray], sets: Sequence[Clique]
+    ) -> np.ndarray:
+        """Contrasts, in rows of the run, of tables of two values, in rows of the model."""
+        return self.further.without(sets) * [
+            float(np.sum(product(len(c)) * tables[c])) for c in sets
+        ]
 
     def by(self, model: Model, sets: Sequence[Clique]) -> np.ndarray:
         """Contrasts by a model."""
-        return contrasts_of(marginals(model, sets, resolve(self.state.job.threads)), sets)
+        return self.contrasts_of(self.tables(model, sets), sets)
+
+    def tables(self, model: Model, sets: Sequence[Clique]) -> dict[Clique, np.ndarray]:
+        return marginals(model, sets, resolve(self.state.job.threads))
 
     def of_pairs(self) -> list[Measurement]:
         """Tables of all pairs with the means of their contrasts."""
         self.pairs.compare(self.independent())
-        tables = self.merged.independent(self.pairs.sets)
-        return shifted(self.pairs, tables)
+        return self.shifted(self.pairs, self.without_pairs())
+
+    def shifted(self, kind: Contrasts, tables: Mapping[Clique, np.ndarray]) -> list[Measurement]:
+        """Tables that differ from these in the contrast alone, which is its mean. Their noise is such
+        that a contrast has its own; what else they say is what the tables say."""
+        sets = kind.sets
+        parts = self.further.without(sets)
+        change = (kind.means() - self.contrasts_of(tables, sets)) / parts
+        sigma = math.sqrt(kind.variance) / parts
+        sign = product(len(sets[0]))
+        return [
+            Measurement(
+                c,
+                (tables[c] + sign * (more / sign.size)).reshape(-1),
+                error / math.sqrt(sign.size),
+                label="contrast",
+            )
+            for c, more, error in zip(sets, change, sigma)
+        ]
 
     def model(self) -> Model:
         """The finished model. Of triples it has those that differ most from a model of the pairs."""
@@ -266,17 +316,25 @@ class TwoValuedTable:
             return model
         away = np.abs(kind.means() - kind.expected)
         chosen = set(np.argsort(-away, kind="stable")[: self.room].tolist())
-        tables = marginals(model, kind.sets, resolve(self.state.job.threads))
-        told += [m for i, m in enumerate(shifted(kind, tables)) if i in chosen]
+        tables = self.tables(model, kind.sets)
+        told += [m for i, m in enumerate(self.shifted(kind, tables)) if i in chosen]
         return self.fitted(told)
 
     def fitted(self, told: Sequence[Measurement]) -> Model:
-        """The model of these tables and single columns. What they say is shrunk already, so the fit may
-        end where noise does."""
-        model = self.merged.fit(self.state.job, [*self.merged.ones, *told], stop="noise")
+        """The model of the two values of each column, in all rows, by these tables and single columns.
+        What they say is shrunk already, so the fit may end where noise does."""
+        merged = self.merged
+        domain = Domain({a: min(n, 2) for a, n in merged.domain.items()})
+        ones = [self.further.left_out(m) for m in merged.ones]
+        total = merged.fitted_total
+        model = self.state.job.fit(domain, [*ones, *told], total=total, stop="noise")
         for columns in [c for c in model.errors if len(c) > 1]:  # no release is about these cells
             del model.errors[columns]
         return model
+
+    def finished(self) -> tuple[Model, Merged]:
+        """The finished model, and the codes that it has."""
+        return self.further.added(self.model(), self.merged)
 
 
 def product(count: int) -> np.ndarray:
@@ -284,20 +342,4 @@ def product(count: int) -> np.ndarray:
     out = np.ones((), np.int64)
     for _ in range(count):
         out = np.multiply.outer(out, SIGNS)
-    return out
-
-
-def contrasts_of(tables: Mapping[Clique, np.ndarray], sets: Sequence[Clique]) -> np.ndarray:
-    return np.array([float(np.sum(product(len(c)) * tables[c])) for c in sets])
-
-
-def shifted(kind: Contrasts, tables: Mapping[Clique, np.ndarray]) -> list[Measurement]:
-    """Tables that differ from these in the contrast alone, which is its mean. Their noise is such that
-    a contrast has its own; what else they say is what the tables say."""
-    out = []
-    sign = product(len(kind.sets[0]))
-    sigma = math.sqrt(kind.variance / sign.size)
-    for c, value, before in zip(kind.sets, kind.means(), contrasts_of(tables, kind.sets)):
-        table = tables[c] + sign * ((value - before) / sign.size)
-        out.append(Measurement(c, table.reshape(-1), sigma, label="contrast"))
     return out

@@ -176,7 +176,7 @@ class ExpandedRows(ModelRows):
     """Rows of a model of merged codes, in the schema's codes. `steering`: trends that they follow
     besides. `halving`: how many rows are drawn several times over and halved, shard by shard, so
     that the marginals of a workload, or all pairs, are closer to the model's (see `halving`); None:
-    no halving. Rows do not have the model's hidden column."""
+    no halving. Rows do not have the model's hidden columns."""
 
     def __init__(
         self,
@@ -212,8 +212,8 @@ class ExpandedRows(ModelRows):
         return self._shown({name: made[name] for name in drawn})
 
     def _shown(self, rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The rows without the hidden column."""
-        return {name: codes for name, codes in rows.items() if name != self.model.hidden}
+        """The rows without hidden columns."""
+        return {name: codes for name, codes in rows.items() if name not in self.model.hidden}
 
     def plain(self) -> Self:
         other = super().plain()
