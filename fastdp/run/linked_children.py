@@ -12,8 +12,8 @@ import numpy as np
 
 from ..measurement import Measurement
 from ..rows_per_user import last_bin, places
-from ..tables.linked_tables import Links
-from .linked_levels import levelled, possible_rows
+from ..tables.linked_tables import LEVELS, Links
+from .linked_levels import Level, between, counts_of, levelled, possible_rows
 
 Codes = dict[str, np.ndarray]
 
@@ -24,11 +24,12 @@ def child_codes(
     parents: Mapping[str, np.ndarray],
     owner: np.ndarray,
     draw_child: Callable[[Codes], Codes],
+    parts: Mapping[str, float | None],
     seed: int,
 ) -> Codes:
     """Codes of a child's rows. `parents`: codes of their table; `owner`: the parent of each row, the
     rows of one parent in the order of their places. `draw_child`: codes of the other columns, for
-    rows of which some columns are known."""
+    rows of which some columns are known. `parts`: see `parts_between`."""
     rows = np.bincount(owner, minlength=len(parents[links.counts[name]]))
     given = {column: parents[a][owner] for column, a in links.joined[name].items()}
     given[links.counts[name]] = parents[links.counts[name]][owner]
@@ -36,12 +37,29 @@ def child_codes(
         given[links.places[name]] = links.place_codes(places_of(owner), name)
     codes = draw_child(given) | given
     own = links.linked.tables[name].columns
-    columns = {a: (parents[level], own[a].base) for level, a in links.levels[name].items()}
+    columns = {
+        a: Level(parents[level], own[a].base, parts[a]) for level, a in links.levels[name].items()
+    }
     fixed = levelled(codes, owner, rows, columns, seed)
     if fixed:  # all else again, given these columns
         codes = draw_child(given | fixed) | given | fixed
     schema = links.schemas[links.names.index(name)]
     return possible_rows(codes, schema, frozenset(given))
+
+
+def parts_between(
+    links: Links, name: str, of_parents: Sequence[Measurement], of_rows: Sequence[Measurement]
+) -> dict[str, float | None]:
+    """By column of a child table, the part of its variance that levels of parents have, by what was
+    measured of parents and rows."""
+    schema = links.schemas[links.names.index(name)]
+    out = {}
+    for level, a in links.levels[name].items():
+        codes = counts_of(of_rows, a, schema.domain[a])
+        base = links.linked.tables[name].columns[a].base
+        ordered = None if codes is None else (codes[0][:base], codes[1][:base])
+        out[a] = between(counts_of(of_parents, level, LEVELS + 1), ordered)
+    return out
 
 
 def places_of(owner: np.ndarray) -> np.ndarray:

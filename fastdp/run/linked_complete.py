@@ -26,7 +26,7 @@ from ..ondemand.known_rows import Codes, Known
 from ..ondemand.row_law import RowLaw
 from ..schema.linked_schema import LinkedSchema
 from ..tables.linked_tables import LEVELS, Links, level_codes
-from .linked_children import child_codes, last_clear_bin, places_of, rows_of
+from .linked_children import child_codes, last_clear_bin, parts_between, places_of, rows_of
 from .linked_levels import clear_levels
 from .on_demand import frame_of, seed_of, users_of
 from .output import spawned_seeds, stamped, user_values
@@ -100,7 +100,8 @@ def complete_linked(
     others = _other_parents(runs[parent], links, seeds[0], threads)
     for i, name in enumerate(linked.children, 1):
         asked = children.get(name)
-        draw = partial(_child_rows, runs[name], links, name, parents, others)
+        parts = parts_between(links, name, runs[parent].measurements, runs[name].measurements)
+        draw = partial(_child_rows, runs[name], links, name, parents, others, parts)
         rows, owner = draw(asked, seeds[i], threads)
         out[name] = _keyed(runs[name], linked, name, rows, parents.keys.take(pa.array(owner)))
     return out
@@ -257,6 +258,7 @@ def _child_rows(
     name: str,
     parents: _Parents,
     others: Codes,
+    parts: Mapping[str, float | None],
     asked: _Children | None,
     seed: int,
     threads: int | None,
@@ -292,7 +294,7 @@ def _child_rows(
                     column[lost] = again[a]
             return codes
 
-        codes = child_codes(links, name, parent_codes, every_owner, draw_child, seed)
+        codes = child_codes(links, name, parent_codes, every_owner, draw_child, parts, seed)
         return {a: codes[a][: len(owner)].astype(np.int32) for a in law.columns}, logs[: len(owner)]
 
     codes: Codes = {a: np.empty(0, np.int32) for a in law.columns}

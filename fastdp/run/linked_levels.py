@@ -2,24 +2,28 @@
 
 The parents' model says in which part of a child's column the mean of a parent's rows lies: its
 level. Rows of one parent that are drawn independently, given its columns, all have the same mean
-but for chance. So each row gets the level of its parent plus a normal deviation of its own, in
-standard deviations of the codes. The codes that were drawn before are handed out in this order. The
-distribution of the column stays as it was. All of it is post-processing.
+but for chance. So each row gets the level of its parent plus its own deviation from the mean of the
+parent's rows, as it was drawn: what a row's place among them and its other columns say of it stays. The
+codes that were drawn before are handed out in this order. The distribution of the column stays as it
+was. All of it is post-processing.
 
-Variances. Let a row be the sum of its parent's level, of variance b, and of a deviation, of variance
-w = 1 - b. The mean of n rows then varies by B = b + w / n. The drawn levels say B, so w = (1 - B) /
-(1 - h), h being the mean over rows of 1 / n. Deviations in several columns are correlated as the
-rows that were drawn before, less what the levels bring about.
+How much levels weigh. Levels are means, so their variance is a part B of the column's, and the
+deviations have 1 - B. Noise makes the codes that are drawn more spread than they are in truth (counts
+below 0 cannot be drawn), and levels less (those that do not stand out are left out). So B is the ratio
+of two variances by the released counts themselves, in which noise cancels (`variance_of`).
+Deviations in several columns are correlated as the rows that were drawn before, less what the levels
+bring about.
 """
 
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from msgspec import Struct
 
 from ..codec.possible import compiled_constraints
 from ..measurement import Measurement
 from ..schema import Schema
-from ..significance import LIKELY
+from ..significance import LIKELY, SURE
 from ..tables.linked_tables import LEVELS
 
 LEAST_BETWEEN = 0.02
@@ -27,18 +31,76 @@ LEAST_BETWEEN = 0.02
 MOST_INVERSE = 0.25
 """Levels are used where the parent of an average row has four rows or more, by the mean over rows
 of one over the rows of their parent. With fewer, a mean is mostly chance."""
-LEAST_WITHIN = 0.02
-"""The least variance of a row's deviation from its parent's level."""
+MOST_BETWEEN = 0.98
+"""The largest part of the variance of levels."""
+MOST_PARTS = 64
+"""Codes are counted together in so many parts at most, to find the nearest normal distribution."""
+STEPS = 16
+"""Standard deviations that are tried, by octave."""
+
+
+def counts_of(
+    measurements: Sequence[Measurement], column: str, size: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """(the released counts of a column of so many codes, their variances); None: not measured."""
+    own = [m for m in measurements if m.clique == (column,) and m.query is None]
+    ones = [m for m in own if m.values.size == size]
+    if not ones:
+        return None
+    precision = np.sum([1 / m.variances for m in ones], axis=0)
+    return np.sum([m.values / m.variances for m in ones], axis=0) / precision, 1 / precision
+
+
+def variance_of(counts: np.ndarray, variances: np.ndarray) -> float:
+    """The variance of a code, by noisy counts of the codes; 0 if they say nothing.
+
+    Sums over all counts have no bias, since noise cancels, but much noise where codes at the ends are
+    rare. The normal distribution that is nearest in standard errors is known far better. Its variance
+    counts, unless that by sums differs from it by SURE standard errors."""
+    total = float(counts.sum())
+    if total <= LIKELY * np.sqrt(variances.sum()):
+        return 0.0
+    at = np.arange(len(counts))
+    mean = float(np.clip(counts @ at / total, 0, len(at) - 1))
+    plain = float(counts @ np.square(at - mean)) / total
+    error = float(np.sqrt(variances @ np.square(np.square(at - mean) - plain))) / total
+    width = -(-len(counts) // MOST_PARTS)
+    parts = [np.add.reduceat(x, np.arange(0, len(counts), width)) for x in (counts, variances)]
+    fitted = _normal_variance(*parts) * width**2
+    return fitted if abs(plain - fitted) < SURE * error else max(plain, 0.0)
+
+
+def _normal_variance(counts: np.ndarray, variances: np.ndarray) -> float:
+    """The variance of the normal distribution, cut off at the ends, that is nearest to these counts."""
+    at = np.arange(len(counts))
+    means = np.linspace(0, len(at) - 1, 4 * len(at) - 3)
+    spreads = np.exp2(np.arange(-1, np.log2(len(at)) + 2, 1 / STEPS))
+    shape = np.exp(-0.5 * np.square((at - means[:, None, None]) / spreads[:, None]))
+    shape = shape.reshape(-1, len(at))
+    seen = np.maximum(shape @ (counts / variances), 0.0)
+    best = shape[np.argmax(seen**2 / (np.square(shape) @ (1 / variances)))]
+    best = best / best.sum()
+    return float(best @ np.square(at - best @ at))
+
+
+def between(
+    levels: tuple[np.ndarray, np.ndarray] | None, codes: tuple[np.ndarray, np.ndarray] | None
+) -> float | None:
+    """The part of a column's variance that levels have, by the released counts of both; None: not
+    measured. The last level is of parents without numbers, and codes are without missing values. The
+    middle of a part of width d has d^2 / 12 more variance (Sheppard)."""
+    if levels is None or codes is None:
+        return None
+    width = len(codes[0]) / LEVELS
+    whole = variance_of(*codes)
+    own = (variance_of(levels[0][:-1], levels[1][:-1]) - 1 / 12) * width**2
+    return None if whole <= 0 else min(max(own / whole, 0.0), MOST_BETWEEN)
 
 
 def clear_levels(measurements: Sequence[Measurement], column: str) -> np.ndarray | None:
     """bool [LEVELS + 1]: the levels whose parents stand out of the noise; None: not measured."""
-    own = [m for m in measurements if m.clique == (column,) and m.query is None]
-    ones = [m for m in own if m.values.size == LEVELS + 1]
-    if not ones:
-        return None
-    precision = sum(1 / m.variances for m in ones)
-    return sum(m.values / m.variances for m in ones) > LIKELY * np.sqrt(precision)
+    found = counts_of(measurements, column, LEVELS + 1)
+    return None if found is None else found[0] > LIKELY * np.sqrt(found[1])
 
 
 def standing(
@@ -59,47 +121,55 @@ def standing(
     return out
 
 
+class Level(Struct, frozen=True, eq=False):
+    """The `levels` of parents in a column with `base` ordered codes. `between`: the variance of parents'
+    levels as a part of the column's, if it was measured."""
+
+    levels: np.ndarray
+    base: int
+    between: float | None = None
+
+
 def levelled(
     codes: Mapping[str, np.ndarray],
     owner: np.ndarray,
     wanted: np.ndarray,
-    columns: Mapping[str, tuple[np.ndarray, int]],
+    columns: Mapping[str, Level],
     seed: int,
 ) -> dict[str, np.ndarray]:
     """The columns with their numbers handed out anew. `owner`: the parent of each row; `wanted`: the
-    rows of each parent; `columns`: by name the parents' levels and the number of ordered codes.
-    Codes beyond these (missing values) stay where they are. Columns whose levels say nothing are
-    left out."""
+    rows of each parent. Codes beyond the ordered ones (missing values) stay where they are. Columns whose
+    levels say nothing are left out."""
     generator = np.random.Generator(np.random.Philox(key=[seed, 8]))
     targets: dict[str, np.ndarray] = {}
     rows: dict[str, np.ndarray] = {}
-    within: dict[str, float] = {}
-    for name, (levels, base) in columns.items():
-        there = codes[name] < base
+    inverse = float(np.mean(1 / wanted[owner])) if len(owner) else 1.0
+    if inverse > MOST_INVERSE:
+        return {}
+    of_parents = float(np.mean(1 / wanted[wanted > 0]))
+    for name, level in columns.items():
+        there = codes[name] < level.base
         own = codes[name][there].astype(float)
         if not len(own) or not own.std():
             continue
-        target = (_mean_codes(levels, base, generator)[owner] - own.mean()) / own.std()
-        spread = float(np.var(target[there]))
-        # the middle of a part of width d has d^2 / 12 more variance (Sheppard), a place in it again
-        means = spread - (base / LEVELS / own.std()) ** 2 / 6
-        if means < LEAST_BETWEEN:
+        means = _mean_codes(level.levels, level.base, generator)[owner]
+        spread = float(np.var(means[there]))
+        # a place in a part of width d has d^2 / 12 more variance than the middle, which has as much more
+        # than the means (Sheppard)
+        drawn = (spread - (level.base / LEVELS) ** 2 / 6) / own.var()
+        part = min(drawn, MOST_BETWEEN)
+        if level.between is not None:  # as parents of rows have it: those with few rows vary more
+            part = max(1 - (1 - level.between) * (1 - inverse) / max(1 - of_parents, 1e-9), 0.0)
+        if part < LEAST_BETWEEN or not spread:
             continue
-        inverse = float(np.mean(1 / wanted[owner]))
-        if inverse > MOST_INVERSE:
-            continue
-        deviation = np.clip((1 - means) / max(1 - inverse, 1e-3), LEAST_WITHIN, 1.0)
-        if 1 - deviation < LEAST_BETWEEN:
-            continue
-        targets[name] = (target - target[there].mean()) * np.sqrt((1 - deviation) / spread)
-        rows[name] = np.where(there, (codes[name] - own.mean()) / own.std(), 0.0)
-        within[name] = float(deviation)
+        targets[name] = (means - means[there].mean()) * np.sqrt(part / spread)
+        rows[name] = np.zeros(len(owner))
+        rows[name][there] = _normal(own + generator.random(len(own)))
     if not targets:
         return {}
-    noise = _deviations(targets, rows, within, generator)
     out = {}
-    for name, deviation in zip(targets, noise):
-        at = np.flatnonzero(codes[name] < columns[name][1])
+    for name, deviation in zip(targets, _deviations(targets, rows, owner)):
+        at = np.flatnonzero(codes[name] < columns[name].base)
         place = at[np.argsort(targets[name][at] + deviation[at], kind="stable")]
         out[name] = codes[name].copy()
         out[name][place] = np.sort(codes[name][at])
@@ -142,22 +212,33 @@ def _mean_codes(levels: np.ndarray, base: int, generator: np.random.Generator) -
     return (filled + generator.random(len(filled))) * base / LEVELS
 
 
+def _normal(numbers: np.ndarray) -> np.ndarray:
+    """The numbers' quantiles of the standard normal distribution, by their ranks."""
+    from scipy.special import ndtri
+
+    rank = np.empty(len(numbers))
+    rank[np.argsort(numbers, kind="stable")] = (np.arange(len(numbers)) + 0.5) / len(numbers)
+    return ndtri(rank)
+
+
 def _deviations(
-    targets: Mapping[str, np.ndarray],
-    rows: Mapping[str, np.ndarray],
-    within: Mapping[str, float],
-    generator: np.random.Generator,
+    targets: Mapping[str, np.ndarray], rows: Mapping[str, np.ndarray], owner: np.ndarray
 ) -> np.ndarray:
-    """[columns, rows]: deviations of rows from their parents' levels."""
-    names = list(targets)
-    count = len(next(iter(rows.values())))
-    size = np.sqrt([within[name] for name in names])
-    wanted = np.atleast_2d(np.cov([rows[n] for n in names])) if count > 1 else np.eye(len(names))
-    levels = np.atleast_2d(np.cov([targets[n] for n in names])) if count > 1 else 0.0
-    left = (wanted - levels) / np.outer(size, size)
+    """[columns, rows]: deviations of rows from their parents' levels: those that were drawn, turned such
+    that with the levels they are correlated as before."""
+    count = np.maximum(np.bincount(owner), 1)
+    drawn = np.array([x - (np.bincount(owner, x) / count)[owner] for x in rows.values()])
+    wanted = np.atleast_2d(np.cov(list(rows.values())))
+    levels = np.atleast_2d(np.cov(list(targets.values())))
+    size = np.sqrt(np.maximum(np.diag(wanted) - np.diag(levels), 0.0))
+    left = (wanted - levels) / np.maximum(np.outer(size, size), 1e-9)
     correlation = np.clip(left, -0.98, 0.98)
     np.fill_diagonal(correlation, 1.0)
-    values, vectors = np.linalg.eigh(correlation)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
-    drawn = root @ generator.standard_normal((len(names), count))
-    return drawn / np.maximum(np.linalg.norm(root, axis=1), 1e-9)[:, None] * size[:, None]
+    turn = _root(correlation) @ np.linalg.pinv(_root(np.atleast_2d(np.cov(drawn))))
+    return size[:, None] * (turn @ drawn)
+
+
+def _root(matrix: np.ndarray) -> np.ndarray:
+    """The symmetric square root of a covariance matrix."""
+    values, vectors = np.linalg.eigh(matrix)
+    return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T

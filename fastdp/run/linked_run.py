@@ -24,7 +24,7 @@ from .counter import open_linked
 from .execute import completed, early_stop_of, job_of, was_charged
 from .finalize import finalize, write_json
 from .folder import RunFolder
-from .linked_children import Codes, child_codes, rows_of, without_noise
+from .linked_children import Codes, child_codes, parts_between, rows_of, without_noise
 from .linked_levels import standing
 from .linked_spec import LinkedSpec
 from .output import Output, spawned_seeds
@@ -162,7 +162,8 @@ def draw(links: Links, outcomes: list[Outcome], seeds: list[int]) -> list[tuple[
             shown[level] = standing(parents[level], measured, level, seeds[i])
         owner = np.repeat(out[0][1], wanted)
         draw_child = partial(child.given, seed=seeds[i])
-        codes = child_codes(links, name, shown, owner, draw_child, seeds[i])
+        parts = parts_between(links, name, measured, outcomes[i].measurements)
+        codes = child_codes(links, name, shown, owner, draw_child, parts, seeds[i])
         if name in links.places:
             given = links.given(name)
             order = np.lexsort((codes[links.linked.order[name]], owner))

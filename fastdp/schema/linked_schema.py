@@ -31,8 +31,11 @@ CHILD_KEYS = ("parent", "key", "null", "max_rows", "orphans", "order", "levels")
 LEAST_CODES = 8
 """Codes of an ordered column whose level is kept for each parent unless the schema says which."""
 LEAST_ROWS = 24
-"""Child tables with a smaller public bound of rows per parent have no levels unless they declare
-them. Means of few rows are mostly chance (households: pairs .109 with them, .091 without)."""
+"""Child tables without an order and with a smaller public bound of rows per parent have no levels unless
+they declare them. Means of few rows are mostly chance (households: pairs .109 with them, .091 without)."""
+LEAST_ORDERED = 4
+"""The same of tables with an order, whose rows are measurements of one thing at several times. Fewer rows
+have no levels in any case (`run.linked_levels.MOST_INVERSE`)."""
 MOST_LEVELS = 3
 """Such columns of one child table, at most: each is a column more of the parents' table."""
 
@@ -75,7 +78,8 @@ class LinkedSchema:
         if child in self.declared_levels:
             return self.declared_levels[child]
         schema = self.tables[child]
-        if schema.max_rows_per_user is not None and schema.max_rows_per_user < LEAST_ROWS:
+        least = LEAST_ORDERED if child in self.order else LEAST_ROWS
+        if schema.max_rows_per_user is not None and schema.max_rows_per_user < least:
             return ()
         timed = {
             self.order.get(child),

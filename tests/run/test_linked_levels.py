@@ -7,7 +7,7 @@ import fastdp
 from bench.linked import PANEL, SCHEMAS, between, of_panel, panel
 from fastdp.measurement import Measurement
 from fastdp.metrics.linked_scores import between_parents
-from fastdp.run.linked_levels import levelled, possible_rows, standing
+from fastdp.run.linked_levels import Level, levelled, possible_rows, standing, variance_of
 from fastdp.schema import Schema
 from fastdp.tables.linked_tables import LEVELS
 
@@ -29,7 +29,7 @@ def test_the_part_between_parents_comes_out_and_the_columns_stay(part):
     shuffled = rng.permutation(len(owner))  # drawn rows know nothing of their parents
     codes = {"x": true[0][shuffled], "y": true[1][shuffled]}
     codes["x"][:50] = 60  # missing
-    given = {name: (level, 60) for name, level in zip("xy", levels)}
+    given = {name: Level(level, 60) for name, level in zip("xy", levels)}
     out = levelled(codes, owner, wanted, given, seed=1)
     for name, column in zip("xy", true):
         assert (np.sort(out[name]) == np.sort(codes[name])).all()
@@ -39,6 +39,41 @@ def test_the_part_between_parents_comes_out_and_the_columns_stay(part):
     kept = slice(50, None)
     want = np.corrcoef(codes["x"][kept], codes["y"][kept])[0, 1]
     assert np.corrcoef(out["x"][kept], out["y"][kept])[0, 1] == pytest.approx(want, abs=0.1)
+
+
+def test_rows_keep_what_their_place_says_of_them():
+    """A number grows by one from row to row of a parent, as a worker's experience does from year to year:
+    deviations are those of the drawn rows, so it still does. Deviations at random would leave a
+    correlation of 0 inside parents."""
+    rng = np.random.default_rng(3)
+    wanted = np.full(600, 8)
+    owner = np.repeat(np.arange(600), 8)
+    place = np.tile(np.arange(8), 600)
+    codes = {"x": np.clip(place + rng.integers(0, 12, 600)[rng.permutation(owner)], 0, 19)}
+    levels = Level(rng.integers(3, 9, 600), 20, 0.6)
+    out = levelled(codes, owner, wanted, {"x": levels}, seed=1)["x"]
+    inside = out - (np.bincount(owner, out) / 8)[owner]
+    assert np.corrcoef(inside, place)[0, 1] > 0.4
+    assert between(owner, out.astype(float)) == pytest.approx((0.6 - 1 / 8) / (7 / 8), abs=0.08)
+
+
+@pytest.mark.parametrize("shape", ["normal", "even"])
+def test_the_variance_of_a_code_is_known_from_counts_that_are_mostly_noise(shape):
+    """500 parents in twelve parts, counts with a standard error of 20. A normal distribution's variance
+    has a standard error of some 15 % then, a sum over all counts one of 40 to 60 %, and that of drawn
+    codes, where counts below 0 are left out, is too large by as much. An even distribution is not
+    normal: with standard errors of 2 sums notice it, with 20 one that is cut off at the ends fits."""
+    at = np.arange(12)
+    part = np.exp(-np.square(at - 4.2) / 2 / 1.6**2) if shape == "normal" else np.ones(12)
+    part = part / part.sum()
+    truth = float(part @ np.square(at - part @ at))
+    rng = np.random.default_rng(7)
+    for sigma, margin in ((20.0, 0.15), (2.0, 0.06)):
+        counts = 500 * part + rng.normal(0, sigma, (200, 12))
+        found = np.array([variance_of(c, np.full(12, sigma**2)) for c in counts])
+        assert np.median(found) == pytest.approx(truth, rel=margin)
+        assert np.median(np.abs(found / truth - 1)) < 2 * margin
+    assert variance_of(rng.normal(0, 20.0, 12), np.full(12, 400.0)) == 0
 
 
 def test_the_share_between_parents_is_that_of_the_analysis_of_variance():
@@ -60,11 +95,22 @@ def test_nothing_moves_where_levels_say_nothing_or_parents_have_few_rows():
     owner = np.repeat(np.arange(300), wanted)
     codes = {"x": rng.integers(0, 60, 3000)}
     same = np.full(300, 6)
-    assert levelled(codes, owner, wanted, {"x": (same, 2)}, 1) == {}
+    assert levelled(codes, owner, wanted, {"x": Level(same, 2)}, 1) == {}
     none = np.full(300, LEVELS)
-    assert levelled(codes, owner, wanted, {"x": (none, 600)}, 1) == {}
+    assert levelled(codes, owner, wanted, {"x": Level(none, 600)}, 1) == {}
     spread = rng.integers(0, LEVELS, 3000)
-    assert levelled(codes, np.arange(3000), np.ones(3000, int), {"x": (spread, 60)}, 1) == {}
+    assert levelled(codes, np.arange(3000), np.ones(3000, int), {"x": Level(spread, 60)}, 1) == {}
+
+
+def test_rows_in_an_order_have_levels_where_parents_have_few_of_them():
+    """Rows in an order are measurements of one thing at several times; members of a household are not."""
+    plain = {**PANEL, "tables": {n: dict(t) for n, t in PANEL["tables"].items()}}
+    plain["tables"]["visits"]["max_rows"] = 8
+    assert fastdp.LinkedSchema.from_dict(plain).levels("visits") == ()
+    plain["tables"]["visits"]["order"] = "month"
+    assert fastdp.LinkedSchema.from_dict(plain).levels("visits") == ("score", "spent")
+    plain["tables"]["visits"]["max_rows"] = 3
+    assert fastdp.LinkedSchema.from_dict(plain).levels("visits") == ()
 
 
 def test_levels_that_are_noise_get_no_parents():
