@@ -139,6 +139,13 @@ static void sweep(part *p, const fdp_choice_plan *plan) {
     }
 }
 
+/* The cell of a row in a table. */
+static inline int64_t cell_of(const uint32_t *codes, int64_t rows, const fdp_row_table *table, int64_t row) {
+    if (table->one < 0) return 0;
+    const int64_t code = codes[table->one * rows + row];
+    return table->other < 0 ? code : code * table->width + codes[table->other * rows + row];
+}
+
 /* The cells of the part's users, and their constants; 0 where a cell is outside its table. */
 static int lay_out(const choice_job *job, part *p) {
     const fdp_choice_plan *plan = job->plan;
@@ -164,7 +171,8 @@ static int lay_out(const choice_job *job, part *p) {
             for (int64_t r = low; r < high; r++)
                 for (int64_t c = side ? plain : 0; c < (side ? plan->columns : plain); c++) {
                     const int64_t t = plan->facts + c,
-                                  cell = plan->first[t] + plan->codes[c * plan->rows + r];
+                                  cell =
+                                      plan->first[t] + cell_of(plan->codes, plan->rows, plan->of_rows + c, r);
                     valid &= cell < plan->first[t + 1];
                     *at++ = (uint32_t)cell;
                 }
@@ -262,9 +270,10 @@ static int measure(const choice_job *job, double *error) {
                 of[p->facts_of[t * p->users + u]] += 1.0;
                 continue;
             }
-            const uint32_t *codes = p->codes + (t - p->facts) * p->rows;
+            const fdp_row_table *table = p->of_rows + t - p->facts;
             const double one = t < tables - p->steps ? 1.0 : p->step[u];
-            for (int64_t r = p->row_start[u]; r < p->row_start[u + 1]; r++) of[codes[r]] += one;
+            for (int64_t r = p->row_start[u]; r < p->row_start[u + 1]; r++)
+                of[cell_of(p->codes, p->rows, table, r)] += one;
         }
         /* Their squared distances from the targets. */
         error[t] = 0.0;
@@ -285,7 +294,22 @@ int fdp_choose(const fdp_choice_plan *p, int threads, uint8_t *chosen, double *e
     for (int64_t u = 0; u < p->users; u++) job.all += chosen[u];
     fdp_team_run(threads, choose_work, &job);
     const int code = atomic_load(&job.status);
-    return code == FDP_OK ? measure(&job, error) : code;
+    return code == FDP_OK && error != NULL ? measure(&job, error) : code;
+}
+
+int fdp_row_counts(const fdp_row_counts_plan *p, double *count) {
+    memset(count, 0, sizeof *count * (size_t)p->first[p->tables]);
+    for (int64_t t = 0; t < p->tables; t++) {
+        const int64_t cells = p->first[t + 1] - p->first[t];
+        double *of = count + p->first[t];
+        for (int64_t u = 0; u < p->users; u++)
+            for (int64_t r = p->row_start[u]; r < p->row_start[u + 1]; r++) {
+                const int64_t cell = cell_of(p->codes, p->rows, p->of_rows + t, r);
+                if (cell >= cells) return FDP_ERR_ARGUMENT;
+                of[cell] += p->weight[u];
+            }
+    }
+    return FDP_OK;
 }
 
 /* A code that the user had before has the user's number in `last`. */

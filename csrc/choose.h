@@ -4,10 +4,16 @@
 
 #include "fdp.h"
 
+/* A table of rows. With code c(row) in column c: a row is in cell one(row) * width + other(row); where other
+ * < 0, in cell one(row); where one < 0 too, in cell 0. */
+typedef struct {
+    int64_t one, other, width;
+} fdp_row_table;
+
 /* A user is in one cell of each of `facts` tables, facts_of[t * users + u], and each of its rows,
- * row_start[u] .. row_start[u + 1) - 1, in one cell of each of `columns` tables, codes[c * rows + row]. Cells
- * of all tables are numbered together: those of table t are first[t] .. first[t + 1) - 1, facts before
- * columns.
+ * row_start[u] .. row_start[u + 1) - 1, in one cell of each of `columns` tables, of_rows[c], by its codes,
+ * codes[column * rows + row]. Cells of all tables are numbered together: those of table t are first[t] ..
+ * first[t + 1) - 1, facts before columns.
  *
  * A row counts as 1; in the last `steps` tables of rows, as step[u] of its user.
  *
@@ -21,6 +27,7 @@
 typedef struct {
     int64_t users, rows, facts, columns, steps, parts;
     const uint32_t *facts_of, *codes;
+    const fdp_row_table *of_rows;
     const double *step;
     const int64_t *row_start, *first;
     const double *target, *weight;
@@ -31,11 +38,22 @@ typedef struct {
 
 /* chosen[u]: 1 for users of the choice, before and after; their number stays the same. In a sweep each
  * chosen user is taken out once, and the best of it and of FDP_OFFERS others is put in. error: [facts +
- * columns], of the tables at the end. Depends on its arguments alone, not on the number of threads. A
+ * columns], of the tables at the end; NULL: not worked out. Depends on its arguments alone, not on the number of threads. A
  * thread needs 4 bytes for each cell that a user of its part, or a row of these, is in, and 24 for each
  * cell of the tables. */
 #define FDP_OFFERS 4
 int fdp_choose(const fdp_choice_plan *plan, int threads, uint8_t *chosen, double *error);
+
+/* Adds weight[u] to the count of the cell of each row of each user u in each of `tables` tables: those of table t are
+ * count[first[t]] .. count[first[t + 1] - 1]. FDP_ERR_ARGUMENT where a cell is outside its table. */
+typedef struct {
+    int64_t users, rows, tables;
+    const uint32_t *codes;
+    const fdp_row_table *of_rows;
+    const int64_t *row_start, *first;
+    const double *weight;
+} fdp_row_counts_plan;
+int fdp_row_counts(const fdp_row_counts_plan *plan, double *count);
 
 /* Users of a pool in cells of several tables, and in lines. cell[u * cells + t]: the cell of user u in table t;
  * value[u * lines + l]: how much user u counts in line l. Cells and lines are numbered together, from 0 to

@@ -4,6 +4,7 @@ from numpy.typing import NDArray
 def choose(
     facts: NDArray[np.uint32],
     codes: NDArray[np.uint32],
+    of_rows: NDArray[np.int64],
     row_start: NDArray[np.int64],
     first: NDArray[np.int64],
     target: NDArray[np.float64],
@@ -16,6 +17,14 @@ def choose(
     least: float = 0.0,
     parts: int = 1,
     threads: int = 1,
+    error: NDArray[np.float64] | None = None,
+) -> None: ...
+def row_counts(
+    codes: NDArray[np.uint32],
+    of_rows: NDArray[np.int64],
+    row_start: NDArray[np.int64],
+    first: NDArray[np.int64],
+    weight: NDArray[np.float64],
 ) -> NDArray[np.float64]: ...
 def weigh(
     cell: NDArray[np.uint32],

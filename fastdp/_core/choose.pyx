@@ -8,10 +8,13 @@ from fastdp._core.status cimport check
 
 
 cdef extern from "choose.h" nogil:
+    ctypedef struct fdp_row_table:
+        int64_t one, other, width
     ctypedef struct fdp_choice_plan:
         int64_t users, rows, facts, columns, steps, parts
         const uint32_t *facts_of
         const uint32_t *codes
+        const fdp_row_table *of_rows
         const double *step
         const int64_t *row_start
         const int64_t *first
@@ -21,6 +24,14 @@ cdef extern from "choose.h" nogil:
         double least
         uint64_t seed
     int fdp_choose(const fdp_choice_plan *, int, uint8_t *, double *)
+    ctypedef struct fdp_row_counts_plan:
+        int64_t users, rows, tables
+        const uint32_t *codes
+        const fdp_row_table *of_rows
+        const int64_t *row_start
+        const int64_t *first
+        const double *weight
+    int fdp_row_counts(const fdp_row_counts_plan *, double *)
     ctypedef struct fdp_weigh_plan:
         int64_t users, cells, lines, factors
         const uint32_t *cell
@@ -36,6 +47,7 @@ cdef extern from "choose.h" nogil:
 def choose(
     const uint32_t[:, ::1] facts,
     const uint32_t[:, ::1] codes,
+    const int64_t[:, ::1] of_rows,
     const int64_t[::1] row_start,
     const int64_t[::1] first,
     const double[::1] target,
@@ -48,16 +60,20 @@ def choose(
     double least=0.0,
     int64_t parts=1,
     int threads=1,
+    double[::1] error=None,
 ):
-    """The error of each table, facts before columns; `chosen` is changed in place."""
-    error = np.zeros(facts.shape[0] + codes.shape[0], np.float64)
-    cdef double[::1] error_view = error
+    """`chosen` is changed in place. of_rows [tables of rows, 3]: the columns and width of each. error:
+    of each table, facts before rows, where it is wanted."""
     cdef fdp_choice_plan plan
     cdef int code
-    if chosen.shape[0] == 0 or error.size == 0:
-        return error
+    cdef double *to = NULL
+    if error is not None:
+        to = &error[0]
+    if chosen.shape[0] == 0 or facts.shape[0] + of_rows.shape[0] == 0:
+        return
     plan.users, plan.rows = chosen.shape[0], codes.shape[1]
-    plan.facts, plan.columns = facts.shape[0], codes.shape[0]
+    plan.facts, plan.columns = facts.shape[0], of_rows.shape[0]
+    plan.of_rows = <const fdp_row_table *> &of_rows[0, 0] if of_rows.shape[0] else NULL
     plan.facts_of = &facts[0, 0] if facts.shape[0] else NULL
     plan.codes = &codes[0, 0] if codes.shape[0] and codes.shape[1] else NULL
     plan.row_start, plan.first = &row_start[0], &first[0]
@@ -65,9 +81,32 @@ def choose(
     plan.step, plan.steps = &step[0], steps
     plan.sweeps, plan.least, plan.seed, plan.parts = sweeps, least, seed, parts
     with nogil:
-        code = fdp_choose(&plan, threads, &chosen[0], &error_view[0])
+        code = fdp_choose(&plan, threads, &chosen[0], to)
     check(code, "choosing users")
-    return error
+
+
+def row_counts(
+    const uint32_t[:, ::1] codes,
+    const int64_t[:, ::1] of_rows,
+    const int64_t[::1] row_start,
+    const int64_t[::1] first,
+    const double[::1] weight,
+):
+    """float64: how much the users' weights are in each cell of tables of rows, each row once."""
+    count = np.zeros(first[first.shape[0] - 1], np.float64)
+    cdef double[::1] count_view = count
+    cdef fdp_row_counts_plan plan
+    cdef int code
+    if count.size == 0 or codes.shape[1] == 0:
+        return count
+    plan.users, plan.rows, plan.tables = weight.shape[0], codes.shape[1], of_rows.shape[0]
+    plan.codes = &codes[0, 0] if codes.shape[0] else NULL
+    plan.of_rows = <const fdp_row_table *> &of_rows[0, 0]
+    plan.row_start, plan.first, plan.weight = &row_start[0], &first[0], &weight[0]
+    with nogil:
+        code = fdp_row_counts(&plan, &count_view[0])
+    check(code, "counting rows of users")
+    return count
 
 
 def weigh(

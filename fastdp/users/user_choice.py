@@ -10,7 +10,7 @@ of rows those of the model. Then the number of rows is made exact.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import accumulate, combinations
 
 import numpy as np
@@ -22,6 +22,7 @@ from .gaps import Gaps
 from .once import once_per_period
 from .people import Codes
 from .pool import Pool
+from .row_tables import RowTables
 from .siblings import LEAST_LACKING, Likeness, lacking, with_siblings
 from .user_facts import agreement
 from .user_quotes import Quote, lines
@@ -40,6 +41,8 @@ PART_ROWS = 1 << 20
 TIGHT = 0.25
 """The variance of a count that is to be met, as a part of a Poisson count's (`python -m bench.users_without
 "tight counts"`)."""
+GAP = "gap from the row before"
+"""A column of rows."""
 MOST_CELLS = 1 << 16
 """Columns and pairs with more codes than this are not balanced."""
 ROUNDS = 30
@@ -148,37 +151,26 @@ class Choice(Struct, frozen=True, eq=False):
         from .._core import choose as core
 
         of_users = _Tables()
-        of_rows = _Tables()
-        of_steps = _Tables()
         for table in odds.released[:-1]:
             if isinstance(table, Cells):
                 of_users.add(table.cells, table.tally(odds.users))
         like = odds.released[-1]
         assert isinstance(like, Cells)
         of_users.add(like.cells, like.tally(odds.users), least=True)
-        moved = pool.to_rows(odds.moved) if odds.moved.any() else None
-        for cells, share in self._row_shares(pool):
-            target = wanted * share
-            if moved is not None:
-                target = np.maximum(target + np.bincount(cells, moved, len(share)), 0.0)
-            of_rows.add(cells, target)
-        of_rows.add(np.zeros(pool.rows, np.int64), np.full(1, float(wanted)))
         step = 1 / np.maximum(pool.size - 1.0, 1.0)
-        if self.gaps is not None:
-            bins = self.gaps.bins(pool.codes, self.sizes, pool.start)
-            of_steps.add(bins, np.bincount(bins, pool.to_rows(step * odds.users)))
-        tables = [of_users, of_rows, of_steps]
-        targets = [x for table in tables for x in table.target]
+        rows, targets = self._of_rows(pool, odds, wanted, step)
         chosen = drawn.copy()
+        every = [*of_users.target, *targets]
         core.choose(
             np.array(of_users.cells, np.uint32).reshape(-1, pool.users),
-            np.array(of_rows.cells + of_steps.cells, np.uint32).reshape(-1, pool.rows),
+            rows.codes,
+            rows.of_rows,
             pool.start,
-            np.append(0, np.cumsum([len(x) for x in targets])),
-            np.concatenate(targets),
-            np.concatenate([x for table in tables for x in table.weight]),
+            np.append(0, np.cumsum([len(x) for x in every])),
+            np.concatenate(every),
+            np.concatenate([*of_users.weight, *(_tight(target) for target in targets)]),
             step,
-            len(of_steps.cells),
+            int(self.gaps is not None),
             SWEEPS,
             seed,
             chosen,
@@ -188,18 +180,34 @@ class Choice(Struct, frozen=True, eq=False):
         )
         return chosen.astype(bool)
 
-    def _row_shares(self, pool: Pool) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """For each column and some pairs of columns, (the cell of each row, the cells' shares). The shares
-        are those of the model of rows, as the pool and other rows know them."""
+    def _of_rows(
+        self, pool: Pool, odds: _Odds, wanted: int, step: np.ndarray
+    ) -> tuple[RowTables, list[np.ndarray]]:
+        """(tables of rows, the counts that are wanted in each): columns and some pairs of columns, whose
+        shares are those of the model of rows, as the pool and other rows know them; the number of rows;
+        gaps, where they were released, each as `step` of its user."""
         names = [n for n in pool.codes if int(pool.codes[n].max(initial=0)) < MOST_CELLS]
-        part = pool.to_rows(pool.part)
-        for columns in (*((n,) for n in names), *self._pairs(names, pool.rows)):
-            cells = self._cells(pool.codes, columns)
-            known = np.bincount(cells, part)
-            if set(columns) <= set(self.others):
-                more = np.bincount(self._cells(self.others, columns), minlength=len(known))
-                known = more + np.pad(known, (0, len(more) - len(known)))
-            yield cells, known / known.sum()
+        sizes = dict(self.sizes)
+        for name in names:
+            both = (pool.codes[name], self.others.get(name, np.zeros(1)))
+            sizes[name] = max(sizes.get(name, 1), *(int(x.max(initial=0)) + 1 for x in both))
+        tables = [*((n,) for n in names), *self._pairs(names, pool.rows), ()]
+        codes = dict(pool.codes)
+        if self.gaps is not None:
+            codes[GAP] = self.gaps.bins(codes, self.sizes, pool.start)
+            sizes[GAP] = len(self.gaps.shares) + 1
+        rows = RowTables.of(codes, [*tables, *([(GAP,)] if self.gaps is not None else [])], sizes)
+        targets = []
+        every = slice(0, len(tables))
+        moved = rows.counts(pool.start, odds.moved, every) if odds.moved.any() else None
+        for i, known in enumerate(rows.counts(pool.start, pool.part, every)):
+            if tables[i] and set(tables[i]) <= set(self.others):
+                known += np.bincount(self._cells(self.others, tables[i]), minlength=len(known))
+            target = wanted * (known / known.sum())
+            targets.append(target if moved is None else np.maximum(target + moved[i], 0.0))
+        if self.gaps is not None:
+            targets += rows.counts(pool.start, step * odds.users, slice(len(tables), None))
+        return rows, targets
 
     def _quoted(
         self, pool: Pool, released: Sequence[Table], like: np.ndarray, part: float
@@ -282,7 +290,7 @@ class _Odds(Struct, frozen=True, eq=False):
 
 
 class _Tables:
-    """Tables of the chosen: the cells of users or rows in each, the counts that are wanted, and the
+    """Tables of the chosen: the cells of users in each, the counts that are wanted, and the
     weights of squared differences."""
 
     def __init__(self) -> None:
@@ -295,9 +303,12 @@ class _Tables:
         others."""
         self.cells.append(cells.astype(np.uint32))
         self.target.append(target.astype(np.float64))
-        self.weight.append(
-            1 / (TIGHT * (np.ones(len(target)) if least else np.maximum(target, 1.0)))
-        )
+        self.weight.append(_tight(np.ones(len(target)) if least else target))
+
+
+def _tight(target: np.ndarray) -> np.ndarray:
+    """The weights of squared distances from these counts."""
+    return 1 / (TIGHT * np.maximum(target, 1.0))
 
 
 def _asked(

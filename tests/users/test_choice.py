@@ -13,6 +13,7 @@ from fastdp.user_views import UserFacts
 from fastdp.users import user_choice
 from fastdp.users.gaps import Gaps
 from fastdp.users.pool import Pool
+from fastdp.users.row_tables import RowTables
 from fastdp.users.siblings import Likeness, with_siblings
 from fastdp.users.user_choice import Agreements, Choice, _asked, _at_most_one, _drawn, _exact
 from fastdp.users.user_facts import agreement, distinct
@@ -56,6 +57,40 @@ def first_shares(codes, owner):
     return np.bincount(first, minlength=6) / len(first)
 
 
+def each_column(count):
+    """Tables of rows, one of each column."""
+    return np.array([[i, -1, 1] for i in range(count)], np.int64)
+
+
+def test_tables_of_rows_are_counted_and_chosen_by_as_if_they_were_written_out():
+    """Over no column, one and two: the counts are those of weighted cells, and users are chosen as from a
+    column of these cells."""
+    rng = np.random.default_rng(9)
+    start = np.append(0, np.cumsum(rng.integers(1, 5, 60)))
+    codes = {"a": rng.integers(0, 3, start[-1]), "b": rng.integers(0, 4, start[-1])}
+    every = [("b",), ("a", "b"), ()]
+    rows = RowTables.of(codes, every, {"a": 3, "b": 4})
+    cells = [codes["b"], codes["a"] * 4 + codes["b"], np.zeros(start[-1], np.int64)]
+    weight = rng.random(60)
+    of_row = np.repeat(weight, np.diff(start))
+    for tables in (slice(None), slice(1, 3)):
+        counted = rows.counts(start, weight, tables)
+        slow = [np.bincount(x, of_row, n) for x, n in zip(cells[tables], rows.sizes[tables])]
+        assert all(np.allclose(x, y) for x, y in zip(counted, slow, strict=True))
+    chosen = []
+    for codes_of, of in (
+        (rows.codes, rows.of_rows),
+        (np.array(cells, np.uint32), each_column(3)),
+    ):
+        made = (np.arange(60) % 3 == 0).astype(np.uint8)
+        first = np.append(0, np.cumsum(rows.sizes))
+        none = np.zeros((0, 60), np.uint32)
+        about = (np.full(17, 8.0), np.ones(17), np.ones(60), 0, 5, 3)
+        core.choose(none, codes_of, of, start, first, *about, made)
+        chosen.append(made.tolist())
+    assert chosen[0] == chosen[1]
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_the_kernel_lowers_what_it_says(seed):
     """Errors are those of the slow sum, no larger than before, and as many users are chosen."""
@@ -85,8 +120,9 @@ def test_the_kernel_lowers_what_it_says(seed):
 
     before = errors(chosen)
     made = chosen.copy()
-    about = (facts, codes, start, first, target, weight, step, steps, 10, 7)
-    found = core.choose(*about, made)
+    found = np.zeros(4)
+    about = (facts, codes, each_column(2), start, first, target, weight, step, steps, 10, 7)
+    core.choose(*about, made, error=found)
     assert np.allclose(found, errors(made), rtol=1e-9, atol=1e-9)
     assert made.sum() == chosen.sum() and (made != chosen).any()
     assert found.sum() < before.sum()
@@ -120,7 +156,7 @@ def test_the_kernel_chooses_as_its_slow_twin_with_any_number_of_threads(parts):
         assert slow != chosen.tolist()
         for threads in (1, 3):
             made = chosen.copy()
-            tables = (facts, codes, start, first, target, weight, step)
+            tables = (facts, codes, each_column(3), start, first, target, weight, step)
             core.choose(*tables, 1, 6, 11, made, least, parts, threads)
             assert made.tolist() == slow
 
@@ -137,10 +173,13 @@ def test_cells_outside_their_table_are_refused():
     one = np.zeros((1, 1), np.uint32)
     args = (np.array([0, 1]), np.array([0, 1, 2]), *(np.ones(2) for _ in range(2)), np.ones(1))
     chosen = np.ones(1, np.uint8)
-    core.choose(one, one, *args, 0, 1, 1, chosen)
+    of = each_column(1)
+    core.choose(one, one, of, *args, 0, 1, 1, chosen)
     for facts, codes in ((one + 1, one), (one, one + 1)):
         with pytest.raises(Exception, match="choosing users"):
-            core.choose(facts, codes, *args, 0, 1, 1, chosen)
+            core.choose(facts, codes, of, *args, 0, 1, 1, chosen)
+    with pytest.raises(Exception, match="counting rows"):
+        core.row_counts(one + 1, of, args[0], args[0], np.ones(1))
 
 
 def test_rows_are_exact_and_users_whole_but_for_few():
