@@ -317,6 +317,11 @@ REPLACED = (
         change={f"{SHARED}.screening.unexplained": before.unexplained},
     ),
     Ablation(
+        "before: wide pairs",
+        "no pair of at most 131,072 cells is asked whether one column follows from the other",
+        around={f"{SHARED}.dependencies.wide_pairs": before.of_many_cells},
+    ),
+    Ablation(
         "before: accounted",
         "sqrt(2 log 2K) standard deviations",
         change={f"{SHARED}.screening.threshold": before.largest_of},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -101,3 +101,8 @@ def unexplained(
             c = c if known else left
         out.append(c)
     return out
+
+
+def of_many_cells(wide_pairs: Callable) -> Callable:
+    """Pairs with more cells than a column that follows by a constraint may have, whatever the rows."""
+    return lambda domain, excluded, limit, most=0.0: wide_pairs(domain, excluded, limit)

@@ -61,18 +61,20 @@ class Dependency(Struct, frozen=True):
     part: float
 
 
-def wide_pairs(domain: Domain, excluded: Collection[str], limit: int) -> list[Clique]:
+def wide_pairs(
+    domain: Domain, excluded: Collection[str], limit: int, most: float = FOLLOW_CELLS
+) -> list[Clique]:
     """Ordered pairs (A, B) for which it is worth asking whether B follows from A. Such a pair has
-    more cells than a column that follows by a constraint may have in the model. Either B has more
-    than half as many codes as A, or the pair has more cells than the model may have. Columns to be
-    drawn are none of the `excluded`."""
+    more cells than `most`: than a column that follows by a constraint may have in the model. Either B
+    has more than half as many codes as A, or the pair has more cells than the model may have. Columns
+    to be drawn are none of the `excluded`."""
     largest = max(domain.values(), default=0)
-    wide = [a for a, n in domain.items() if n * largest > FOLLOW_CELLS]
+    wide = [a for a, n in domain.items() if n * largest > most]
     pairs: list[Clique] = []
     for a, b in permutations(wide, 2):
         cells = domain[a] * domain[b]
         fine = 2 * domain[b] > domain[a]
-        if cells > FOLLOW_CELLS and (fine or cells > limit) and (b if fine else a) not in excluded:
+        if cells > most and (fine or cells > limit) and (b if fine else a) not in excluded:
             pairs.append((a, b))
     return sorted(pairs, key=lambda p: -domain[p[0]] * domain[p[1]])[:MOST_PAIRS]
 
@@ -85,12 +87,14 @@ def find(
     limit: int,
 ) -> list[Dependency] | None:
     """The dependencies that a release for `share` of mu^2 finds, each after those that its source
-    needs; None if there is no pair to ask about, and nothing was released."""
+    needs; None if there is no pair to ask about, and nothing was released. A pair with more cells than
+    rows is asked about too: a model would know less than a row of each cell."""
     codes = {m.clique[0]: merge_rare(m, RARE) for m in ones}
     domain = session.domain.recoded(codes)
-    pairs = wide_pairs(domain, excluded, limit)
-    pairs = [p for p in pairs if session.domain.cells(p) <= session.most_filtered]
     total = estimate_total(ones)
+    pairs = wide_pairs(domain, excluded, limit, min(FOLLOW_CELLS, max(total, 0.0)))
+    cells = session.domain.cells
+    pairs = [p for p in pairs if FOLLOW_CELLS < cells(p) <= session.most_filtered]
     if not pairs or not total > 0:
         return None
     rare = {a: n - 1 for a, n in domain.items() if n < session.domain[a]}

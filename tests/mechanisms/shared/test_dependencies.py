@@ -64,3 +64,23 @@ def test_columns_are_drawn_given_what_most_rows_can_be_guessed_from(steps, noisy
     assert {d.column: d.part for d in found} == pytest.approx(follow)
     places = [d.column for d in found]
     assert all(d.source not in places[i:] for i, d in enumerate(found))
+
+
+@pytest.mark.parametrize("rows, asked", [(1e6, False), (50_000, True)])
+def test_pairs_with_more_cells_than_rows_are_asked_about(rows, asked):
+    """Of two columns of 600 codes, 300 have rows. A model can hold the 90,000 cells of these, and
+    knows them only where there are as many rows."""
+    names = ("a", "b")
+    pairs = []
+
+    def guesses(given, **about):
+        pairs.extend(given)
+        return SimpleNamespace(values=np.zeros(len(given)), sigma=np.full(len(given), 0.01 * rows))
+
+    session = SimpleNamespace(
+        domain=Domain(dict.fromkeys(names, 600)), mu=0.3, guesses=guesses, most_filtered=10**6
+    )
+    counts = np.repeat([rows / 300, -5.0], 300)
+    ones = [Measurement((n,), counts, 1.0) for n in names]
+    found = dependencies.find(session, ones, 0.04, set(), 10**6)
+    assert bool(pairs) == asked and found == ([] if asked else None)
