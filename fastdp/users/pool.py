@@ -13,19 +13,20 @@ class Pool(Struct, frozen=True, eq=False):
 
     codes : of their rows, one user after the other
     start : the rows of user u are start[u] to start[u + 1] - 1
-    place : where each of these rows was in the arrays that the pool was made of
+    place : where each of these rows is in the order in which rows are given back
+    number : where each user is in the order of users' numbers
     part : how often each user counts; a user and its siblings count as one
     """
 
     codes: Codes
     start: np.ndarray
     place: np.ndarray
+    number: np.ndarray
     part: np.ndarray
 
     @classmethod
-    def of(cls, codes: Codes, owner: np.ndarray, part: np.ndarray | None = None) -> Pool:
-        """The pool of rows with these owners, each of whom counts as `part`, or 1. A user's rows keep
-        their order."""
+    def of(cls, codes: Codes, owner: np.ndarray) -> Pool:
+        """The pool of rows with these owners, each of whom counts as 1. A user's rows keep their order."""
         count = np.bincount(owner)
         by_rows = np.argsort(count, kind="stable")
         rank = np.empty(len(count), np.int64)
@@ -41,8 +42,8 @@ class Pool(Struct, frozen=True, eq=False):
         else:
             place = np.argsort(rank[owner], kind="stable")
         sorted_codes = {name: column[place] for name, column in codes.items()}
-        part = np.ones(len(count)) if part is None else part
-        return cls(sorted_codes, start, place, part[by_rows[there > 0]])
+        number = by_rows[there > 0]
+        return cls(sorted_codes, start, place, number, np.ones(len(number)))
 
     @property
     def users(self) -> int:
@@ -66,7 +67,16 @@ class Pool(Struct, frozen=True, eq=False):
         """A value of each user, repeated for each of its rows."""
         return np.repeat(of_users, self.size)
 
-    def first_rows(self, count: np.ndarray) -> np.ndarray:
-        """Where the first count[u] rows of each user u were before, in that order."""
+    def first_rows(self, count: np.ndarray) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """(codes, owner) of the first count[u] rows of each user u. Users who have none get no number."""
         rank = np.arange(self.rows) - self.to_rows(self.start[:-1])
-        return np.sort(self.place[rank < self.to_rows(count)])
+        kept = np.flatnonzero(rank < self.to_rows(count))
+        at = np.full(self.rows, -1, np.int64)
+        at[self.place[kept]] = kept
+        rows = at[at >= 0]
+        there = np.zeros(int(self.number.max(initial=-1)) + 1, bool)
+        there[self.number] = count > 0
+        number = (np.cumsum(there, dtype=np.uint32) - np.uint32(1))[self.number]
+        return {name: column[rows] for name, column in self.codes.items()}, self.to_rows(number)[
+            rows
+        ]

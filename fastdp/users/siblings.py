@@ -78,11 +78,11 @@ def lacking(odds: np.ndarray) -> float:
 
 def with_siblings(
     pool: Pool, odds: np.ndarray, alike: Likeness, seed: int
-) -> tuple[dict[str, np.ndarray], np.ndarray, np.ndarray]:
-    """(codes, owner, part of each owner): the pool's rows, and those of as many siblings of each user
-    that odds of 1 are enough. Siblings have at most as many rows as the pool has. A user and its
-    siblings count as one (`Pool.part`). No sibling has the rows of its user. Users come in a random
-    order."""
+) -> tuple[Pool, Pool, np.ndarray]:
+    """(the pool and as many siblings of each user that odds of 1 are enough, these siblings alone, of
+    each user of the first its number among the pool's users followed by the siblings). Siblings have at
+    most as many rows as the pool has. A user and its siblings count as one (`Pool.part`). No sibling has
+    the rows of its user. Users have random numbers."""
     generator = np.random.Generator(np.random.Philox(key=[seed, 5]))
     parent = np.repeat(np.arange(pool.users), _siblings_of_each(pool, odds))
     size = pool.size[parent]
@@ -98,23 +98,38 @@ def with_siblings(
     differs = np.add.reduceat(row != parent_row, first) > 0 if len(first) else np.empty(0, bool)
     row = row[np.repeat(differs, size)]
     parent = parent[differs]
-    owner = pool.users + np.repeat(np.arange(len(parent)), size[differs])
-    row = in_order(pool.codes, row, owner, alike.order)
+    size = size[differs]
+    row = in_order(pool.codes, row, np.repeat(np.arange(len(parent)), size), alike.order)
     part = pool.part / (1 + np.bincount(parent, minlength=pool.users))
-    part = np.append(part, part[parent])
 
-    # the pool's rows and the siblings', by new numbers of their users, whose rows lie together
-    number = generator.permutation(len(part))
-    old = np.argsort(number)
-    sizes = np.append(pool.size, pool.size[parent])
+    # users with the same number of rows by their new numbers
+    sizes = np.append(pool.size, size)
+    number = generator.permutation(len(sizes))
+    user = np.lexsort((number, sizes))
     starts = np.cumsum(sizes) - sizes
-    count = sizes[old]
-    place = np.arange(len(row) + pool.rows) + np.repeat(
-        starts[old] - np.cumsum(count) + count, count
+    start = np.append(0, np.cumsum(sizes[user]))
+    within = np.arange(start[-1]) - np.repeat(start[:-1], sizes[user])
+    rows = np.append(np.arange(pool.rows), row)[within + np.repeat(starts[user], sizes[user])]
+
+    # rows are given back in the order of users' numbers
+    by_number = np.empty_like(sizes)
+    by_number[number] = sizes
+    place = within + np.repeat((np.cumsum(by_number) - by_number)[number[user]], sizes[user])
+    more = Pool(
+        codes={name: column[rows] for name, column in pool.codes.items()},
+        start=start,
+        place=place,
+        number=number[user],
+        part=np.append(part, part[parent])[user],
     )
-    rows = np.append(np.arange(pool.rows), row)[place]
-    codes = {name: column[rows] for name, column in pool.codes.items()}
-    return codes, np.repeat(np.arange(len(part), dtype=np.uint32), count), part[old]
+    siblings = Pool(
+        codes={name: column[row] for name, column in pool.codes.items()},
+        start=np.append(0, np.cumsum(size)),
+        place=np.arange(len(row)),
+        number=np.arange(len(size)),
+        part=part[parent],
+    )
+    return more, siblings, user
 
 
 def _siblings_of_each(pool: Pool, odds: np.ndarray) -> np.ndarray:

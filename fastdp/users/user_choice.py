@@ -115,25 +115,25 @@ class Choice(Struct, frozen=True, eq=False):
         if self.alike.once:
             codes = once_per_period(codes, owner, self.alike, self.gaps, seed)
         pool = Pool.of(codes, owner)
-        odds = self._weighed(pool, wanted / pool.counted_rows)
+        seen = self._seen(pool)
+        odds = self._weighed(pool, seen, wanted / pool.counted_rows)
         for turn in range(MOST_TURNS):
             if lacking(odds.asked) <= LEAST_LACKING:
                 break
-            codes, owner, part = with_siblings(pool, odds.asked, self.alike, seed + turn)
-            pool = Pool.of(codes, owner, part)
-            odds = self._weighed(pool, wanted / pool.counted_rows, odds.factors)
+            pool, siblings, user = with_siblings(pool, odds.asked, self.alike, seed + turn)
+            seen = seen.joined(self._seen(siblings), user)
+            odds = self._weighed(pool, seen, wanted / pool.counted_rows, odds.factors)
         drawn = _drawn(odds.users, np.random.Generator(np.random.Philox(key=[seed, 3])))
         chosen = self._exchanged(pool, odds, drawn, wanted, seed, threads)
-        kept = pool.first_rows(_exact(pool.size, chosen, wanted))
-        number = np.cumsum(np.bincount(owner[kept]) > 0) - 1
-        out = {name: column[kept] for name, column in codes.items()}
-        return out, number[owner[kept]].astype(np.uint32)
+        return pool.first_rows(_exact(pool.size, chosen, wanted))
 
-    def _weighed(self, pool: Pool, part: float, near: Sequence[np.ndarray] | None = None) -> _Odds:
+    def _weighed(
+        self, pool: Pool, seen: _Seen, part: float, near: Sequence[np.ndarray] | None = None
+    ) -> _Odds:
         """How likely each user is chosen, if a `part` of the pool's rows is wanted: by all that was
         released about users. `near`: factors that were found for a similar pool."""
         like = _like_sizes(pool.size)
-        released = self._released(pool, like)
+        released = self._released(pool, seen, like)
         weights, factors = raked(released, self.users, pool.part, near=near)
         asked = _asked(weights, pool.part, like, part * np.bincount(like, pool.part))
         odds = _at_most_one(asked, like)
@@ -231,25 +231,34 @@ class Choice(Struct, frozen=True, eq=False):
         """The weights of the pool's users where nothing is known of them."""
         return self.users / float(pool.part.sum()) * pool.part
 
-    def _released(self, pool: Pool, like: np.ndarray) -> list[Table]:
+    def _seen(self, pool: Pool) -> _Seen:
+        """What the releases about users can see of each user."""
+        facts = pool_facts(self.view, self.schema, pool.codes, pool.start)
+        return _Seen(
+            [m.cells(facts) for m in self.marginals],
+            [agreement(pool.codes[name], pool.start) for name in self.agreed.columns],
+            []
+            if self.gaps is None
+            else list(self.gaps.of_users(pool.codes, self.sizes, pool.start)),
+        )
+
+    def _released(self, pool: Pool, seen: _Seen, like: np.ndarray) -> list[Table]:
         """All that was released about users, as tables of the pool's users. Rows per user, in bins
         `like` and the last table, are the pool's own, which was drawn by all that is known of them."""
-        codes, start = pool.codes, pool.start
-        facts = pool_facts(self.view, self.schema, codes, start)
-        tables: list[Table] = [Cells(m.cells(facts), m.users, m.error) for m in self.marginals]
+        tables: list[Table] = [
+            Cells(cells, m.users, m.error) for cells, m in zip(seen.cells, self.marginals)
+        ]
         even = self._even(pool)
         many = (pool.size > 1).astype(float)
         repeated = float((even * many).sum())
-        for name, rate, error in zip(self.agreed.columns, self.agreed.rates, self.agreed.errors):
-            both = agreement(codes[name], start)
+        for both, rate, error in zip(seen.agreement, self.agreed.rates, self.agreed.errors):
             # one number with two cells, so each of them weighs half
             doubt = np.full(2, np.sqrt(2) * error * repeated)
             wanted = repeated * np.array([rate, 1 - rate])
             tables.append(Shares(np.array([both, many - both]), wanted, doubt))
         if self.gaps is not None:
-            shares = self.gaps.of_users(codes, self.sizes, start)
-            error = np.full(len(shares), repeated * self.gaps.error)
-            tables.append(Shares(shares, repeated * self.gaps.shares, error))
+            error = np.full(len(seen.gaps), repeated * self.gaps.error)
+            tables.append(Shares(np.array(seen.gaps), repeated * self.gaps.shares, error))
         own = np.bincount(like, even)
         return [*tables, Cells(like, own, np.zeros(len(own)))]
 
@@ -271,6 +280,27 @@ class Choice(Struct, frozen=True, eq=False):
         ordered = sorted(likely, key=lambda pair: -cells[pair])
         fit = bisect_right(list(accumulate(cells[pair] for pair in ordered)), PAIR_CELLS)
         return ordered[: max(LEAST_PAIRS, min(fit, PAIR_CODES // max(rows, 1)))]
+
+
+class _Seen(Struct, frozen=True, eq=False):
+    """What the releases about users can see of a pool's users: the cell of each in each marginal; how
+    often two rows of each agree, by column; the share of its gaps in each bin."""
+
+    cells: list[np.ndarray]
+    agreement: list[np.ndarray]
+    gaps: list[np.ndarray]
+
+    def joined(self, siblings: _Seen, user: np.ndarray) -> _Seen:
+        """The same of a pool of these users followed by siblings, in the order `user`."""
+        both = (
+            [np.append(own, more)[user] for own, more in zip(mine, theirs)]
+            for mine, theirs in (
+                (self.cells, siblings.cells),
+                (self.agreement, siblings.agreement),
+                (self.gaps, siblings.gaps),
+            )
+        )
+        return _Seen(*both)
 
 
 class _Odds(Struct, frozen=True, eq=False):

@@ -292,29 +292,59 @@ def test_siblings_are_like_their_users_count_as_one_with_them_and_have_other_row
     codes, owner = fickle_pool()
     pool = Pool.of(codes, owner)
     odds = np.where(pool.to_rows(np.arange(pool.users)).reshape(-1, 6)[:, 0] % 100 == 0, 2.5, 0.2)
-    made, of, part = with_siblings(pool, odds, ALIKE, 7)
-    more = Pool.of(made, of, part)
-    assert more.users == pool.users + 2 * 40 and (np.diff(of.astype(int)) >= 0).all()
+    more, siblings, user = with_siblings(pool, odds, ALIKE, 7)
+    assert more.users == pool.users + 2 * 40 and siblings.users == 2 * 40
+    assert np.sort(user).tolist() == np.sort(more.number).tolist() == list(range(more.users))
     assert more.part.sum() == pytest.approx(pool.users)
     assert np.sort(more.part)[:120] == pytest.approx(1 / 3)
     for name in ("country", "month"):
         facts = [np.sort(p.codes[name].reshape(-1, 6), axis=1) for p in (pool, more)]
         kinds = [Counter(map(tuple, f)) for f in facts]
         assert set(kinds[1]) == set(kinds[0])
-    again = with_siblings(pool, odds, ALIKE, 7)
-    assert all((again[0][n] == made[n]).all() for n in made) and (again[1] == of).all()
+    again, _, _ = with_siblings(pool, odds, ALIKE, 7)
+    assert all((again.codes[n] == more.codes[n]).all() for n in more.codes)
     # nobody is like anybody: no siblings, rather than copies
     alone = Likeness(("person",))
     own = {**pool.codes, "person": pool.to_rows(np.arange(pool.users))}
     lonely = Pool.of({n: c[::6] for n, c in own.items()}, np.arange(pool.users, dtype=np.uint32))
-    assert len(with_siblings(lonely, odds, alone, 7)[1]) == pool.users
+    assert with_siblings(lonely, odds, alone, 7)[0].users == pool.users
+
+
+def test_what_releases_see_of_users_is_worked_out_once_for_each():
+    """What was found of a pool's users and of siblings is what would be found of all of them anew."""
+    codes, owner = fickle_pool(900)
+    pool = Pool.of(codes, owner)
+    odds = np.where(np.arange(pool.users) % 7 == 0, 2.5, 0.2)
+    more, siblings, user = with_siblings(pool, odds, ALIKE, 3)
+    asked = Marginal(("shops",), (np.arange(2),), np.array([200.0, 600.0]), np.full(2, 5.0))
+    gaps = Gaps(("month",), np.array([0.5, 0.3, 0.2]), 0.01)
+    choice = Choice(LOYAL, [asked], SHOPS, 3, 800.0, gaps, ONE_SHOP, alike=ALIKE)
+    joined = choice._seen(pool).joined(choice._seen(siblings), user)
+    anew = choice._seen(more)
+    for kind in ("cells", "agreement", "gaps"):
+        pairs = zip(getattr(joined, kind), getattr(anew, kind), strict=True)
+        assert all((x == y).all() for x, y in pairs)
+
+
+def test_rows_are_given_back_by_their_place_and_users_by_their_number():
+    codes, owner = fickle_pool(300)
+    pool = Pool.of(codes, owner)
+    more, _, _ = with_siblings(pool, np.full(pool.users, 1.5), ALIKE, 3)
+    for one in (pool, more):
+        count = np.random.default_rng(1).integers(0, 7, one.users)
+        made, of = one.first_rows(count)
+        users = np.argsort(one.number)
+        expected = [range(one.start[u], one.start[u] + count[u]) for u in users]
+        assert of.tolist() == [i for i, rows in enumerate(filter(len, expected)) for _ in rows]
+        rows = [row for of_user in expected for row in of_user]
+        assert all((made[n] == one.codes[n][rows]).all() for n in made)
 
 
 def test_siblings_have_at_most_as_many_rows_as_the_pool():
     codes, owner = fickle_pool(500)
     pool = Pool.of(codes, owner)
-    _, of, part = with_siblings(pool, np.full(500, 9.0), ALIKE, 1)
-    assert len(of) <= 2 * pool.rows and part.sum() == pytest.approx(500)
+    more, _, _ = with_siblings(pool, np.full(500, 9.0), ALIKE, 1)
+    assert more.rows <= 2 * pool.rows and more.part.sum() == pytest.approx(500)
 
 
 def test_the_pool_is_left_alone_where_targets_are_noise():
