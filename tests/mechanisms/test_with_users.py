@@ -2,6 +2,7 @@
 
 import math
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow as pa
@@ -10,10 +11,15 @@ from msgspec.structs import replace
 
 import fastdp
 from fastdp.division import USERS
+from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Ids
 from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.mechanisms.mst import MST
 from fastdp.mechanisms.with_users import user_budget, user_questions
+from fastdp.mechanisms.with_users.table_about_users import TableAboutUsers
+from fastdp.users.order import to_ask
+from fastdp.users.rates import Roles
+from fastdp.users.user_table import PERIODS, pool_facts
 from tests.builders import schema_with_users
 
 
@@ -54,3 +60,34 @@ def test_rows_are_as_many_as_the_statement_says_also_where_their_count_is_noise(
     schema = fastdp.Schema.from_dict(plain)
     run = fastdp.synthesize(table, "cliquetree", epsilon=1.0, delta=1e-5, schema=schema, seed=1)
     assert len(run.data) == run.privacy["mechanism"]["users"]["rows"] == 321
+
+
+@pytest.mark.parametrize("periods", [60, 12])
+def test_first_and_last_rows_are_those_of_the_finer_release(periods):
+    """Users start in the first two of sixty days, one of the table's 24 periods: what was released of
+    the order tells these days apart, so pool users are chosen by it. Twelve months are the table's own
+    periods."""
+    plain = fastdp.Schema.from_domain({"day": periods, "shop": 6}, user="id").to_dict()
+    plain["user"] |= {"order": ["day"], "max_rows": 64}
+    schema = fastdp.Schema.from_dict(plain)
+    decided = Roles((), ("shop",))
+    key = to_ask(schema, schema.domain, decided)
+    parts = {name: np.zeros(length) for name, length in key.lengths.items()}
+    parts["first"][:2] = 40.0, 60.0
+    parts["last"][-1] = 100.0
+    values = np.concatenate([parts[name] for name in key.lengths])
+    label = user_budget.ORDER_LABEL
+    asked = SimpleNamespace(
+        decided=decided,
+        released=[Measurement((), values, 2.0, label=label)],
+        job=SimpleNamespace(schema=schema),
+        session=SimpleNamespace(domain=schema.domain),
+        features=list,
+    )
+    view, found = TableAboutUsers(asked).first_and_last()
+    assert len(view.facts) == (6 if periods > PERIODS else 4)  # and periods and shops of a user
+    codes = {"day": np.array([1, periods - 1, 0, 3]), "shop": np.zeros(4, np.int64)}
+    facts = pool_facts(view, schema, codes, np.array([0, 2, 4]))
+    for one, cells, most in zip(found, ([1, 0], [periods - 1, 3]), (60.0, 100.0)):
+        assert one.cells(facts).tolist() == cells
+        assert len(one.users) == periods and one.users.max() == most and (one.error == 2.0).all()

@@ -225,7 +225,8 @@ def test_rows_follow_each_other_where_an_order_is_declared(ordered):
     far more seldom, and so would rows that are dealt without regard to order. Exchanges go more
     than three fifths of the way (their goal is the released rate, and they stop where no row is
     left that fits): the difference to rows without order is 50 standard errors. First rows of some
-    hundred taxis are off by .05 to .35 (ten seeds, of which three are above .2)."""
+    hundred taxis, who all start in the first three of 182 days, are off by .06 to .25 (eight seeds, here
+    .15; without the days of the released order .05 to .31, here .23)."""
     trips, made, out = ordered
     share, in_order = follows(made.data)
     truth, _ = follows(trips.sort_by([("taxi_id", "ascending"), ("trip_start", "ascending")]))
@@ -243,7 +244,7 @@ def test_rows_follow_each_other_where_an_order_is_declared(ordered):
     assert math.isclose(line["sensitivity"] ** 2, pairs + 4, rel_tol=1e-9)
     assert fastdp.verify(out).ok
     scores = fastdp.evaluate(trips, made, metrics="users")["users"]["order"]
-    assert scores["first"] < 0.4 and scores["gap"] < 0.4 and scores["next"] < 0.2
+    assert scores["first"] < 0.2 and scores["gap"] < 0.4 and scores["next"] < 0.2
     assert {tuple(f["columns"]) for f in scores["follows"]} >= {tuple(c) for c in order["chains"]}
 
 

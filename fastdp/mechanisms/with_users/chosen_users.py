@@ -139,8 +139,10 @@ def _with_choice(
     alike = _alike(asked, table.view)
     marginals = table.release(made, rows, times, alike) if asked.told else []
     gaps = asked.gaps()
+    view = table.view
     if gaps is not None:
-        marginals += table.first_and_last()
+        view, ends = table.first_and_last()
+        marginals += ends
     agreed = _agreed(asked)
     if not marginals and gaps is None and not agreed.columns:
         return made
@@ -148,7 +150,7 @@ def _with_choice(
     users = float(asked.people.sizes.users.sum())
     count = min(OTHER_ROWS, OTHER_CODES // max(1, len(schema.domain)))
     others = rows.plain().some(count, asked.job.seed + 1)
-    choice = Choice(table.view, marginals, schema, times, users, gaps, agreed, others, alike)
+    choice = Choice(view, marginals, schema, times, users, gaps, agreed, others, alike)
     if choice.known() < LEAST_KNOWN and not (asked.job.quoted or alike.once):
         return made
     return replace(made, choice=choice)

@@ -72,21 +72,26 @@ class TableAboutUsers:
             ]
         )
 
-    def first_and_last(self) -> list[Marginal]:
-        """First and last periods by the release of users' order, where its bins are the periods."""
+    def first_and_last(self) -> tuple[UserFacts, list[Marginal]]:
+        """First and last periods by the release of users' order, which has more periods than the table
+        where there are more than `user_table.PERIODS`; and the table's facts with these beside
+        them."""
         asked = self.asked
         if asked.decided is None:
             raise RuntimeError("the order of rows is asked about after columns have their roles")
         answers = next(m for m in asked.released if m.label == ORDER_LABEL)
         key = to_ask(asked.job.schema, asked.session.domain, asked.decided)
         parts = key.parts(answers.values)
-        sigma = float(np.max(answers.sigma))
-        out = []
-        for name, kind, column, numbers, _ in self.view.facts:
-            if kind in ("first", "last") and numbers == (key.ends,) and column == key.order[0]:
-                same = (np.arange(key.ends),)
-                out.append(Marginal((name,), same, parts[kind], np.full(key.ends, sigma)))
-        return out
+        sigma = np.full(key.ends, float(np.max(answers.sigma)))
+        found, finer = [], []
+        for fact in self.view.facts:
+            name, kind, column, numbers, edges = fact
+            if kind in ("first", "last"):
+                if numbers != (key.ends,):
+                    name = f"{name} in {key.ends} periods"
+                    finer.append((name, kind, column, (key.ends,), edges))
+                found.append(Marginal((name,), (np.arange(key.ends),), parts[kind], sigma))
+        return UserFacts(self.view.edges, self.view.name, (*self.view.facts, *finer)), found
 
     def described(self) -> list[dict]:
         """The table's columns, for answers about users."""
