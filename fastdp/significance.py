@@ -90,8 +90,9 @@ def drawn_towards(
     values = np.asarray(values, np.float64)
     variances = np.broadcast_to(np.asarray(variances, np.float64), values.shape)
     away = values - centre
-    own = spread_beyond_noise(away, variances) if spread is None else spread
-    return centre + away * (own / np.maximum(own + variances, 1e-300))
+    own = np.asarray(spread_beyond_noise(away, variances) if spread is None else spread)
+    kept = own / np.maximum(own + variances, 1e-300)
+    return centre + away * kept
 
 
 def posterior_means(

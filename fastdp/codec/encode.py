@@ -229,7 +229,7 @@ def _exact(array: pa.Array) -> pa.Array:
 def _buffers(array: pa.Array) -> tuple[np.ndarray, np.ndarray | None, int]:
     """A primitive array as numpy values, validity bitmap and the bit of its first row."""
     valid, data = array.buffers()[:2]
-    dtype = np.dtype(dtypes.machine_dtype(array.type))
+    dtype: np.dtype = np.dtype(dtypes.machine_dtype(array.type))
     if data is None or not len(array):
         return np.zeros(len(array), dtype=dtype), None, 0
     x = np.frombuffer(data, dtype=dtype, count=array.offset + len(array))[array.offset :]

@@ -155,7 +155,8 @@ class Division:
             before = before if now is None else now
         if self.weight is None:
             out["clip"] = 0.0 if self.released.clip is not None else None
-        return out | {"wrong": float(0.5 * np.abs(after[-1] - first).sum())}
+        out["wrong"] = float(0.5 * np.abs(after[-1] - first).sum())
+        return out
 
     def _moved(
         self, columns: Sequence[_Column], places: Sequence[np.ndarray], ways: Any = None

@@ -327,7 +327,8 @@ def _in_bins(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
         values = values[np.isfinite(values)]
     if len(values) == 0 or len(np.unique(values[:100_000])) <= MANY_VALUES:
         return None
-    edges = np.unique(np.quantile(values, np.linspace(0, 1, BINS + 1)[1:-1], method="inverted_cdf"))
+    inner = np.linspace(0, 1, BINS + 1)[1:-1]
+    edges = np.unique(np.quantile(values, inner, method="inverted_cdf"))
 
     def code(column: pa.ChunkedArray) -> np.ndarray:
         nulls = column.is_null(nan_is_null=True).to_numpy()

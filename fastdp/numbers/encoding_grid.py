@@ -84,7 +84,8 @@ def first_entries(values: UserValues, counts: np.ndarray, groups: int, most: int
     """Which entries count: of each user the first `most` of those that `counts` names."""
     check_groups(values, groups)
     before = np.concatenate([[0], np.cumsum(counts)])
-    rank = before[1:] - np.repeat(before[values.offsets[:-1]], np.diff(values.offsets))
+    first = values.offsets[:-1]
+    rank = before[1:] - np.repeat(before[first], np.diff(values.offsets))
     return np.flatnonzero(counts & (rank <= most))
 
 

@@ -142,7 +142,8 @@ class _Segments:
         segment = segment[order]
         values = values[order]
         new = np.ones(len(values), bool)
-        new[1:] = (segment[1:] != segment[:-1]) | (values[1:] != values[:-1])
+        new[1:] = np.diff(segment) != 0
+        new[1:] |= values[1:] != values[:-1]
         return np.bincount(segment[new], minlength=len(self)).astype(np.int64)
 
     def at_end(self, values: np.ndarray, keys: list[np.ndarray], first: bool) -> np.ndarray:

@@ -98,7 +98,8 @@ class Transaction:
             raw = b"".join(p[0] for p in pieces)
             if not pieces or hashlib.sha256(raw).hexdigest() != about["sha256"]:
                 raise LedgerError(f"the stored answers of step {step} are missing or were changed")
-            arrays.append(np.frombuffer(raw, np.dtype(about["dtype"])).reshape(about["shape"]))
+            dtype: np.dtype = np.dtype(about["dtype"])
+            arrays.append(np.frombuffer(raw, dtype).reshape(about["shape"]))
         return arrays
 
     def drop_arrays(self, run: str) -> None:

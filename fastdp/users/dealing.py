@@ -81,14 +81,18 @@ class Places(Struct, frozen=True, eq=False):
         turns = np.arange(0.5, count) / count
         chosen = np.unique(order[np.searchsorted(upto, turns * upto[-1], "right")])
         return Places(
-            np.concatenate([self.wanted[slice(*self.user_start[i : i + 2])] for i in chosen]),
-            np.concatenate([self.take[slice(*self.row_start[i : i + 2])] for i in chosen]),
+            _pieces(self.wanted, self.user_start, chosen),
+            _pieces(self.take, self.row_start, chosen),
             np.append(0, np.cumsum(users[chosen])),
             np.append(0, np.cumsum(of_chunk[chosen])),
             self.of_row,
             self.of_user,
             self.first,
         )
+
+
+def _pieces(of: np.ndarray, start: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    return np.concatenate([of[start[i] : start[i + 1]] for i in chosen])
 
 
 DEALT = 0.6
@@ -170,9 +174,13 @@ class Dealer(Struct, frozen=True, eq=False):
         moved = np.flatnonzero(at.of_row[at.take] != at.of_user[owner])
         out = {n: codes[n] for n in codes if n in self.roles.constant or n not in names}
         fixed_here = [n for n in (*self.roles.constant, *self.roles.following) if n in codes]
+        row = at.take[moved]
+        segment = at.of_user[owner[moved]]
+        like = at.first[segment]
         for name in fixed_here if len(moved) else ():
-            out[name] = codes[name].copy()
-            out[name][at.take[moved]] = codes[name][at.first[at.of_user[owner[moved]]]]
+            column = codes[name].copy()
+            column[row] = codes[name][like]
+            out[name] = column
         owners = np.empty(len(at.take), np.uint32)
         # numbers of users do not follow their constants
         numbers = np.random.Generator(np.random.Philox(key=[seed, 2])).permutation(len(at.wanted))

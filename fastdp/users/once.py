@@ -114,7 +114,8 @@ def with_gaps(
 
     # codes by their gaps, from 0 on, then where the user was in the mean
     upto = np.cumsum(np.where(first, 0, gap))
-    upto -= np.repeat(upto[start[:-1]], rows)
+    begun = upto[start[:-1]]
+    upto -= np.repeat(begun, rows)
     span = upto[start[1:] - 1]
     middle = np.add.reduceat(codes - upto, start[:-1]) / rows
     begin = np.clip(np.rint(middle).astype(np.int64), 0, np.maximum(size - 1 - span, 0))

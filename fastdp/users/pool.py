@@ -38,7 +38,8 @@ class Pool(Struct, frozen=True, eq=False):
             before = np.empty(len(count), np.int64)
             before[owner[firsts]] = firsts
             users = by_rows[there > 0]
-            place = np.arange(len(owner)) + np.repeat(before[users] - start[:-1], count[users])
+            moved = before[users] - start[:-1]
+            place = np.arange(len(owner)) + np.repeat(moved, count[users])
         else:
             place = np.argsort(rank[owner], kind="stable")
         sorted_codes = {name: column[place] for name, column in codes.items()}

@@ -406,7 +406,9 @@ def _exact(rows: np.ndarray, chosen: np.ndarray, wanted: int) -> np.ndarray:
     others = np.flatnonzero(~chosen)
     while over < 0 and len(others):
         at = min(int(np.searchsorted(rows[others], -over)), len(others) - 1)
-        keep[others[at]] = min(-over, rows[others[at]])
-        over += int(keep[others[at]])
+        user = int(others[at])
+        part = min(-over, int(rows[user]))
+        keep[user] = part
+        over += part
         others = np.delete(others, at)
     return keep

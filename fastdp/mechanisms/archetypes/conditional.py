@@ -43,7 +43,8 @@ class Groups:
     def running_sums(self) -> np.ndarray:
         """Running sums of the counts within each group."""
         total = np.cumsum(self.counts)
-        return total - np.repeat(np.concatenate([[0], total])[self.start[:-1]], np.diff(self.start))
+        before = np.append(0, total)[self.start[:-1]]
+        return total - np.repeat(before, np.diff(self.start))
 
     def draw(self, group: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """One value for each entry of `group` (group numbers, not keys), drawn in proportion to the

@@ -133,7 +133,8 @@ def maximise(phi, share, belongs, extra):
 def monomials(x: np.ndarray) -> np.ndarray:
     """(1, x_i, x_i x_j for i <= j) of every point."""
     rows, columns = np.triu_indices(x.shape[1])
-    return np.concatenate([np.ones((x.shape[0], 1)), x, x[:, rows] * x[:, columns]], axis=1)
+    products = x[:, rows] * x[:, columns]
+    return np.concatenate([np.ones((x.shape[0], 1)), x, products], axis=1)
 
 
 def coefficients(weights, means, covariances) -> np.ndarray:
