@@ -84,6 +84,25 @@ static inline uint32_t value_in(const chunk *c, int64_t l, const uint32_t *value
     return l < c->lists - 1 ? pair_value(c, l, value[c->one[l]], value[c->other[l]]) : c->start[l];
 }
 
+/* The values of all rows in list l. */
+static void values_of(const fdp_deal_plan *plan, int64_t base, const chunk *c, int64_t l,
+                      uint32_t *restrict in) {
+    const int64_t n = c->n;
+    const int every = l == c->lists - 1, pairs = !every && l >= c->features;
+    const uint32_t *restrict a = plan->codes + (pairs ? c->one[l] : every ? 0 : l) * plan->rows + base;
+    const uint32_t *restrict b = plan->codes + (pairs ? c->other[l] : 0) * plan->rows + base;
+    const uint32_t start = c->start[l], width = c->width[l];
+    if (every)
+        for (int64_t i = 0; i < n; i++) in[i] = start;
+    else if (!pairs)
+        for (int64_t i = 0; i < n; i++) in[i] = start + a[i];
+    else if (width > 0)
+        for (int64_t i = 0; i < n; i++) in[i] = start + a[i] * width + b[i];
+    else
+        for (int64_t i = 0; i < n; i++)
+            in[i] = pair_value(c, l, c->start[c->one[l]] + a[i], c->start[c->other[l]] + b[i]);
+}
+
 /* Lists of the chunk's rows by value, none used. One list after the other, so that each stays in cache. */
 static void make_lists(const fdp_deal_plan *plan, int64_t base, chunk *c) {
     const int64_t n = c->n, lists = c->lists, features = c->features;
@@ -95,13 +114,14 @@ static void make_lists(const fdp_deal_plan *plan, int64_t base, chunk *c) {
             c->value[i * features + f] = c->start[f] + plan->codes[f * plan->rows + base + i];
     for (int64_t l = 0; l < lists; l++) {
         uint32_t *in = c->mine; /* the rows' values: no row is anybody's yet */
-        for (int64_t i = 0; i < n; i++) c->left[in[i] = value_in(c, l, c->value + i * features)]++;
+        values_of(plan, base, c, l, in);
+        for (int64_t i = 0; i < n; i++) c->left[in[i]]++;
         for (uint32_t v = c->start[l], sum = 0; v < c->start[l + 1]; v++) {
-            c->first[v] = sum;
+            c->first[v] = c->there[v] = sum;
             sum += c->left[v];
-            c->there[v] = 0;
         }
-        for (int64_t i = 0; i < n; i++) c->order[l * n + c->first[in[i]] + c->there[in[i]]++] = (uint32_t)i;
+        for (int64_t i = 0; i < n; i++) c->order[l * n + c->there[in[i]]++] = (uint32_t)i;
+        for (uint32_t v = c->start[l]; v < c->start[l + 1]; v++) c->there[v] = c->left[v];
     }
 }
 
@@ -248,7 +268,8 @@ static void leave(chunk *c, uint32_t k, int64_t *equal) {
         for (uint32_t i = 0; i < k; i++)
             pairs += c->mine_has[c->value[(int64_t)c->mine[i] * c->features + f]] - 1;
         if (equal != NULL && k > 1) {
-            const int64_t share = (int64_t)(((u128)pairs << 20) / ((uint64_t)k * (k - 1)));
+            const uint64_t all = (uint64_t)k * (k - 1);
+            const int64_t share = (int64_t)(k < 1u << 21 ? (pairs << 20) / all : ((u128)pairs << 20) / all);
             __atomic_fetch_add(equal + f, share, __ATOMIC_RELAXED);
         }
         for (uint32_t i = 0; i < k; i++) c->mine_has[c->value[(int64_t)c->mine[i] * c->features + f]] = 0;
