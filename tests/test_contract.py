@@ -162,7 +162,7 @@ print(json.dumps([m for m in %r if m in sys.modules]))
 
 
 @pytest.mark.parametrize(
-    "mechanism, more", [("taxi-adagrid", ()), *slow_cases(("mst", ("scipy.stats",)))]
+    "mechanism, more", [("mst", ("scipy.stats",)), *slow_cases(("taxi-adagrid", ()))]
 )
 def test_a_run_from_parquet_to_parquet_imports_only_what_it_needs(tmp_path, mechanism, more):
     """pyarrow.array alone would import pandas. Polars and rich may be absent. The verdict judges means

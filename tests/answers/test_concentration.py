@@ -4,6 +4,7 @@ intervals that cover under noise."""
 from itertools import pairwise
 
 import numpy as np
+import pytest
 
 from fastdp.answers.concentration import top_share
 
@@ -31,6 +32,7 @@ def test_without_noise_the_bounds_hold_and_finer_bins_make_them_narrower():
         assert close.high - close.low < 0.8 * (coarse.high - coarse.low)
 
 
+@pytest.mark.slow
 def test_intervals_cover_where_counts_and_the_total_are_noisy():
     """Bins alone make the interval wide, so it covers more often than in 95 %."""
     held = 0

@@ -181,6 +181,7 @@ def test_range_queries_ask_intervals_of_ordered_columns_only():
                 assert len(at) == max(1, task.sizes[name] // 2)
 
 
+@pytest.mark.slow
 def test_models_are_tested_on_rows_that_nobody_saw():
     """A target that is a fair coin cannot be predicted, even from the very rows of the table; one
     that follows from a column can. A planted leak (held-out rows among those trained on) would
@@ -496,6 +497,7 @@ def test_independent_columns_have_less_noise_for_they_have_all_of_the_budget(cas
     assert ablations.noise_ratio(own, own, 2) == 1
 
 
+@pytest.mark.slow
 def test_rows_drawn_at_random_are_less_balanced(case):
     own = case.made("cliquetree").rows
     drawn = ablations.redrawn(case, "independent", "association").own
@@ -537,6 +539,7 @@ def test_single_columns_can_be_drawn_without_what_pairs_say_of_them(case):
     assert ablations.error(case.task, alone, "pairs") > 0.2
 
 
+@pytest.mark.slow
 def test_many_rows_take_away_what_chance_adds(case):
     both = ablations.many_rows(case, "mst", "pairs")
     for name, rows in (("cliquetree", both.own), ("mst", both.other)):

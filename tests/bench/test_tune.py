@@ -251,6 +251,7 @@ def test_generated_tables_are_of_their_class():
         assert all(0 <= codes.min() and codes.max() < n for n, codes in made.values())
 
 
+@pytest.mark.slow
 def test_another_bench_runs_with_a_change_in_place(monkeypatch):
     seen = []
 

@@ -175,7 +175,7 @@ def test_tables_passed_from_thread_to_thread(threads, outer, budget, monkeypatch
     weights = {9: slow.row_weights(user.tolist(), 9), None: [1] * len(user)}
     for clip, weight in weights.items():
         want = {clique: slow.marginal(domain, codes, clique, weight) for clique in cliques}
-        for _ in range(5):
+        for _ in range(2):
             counts = marginals(table, cliques, clip=clip, threads=threads)
             assert all(np.array_equal(counts[c], want[c]) for c in cliques)
 

@@ -284,6 +284,7 @@ class TestFit:
             for c in (("a", "b", "c"), ("b", "c", "d"))
         )
 
+    @pytest.mark.slow
     def test_ends_where_it_says_with_fewer_calls_and_no_larger_error(self, case):
         domain, joint, seen = case
         rows = sum(m.values.size for m in seen)

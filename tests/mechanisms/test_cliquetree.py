@@ -96,6 +96,7 @@ def test_a_chain_is_found_in_the_first_round():
     assert first == {(f"c{i}", f"c{i + 1}") for i in range(5)}
 
 
+@pytest.mark.slow
 def test_it_is_closer_than_a_spanning_tree():
     """Every pair of a loop depends directly: a tree must miss an edge, the clique tree need not."""
     rng = np.random.default_rng(3)

@@ -10,7 +10,7 @@ from fastdp.domain import Domain
 from fastdp.errors import SchemaError, UsageError
 from fastdp.model import sampler as sample
 from fastdp.model.sampler import Sampler
-from tests.tiers import first
+from tests.tiers import first, slow_cases
 
 from ..reference import sample as twin
 
@@ -201,7 +201,13 @@ def test_seeds_matter_and_none_is_fresh():
 @pytest.mark.parametrize("method", sample.METHODS)
 @pytest.mark.parametrize(
     "size, dtype",
-    [(256, "u1"), (257, "u2"), (300, "u2"), (65536, "u2"), (65537, "u4"), (70_000, "u4")],
+    [
+        (256, "u1"),
+        (257, "u2"),
+        (65536, "u2"),
+        (65537, "u4"),
+        *slow_cases((300, "u2"), (70_000, "u4")),
+    ],
 )
 def test_attributes_of_many_codes_are_drawn_with_their_shares(method, size, dtype):
     domain = Domain({"big": size, "b": 3, "also": size})

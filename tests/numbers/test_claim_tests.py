@@ -46,6 +46,7 @@ def test_users_above_a_claim_are_noticed(monkeypatch):
     assert missed <= runs / 4 and planted >= 2 * missed and planted >= runs / 3
 
 
+@pytest.mark.slow
 def test_a_true_claim_is_seldom_contradicted():
     """1 of 100 by noise; more than 4 of 40 once in 1,000 times."""
     given, _ = totals(40, part=0.0)

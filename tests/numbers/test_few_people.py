@@ -76,6 +76,7 @@ def test_intervals_cover_with_a_maximum(case, people):
     assert wrong <= most(given)
 
 
+@pytest.mark.slow
 def test_intervals_cover_without_a_maximum():
     """Of 50 people no total is given, of 500 nearly half are, and they cover."""
     wrong, given = misses("sum(amount)", in_all, 50, None)

@@ -61,6 +61,7 @@ def test_too_few_users_for_a_test_have_no_totals_by_group():
         assert all(line.capped is not None for line in found)
 
 
+@pytest.mark.slow
 def test_a_claim_without_users_above_is_seldom_contradicted():
     """Six of six months of nearly all tables of 24,000 users are given, and their notes name the test."""
     given, missed, _ = lines("sum(amount) by month", 5, mu=0.15, users=24_000, part=0.0)

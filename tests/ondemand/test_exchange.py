@@ -40,7 +40,7 @@ def means(rows):
 
 
 @pytest.mark.parametrize(
-    "given", [(), ("a",), ("b", "d"), *slow_cases((("b",),), (("d",),), (("a", "c"),))]
+    "given", [(), ("b", "d"), *slow_cases((("a",),), (("b",),), (("d",),), (("a", "c"),))]
 )
 def test_rows_follow_the_trends_whatever_is_given(given):
     """The given codes are those of rows without trends, so that their own distribution is the

@@ -25,6 +25,7 @@ from fastdp.run import output
 from fastdp.run.output import Output, user_values, write_measurements
 from fastdp.run.spark_output import make, spark_schema
 from fastdp.users.dealing import Dealer
+from tests.tiers import slow_cases
 
 from .runs import rows, run, schema
 
@@ -154,7 +155,8 @@ def made_elsewhere(output):
 
 
 @pytest.mark.parametrize(
-    "mechanism", ["mst", "cliquetree", {"mechanism": "usercounts", "columns": ["a", "b"]}]
+    "mechanism",
+    ["cliquetree", *slow_cases("mst"), {"mechanism": "usercounts", "columns": ["a", "b"]}],
 )
 def test_blocks_made_elsewhere_are_the_same(mechanism, monkeypatch):
     """With `cliquetree` rows are dealt to users. A dealer that goes on from its last block is found

@@ -14,6 +14,7 @@ from fastdp.errors import RunError
 from fastdp.run import parquet_limits
 from fastdp.run.folder_check import constraint_problems
 from fastdp.run.parquet_limits import MOST_PAGE, batches, bounded_file
+from tests.tiers import slow_cases
 
 MOST_MEMORY = 1 << 29
 """Above what one batch of a run's own rows takes, far below what the bombs here unpack to."""
@@ -155,8 +156,8 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
-@pytest.mark.parametrize("compression", ["zstd", "none", "snappy"])
-@pytest.mark.parametrize("page", [100, 1 << 20])
+@pytest.mark.parametrize("compression", ["zstd", "none", *slow_cases("snappy")])
+@pytest.mark.parametrize("page", [100, *slow_cases(1 << 20)])
 def test_files_that_a_run_may_write_are_read_as_by_pyarrow(tmp_path, version, compression, page):
     """The twin: every page's header is found where the decoder finds it, or the walk would lose its
     way."""

@@ -288,10 +288,14 @@ def test_roles_follow_from_rates_and_noise():
 @pytest.mark.parametrize(
     ("shares", "clip"),
     [
-        ((0.6, 0.4), 1000),
         ((0.9, 0.1), 3),
         ((0.9, 0.1), 1000),
-        *slow_cases(((0.6, 0.4), 3), ((0.7, *[0.01] * 30), 3), ((0.7, *[0.01] * 30), 1000)),
+        *slow_cases(
+            ((0.6, 0.4), 1000),
+            ((0.6, 0.4), 3),
+            ((0.7, *[0.01] * 30), 3),
+            ((0.7, *[0.01] * 30), 1000),
+        ),
     ],
 )
 def test_agreement_of_users_without_habits_scatters_around_chance_as_stated(shares, clip):

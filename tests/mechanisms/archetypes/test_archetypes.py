@@ -24,6 +24,7 @@ from fastdp.privacy.calibrate import mu_of_method
 from fastdp.public.data import PublicTable
 from fastdp.userkeys import MostCommon
 from tests.reference import archetypes as twin
+from tests.tiers import slow_cases
 
 FEATURES = ("shift", "pickup_community_area", "dropoff_community_area")
 BUDGET = {"epsilon": 2.0, "delta": 1e-5, "seed": 3, "sample_seed": 4}
@@ -212,7 +213,7 @@ def numbers_in(path):
     return {float(x) for x in re.findall(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])", text)}
 
 
-@pytest.mark.parametrize("refine", [None, {"share": 0.5, "ways": 1}])
+@pytest.mark.parametrize("refine", [{"share": 0.5, "ways": 1}, *slow_cases(None)])
 def test_no_count_without_noise_gets_out(refine, schema, public, model, tmp_path, caplog, capfd):
     """Private users in telling numbers: none of the true counts is in any output, log or progress
     text."""

@@ -35,6 +35,7 @@ def test_likelihood_never_falls_and_clusters_are_found():
     assert np.allclose(np.sort(fitted.weights), 1 / 3, atol=0.03)
 
 
+@pytest.mark.slow
 def test_the_mixture_is_as_likely_as_that_of_scikit_learn():
     sklearn = pytest.importorskip("sklearn.mixture")
     rows, distinct, counts = blobs(4)

@@ -16,6 +16,7 @@ from fastdp.mechanisms.shared.public_prior import (
     pseudo_bayes,
 )
 from fastdp.queries import Binned
+from tests.tiers import slow_cases
 
 
 def risk(public, truth, sigma, draws=300):
@@ -47,8 +48,8 @@ def test_the_error_of_a_public_table_is_its_gap_beyond_the_noise_or_that_of_its_
     assert prior.apart(public) == 0 and prior.apart(public + np.array([0, 3, -1, 0])) == 4
 
 
-@pytest.mark.parametrize("size", [3, 4, 10, 40])
-@pytest.mark.parametrize("gap", [0.5, 1.5, 3.0, 10.0])
+@pytest.mark.parametrize("size", [3, *slow_cases(4, 10), 40])
+@pytest.mark.parametrize("gap", [0.5, 1.5, *slow_cases(3.0), 10.0])
 def test_a_wrong_public_table_costs_nothing(size, gap):
     """James and Stein: wherever the public table is, here off by `gap` standard deviations a cell,
     most of it where it has least."""
