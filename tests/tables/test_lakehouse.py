@@ -53,6 +53,8 @@ def ways_to_name(place, file):
         "link to the folder": linked,
         "relative": os.path.relpath(file),
         "Arrow dataset": ds.dataset(place / "lake" / "data"),
+        "polars scan": pl.scan_parquet(place / "lake" / "**" / "*.parquet"),
+        "part of a polars query": pl.concat([pl.scan_parquet(plain), pl.scan_parquet(file)]),
     }
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
+import re
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+from ..._util.files import local_path
 from ..._util.lazy import pa, pl
 from ..._util.muted import muted
 from ...errors import DataError
 from ...schema.dialect import Dialect
 from .. import parts, sql
+from ..lakehouse import check_plain
 from ..parts import Part, Unit, each
 from .source import SOURCES, Source, module_of
 
@@ -50,7 +54,23 @@ class LazyFrame(Source):
         return module_of(given) == "polars" and hasattr(given, "sink_batches")
 
     def parts(self, dialect: Dialect) -> list[Part]:
-        return [of_lazy_frame(self.given, f"<polars.{self.kind}>")]
+        where = f"<polars.{self.kind}>"
+        part = of_lazy_frame(self.given, where)
+        check_plain(where, scanned_files(self.given))
+        return [part]
+
+
+_SCAN = re.compile(
+    r"^\s*(?!python)\w+ SCAN \[(.*?)(?:, \.\.\. \d+ other sources?)?\]$", re.I | re.M
+)
+
+
+def scanned_files(frame: Any) -> list[str]:
+    """The first files of each scan in a query: polars shows no more of its plan. A lakehouse's table
+    that polars reads by its log is a scan of a Python dataset, which names no file."""
+    shown = _SCAN.findall(frame.explain(optimized=False))
+    paths = (local_path(path) for names in shown for path in (names, *names.split(", ")))
+    return [path for path in paths if os.path.exists(path)]
 
 
 def _schema(empty: Any) -> tuple[pa.Schema, frozenset[str]]:
