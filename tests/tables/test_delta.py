@@ -5,6 +5,7 @@ import shutil
 import sys
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -70,6 +71,7 @@ def test_every_version_reads_its_own_rows(lake):
         assert counted(source) == counted(truth), source
     assert counted(deltalake.DeltaTable(folder, version=1)) == counted(kept)
     assert counted([f"{folder}@v1", first]) == counted(last)
+    assert counted(pl.scan_delta(str(folder), version=1)) == counted(kept)
 
 
 def test_deletions_in_files_of_their_own_and_mapped_columns(tmp_path):
@@ -170,6 +172,7 @@ def test_a_version_that_does_not_exist_and_files_of_the_table_are_refused(lake):
         (f"{lake / 'lake'}@v9", "version 9"),
         (lake / "lake" / "more.parquet", "Delta Lake"),
         (str(lake / "lake" / "*.parquet"), "Delta Lake"),
+        (pl.scan_parquet(lake / "lake" / "*.parquet"), "Delta Lake"),
         (lake, "Delta Lake"),
     ):
         with pytest.raises(DataError, match=said):
