@@ -159,7 +159,7 @@ def rows_like(
 
     # Rows and wanted rows are sorted together by all columns. So rows with the same codes of the first
     # k columns are neighbours, for every k: a run. Runs of k + 1 columns lie inside those of k.
-    order = np.lexsort((np.zeros(rows + len(own), np.uint8), *reversed(columns)))
+    order = np.lexsort((*reversed(columns),)) if columns else np.arange(rows + len(own))
     real = order < rows
     sorted_rows = order[real]
     rows_before = np.append(0, np.cumsum(real))  # how many of the `rows` lie before a place
@@ -170,14 +170,15 @@ def rows_like(
     first = np.zeros(len(own), np.int64)
     count = np.zeros(len(own), np.int64)
     starts = np.arange(len(order)) == 0
+    wanted_place = place[rows:]
     for k in range(len(columns) + 1):
         if k > 0:
-            codes = columns[k - 1][order].astype(np.int64)
-            starts |= np.append(True, np.diff(codes) != 0)
+            codes = columns[k - 1][order]
+            starts[1:] |= codes[1:] != codes[:-1]
         if k < len(compared.must):
             continue
         ends = np.append(np.flatnonzero(starts), len(order))
-        run = np.searchsorted(ends, place[rows:], "right") - 1
+        run = (np.cumsum(starts, dtype=np.int32) - 1)[wanted_place]
         low = rows_before[ends[run]]
         high = rows_before[ends[run + 1]]
         alone = (high - low == 1) & (sorted_rows[np.minimum(low, rows - 1)] == own)
