@@ -49,7 +49,8 @@ MAX_CANDIDATES = 1 << 14
 """The most marginals that one screening round asks for."""
 PAIR_CELLS = 1 << 24
 """The most cells of all pairs together over merged codes. Where needed, more than the rare values
-of a column are merged, and only its most frequent ones keep codes of their own."""
+of a column are merged, and only its most frequent ones keep codes of their own. Where the others have
+many rows, numbers among them share codes with their neighbours, as rare ones do."""
 
 RARE_ROWS = 0.1
 """The least part of the rows with rare numbers for which these share codes with their neighbours."""
@@ -309,7 +310,13 @@ def merge(
     for a, kept in keep.items():
         if kept.sum() + others[a] > limit:
             order = np.argsort(-shape[a], kind="stable")
-            lost = order[kept[order]][max(0, limit - others[a]) :]
+            frequent = order[kept[order]]
+            lost = frequent[max(0, limit - others[a]) :]
+            many = shape[a][lost].sum() >= RARE_ROWS * total
+            if many and groups.get(a) == 0:  # numbers share codes with neighbours
+                groups[a] = min(MOST_RARE_GROUPS, limit // 2)
+                others[a] += groups[a]
+                lost = frequent[max(0, limit - others[a]) :]
             kept[lost] = False
             merged_for_size[a] = len(lost)
     maps = {a: merge_outside(k, classes[a]) for a, k in keep.items()}

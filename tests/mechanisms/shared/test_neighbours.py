@@ -92,3 +92,22 @@ def test_correlations_of_columns_of_many_codes_are_kept(monkeypatch, planted):
         assert found.mean() < 0.55
     else:
         assert found.min() > 0.65
+
+
+def test_numbers_merged_for_size_share_codes_with_their_neighbours():
+    """Three columns of 100 equally frequent numbers, and room for half of the codes: the others have
+    as many rows, and one code for all of them would be a number far from most. Where they have
+    few, one code does."""
+    columns = dict.fromkeys("abc", 100)
+    ones = [Measurement((a,), np.full(100, 50.0), 1e-3) for a in columns]
+    most = 3 * 50**2
+    found = merge(Domain(columns), ones, 3.0, most, schema=Schema.from_domain(columns))
+    assert found.merged_for_size.keys() == columns.keys()
+    for a in columns:
+        bins = found.codes[a]
+        assert bins.max() < 50 and found.neighbours == frozenset(columns)
+        widths = [np.ptp(np.flatnonzero(bins == g)) for g in range(bins.max() + 1)]
+        assert max(widths) < 50
+    few = [Measurement((a,), np.r_[np.full(45, 80.0), np.full(55, 0.1)], 1e-3) for a in columns]
+    rest = merge(Domain(columns), few, 3.0, most, schema=Schema.from_domain(columns))
+    assert rest.merged_for_size.keys() == columns.keys() and not rest.neighbours
