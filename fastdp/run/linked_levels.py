@@ -36,7 +36,7 @@ MOST_BETWEEN = 0.98
 MOST_PARTS = 64
 """Codes are counted together in so many parts at most, to find the nearest normal distribution."""
 STEPS = 16
-"""Standard deviations that are tried, by octave."""
+"""Spreads that are tried, by octave."""
 
 
 def counts_of(
