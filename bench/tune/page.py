@@ -11,7 +11,7 @@ from pathlib import Path
 
 from .. import machine
 from .aside import ASIDE
-from .inventory import KINDS, Constant, counts
+from .inventory import KINDS, Constant, constants, counts
 from .judge import Effect, Verdict, comparable, judged
 from .store import Store
 
@@ -117,6 +117,21 @@ def replaced_block() -> str:
     return table(["instead", "acts in", *SHOWN.values()], rows)
 
 
+def values_block() -> str:
+    """Other values of constants: the error with another value, less that with the one there is."""
+    names = {one.path for one in constants()}
+    rows = []
+    for name, records in sorted(comparable(Store().records()).items()):
+        path, _, value = name.partition("=")
+        if path in names:
+            v = judged(name, records)
+            known = {e.measure: per_cent(e) for e in v.effects}
+            cells = [known.get(measure, "") if v.acts else "" for measure in SHOWN]
+            short = ".".join(path.split(".")[-2:])
+            rows.append([f"`{short}` = {value}", f"{v.acts} of {v.looked}", str(v.seeds), *cells])
+    return table(["constant", "acts in", "seeds", *SHOWN.values()], rows)
+
+
 def solvers_block() -> str:
     """AdaGrid's rows by each solver: errors and processor seconds, means over seeds."""
     kept = json.loads((machine.RESULTS / "adagrid-solvers.json").read_text("utf-8"))["runs"]
@@ -140,6 +155,7 @@ BLOCKS = {
     "tune_rows": rows_block,
     "tune_aside": aside_block,
     "tune_replaced": replaced_block,
+    "tune_values": values_block,
     "tune_solvers": solvers_block,
 }
 
@@ -148,7 +164,7 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def document(records: list[dict], constants: Sequence[Constant]) -> str:
+def document(records: list[dict], listed: Sequence[Constant]) -> str:
     """The text of tuning.toml: constants that remain, and what leaving rules out does."""
     from .ablations import ABLATIONS
 
@@ -182,7 +198,11 @@ def document(records: list[dict], constants: Sequence[Constant]) -> str:
         for label, verdict in (("effect", whole), ("aside", aside)):
             parts = [f"{e.measure} = {quoted(per_cent(e).strip('*'))}" for e in verdict.effects]
             out.append(f"{label} = {{ {', '.join(parts)} }}" if verdict.acts else f"{label} = {{}}")
-    for one in constants:
+    tried: dict[str, list[str]] = {}
+    for name in found:
+        path, _, value = name.partition("=")
+        tried.setdefault(path, []).append(value)
+    for one in listed:
         if one.kind in REMAINING:
             out += [
                 "",
@@ -192,23 +212,24 @@ def document(records: list[dict], constants: Sequence[Constant]) -> str:
                 f"chosen = {quoted(one.provenance)}",
                 f"command = {quoted(one.command)}",
                 f"ablations = {json.dumps(covered.get(one.path, []))}",
+                f"tried = {json.dumps(sorted(tried.get(one.path, [])))}",
             ]
     return "\n".join(out) + "\n"
 
 
-def write(records: list[dict], constants: Sequence[Constant]) -> None:
+def write(records: list[dict], listed: Sequence[Constant]) -> None:
     """tuning.toml, and the counts of constants that the page shows."""
-    TUNING.write_text(document(records, constants), "utf-8")
-    kept = {"counts": counts(list(constants)), "total": len(constants)}
+    TUNING.write_text(document(records, listed), "utf-8")
+    kept = {"counts": counts(list(listed)), "total": len(listed)}
     INVENTORY.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
 
 
-def differing(constants: Sequence[Constant]) -> list[str]:
+def differing(listed: Sequence[Constant]) -> list[str]:
     """Constants whose value is not the one that tuning.toml has."""
     import tomllib
 
     kept = tomllib.loads(TUNING.read_text("utf-8"))["constants"]
-    now = {one.path: one.value for one in constants if one.kind in REMAINING}
+    now = {one.path: one.value for one in listed if one.kind in REMAINING}
     return sorted(
         path for path in kept.keys() | now if kept.get(path, {}).get("value") != now.get(path)
     )

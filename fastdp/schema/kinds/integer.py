@@ -115,14 +115,9 @@ class Integer(Column):
 
     @classmethod
     def edges_entry(
-        cls,
-        column: Any,
-        edges: Sequence[float],
-        nulls: bool,
-        digits: int | None = None,
-        middle: float | None = None,
+        cls, column: Any, edges: Sequence[float], nulls: bool, digits: int | None = None
     ) -> dict[str, Any]:
-        return number_document(column, edges, nulls, digits, MOST_WHOLE, middle)
+        return number_document(column, edges, nulls, digits, MOST_WHOLE)
 
     @classmethod
     def stand_in_entry(cls, column: Any) -> dict[str, Any]:

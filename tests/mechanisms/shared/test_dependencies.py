@@ -20,8 +20,8 @@ from fastdp.significance import LIKELY
 )
 def test_columns_are_drawn_given_what_most_rows_can_be_guessed_from(steps, noisy, frequent):
     """A column follows where the rows that can be guessed, less LIKELY standard errors,
-    are FOLLOWS of all and LIFT of those without its most frequent value. The strongest
-    come first, each after its source, no circles."""
+    are FOLLOWS of those without its most frequent value. The strongest come first, each
+    after its source, no circles."""
     sizes = {"a": 300, "b": 310, "c": 500, "d": 900}
     domain = Domain(sizes)
     total = 1e6
@@ -52,7 +52,7 @@ def test_columns_are_drawn_given_what_most_rows_can_be_guessed_from(steps, noisy
     for (a, b), x in sorted(asked, key=lambda item: -item[1]):
         part = min(1.0, x - LIKELY * error)
         largest = shares[b].max()
-        if part >= dependencies.FOLLOWS and part - largest >= dependencies.LIFT * (1 - largest):
+        if part - largest >= dependencies.FOLLOWS * (1 - largest):
             column, of = (b, a) if 2 * sizes[b] > sizes[a] else (a, b)
             up = of
             while up in source:
