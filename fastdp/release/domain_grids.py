@@ -20,7 +20,7 @@ from ..schema.kinds.places import Places
 from ..schema.pending import Pending
 from .cells import Line, Span
 from .domaincosts import CELL_NOISE, CROWDED, MOST_CELLS
-from .noisy_cells import reconciled_counts
+from .noisy_cells import occupied_cells, reconciled_counts
 
 Opener = Callable[[Schema], AbstractContextManager["Counter"]]
 """Opens an engine over the run's source, read by a schema."""
@@ -52,11 +52,21 @@ class Grid:
 
     def outside(self, bins: Sequence[float]) -> tuple[float, float]:
         """(share of the rows outside the bins, its standard error), by the counts of the last
-        partition."""
+        partition: all, where no cell ever stood out of the noise and the bins are a guess."""
         out = (self.edges[1:] <= bins[0]) | (self.edges[:-1] >= bins[-1])
+        if out.any() and self.span is None and not occupied_cells(self.counts, self.sigma).any():
+            return 1.0, 0.0
         total = max(float(self.counts.sum()), self.sigma)
         share = min(1.0, max(0.0, float(self.counts[out].sum()) / total))
         return share, self.sigma * math.sqrt(max(1, int(out.sum()))) / total
+
+    def middle(self, bins: Sequence[float]) -> float:
+        """The lower edge of the bin in which the counts of the last partition reach half of their
+        sum."""
+        upto = np.cumsum(np.maximum(self.counts, 0.0))
+        cell = int(np.searchsorted(upto, upto[-1] / 2))
+        at = int(np.searchsorted(bins, self.edges[cell], "right")) - 1
+        return float(bins[min(max(at, 0), len(bins) - 2)])
 
     def on_grain(self, line: Line) -> Line:
         """The line of the numbers with `self.digits` digits after the point; moves the partition

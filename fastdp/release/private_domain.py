@@ -140,7 +140,8 @@ class Learning(DomainSteps):
                 half = budget * costs.RANKS / 2  # of steps, and of ranks
                 levels = {n: c.levels(means[n][0]) for n, c in cells.items()}
                 requests = [
-                    sums.step_request(n, c, math.sqrt(half / len(cells))) for n, c in steps.items()
+                    sums.step_request(n, levels[n], c, math.sqrt(half / len(cells)))
+                    for n, c in steps.items()
                 ]
                 requests += sums.rank_requests(levels, math.sqrt(half))
                 if requests and all(sums.unit_for(self.clip or 1, r.mu) for r in requests):
@@ -293,7 +294,9 @@ class Learning(DomainSteps):
             grid = grids[name]
             line = lines[name]
             bins = line.bins(grid.edges, grid.counts, grid.sigma, column.bins, grid.span)
-            out[name] = column.with_edges(bins, grid.nulls > SURE * grid.sigma, line.digits)
+            out[name] = column.with_edges(
+                bins, grid.nulls > SURE * grid.sigma, line.digits, grid.middle(bins)
+            )
             self.missing[name] = grid.outside(bins)
         return out
 
@@ -313,7 +316,7 @@ class Learning(DomainSteps):
             most = column.bins if "bins" in column.stated else max(column.bins, MOST_CALENDAR)
             if (known := calendar_edges(grid.counts, grid.sigma, most)) is not None:
                 out[name] = column.with_edges(
-                    known, grid.nulls > SURE * grid.sigma, lines[name].digits
+                    known, grid.nulls > SURE * grid.sigma, lines[name].digits, grid.middle(known)
                 )
                 self.missing[name] = grid.outside(known)
         return out

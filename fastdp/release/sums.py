@@ -303,10 +303,11 @@ def steps_of(column: Numeric) -> Places | None:
     )
 
 
-def step_request(column: str, steps: Places, mu: float) -> Request:
+def step_request(column: str, levels: np.ndarray, steps: Places, mu: float) -> Request:
     """Rows in asked bins by class of round numbers."""
-    asked = np.repeat(np.arange(LEVELS + 1) < LEVELS, steps.size)
-    codes = np.tile(np.arange(steps.size), LEVELS + 1)
+    count = len(_asked(levels))
+    asked = np.repeat(np.arange(count) < LEVELS, steps.size)
+    codes = np.tile(np.arange(steps.size), count)
     kept = asked & (codes < steps.base)
     return Request(
         (column, steps.name), mu, Sparse(kept * (codes == np.arange(steps.base)[:, None]))
@@ -332,10 +333,20 @@ def shares_of_steps(column: Numeric, steps: Places, answer: Measurement) -> tupl
 
 def rank_requests(levels: Mapping[str, np.ndarray], mu: float) -> list[Request]:
     """One number for each pair of columns, over the levels of both."""
-    d = np.append(np.arange(LEVELS) - LEVELS // 2, 0)
-    query = Sparse(np.multiply.outer(d, d).reshape(1, -1), (LEVELS // 2) ** 2)
+    d = {name: _asked(of) for name, of in levels.items()}
     pairs = list(combinations(levels, 2))
-    return [Request(pair, mu / math.sqrt(len(pairs)), query) for pair in pairs]
+    each = mu / math.sqrt(max(len(pairs), 1))
+    most = (LEVELS // 2) ** 2
+    return [
+        Request((a, b), each, Sparse(np.multiply.outer(d[a], d[b]).reshape(1, -1), most))
+        for a, b in pairs
+    ]
+
+
+def _asked(levels: np.ndarray) -> np.ndarray:
+    """By level that a code has: its distance from the middle one; 0 where nothing is asked. Of a
+    column whose codes are all asked about, there is no such last level."""
+    return np.append(np.arange(LEVELS) - LEVELS // 2, 0)[: int(levels.max()) + 1]
 
 
 def shared_ranks(

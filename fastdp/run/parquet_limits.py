@@ -101,7 +101,7 @@ def _check_pages(stream: BinaryIO, about: Any, chunks: Sequence[int], name: str)
     for number in chunks:
         column = about.schema.column(number)
         wide = column.physical_type == "FIXED_LEN_BYTE_ARRAY" and column.length > 32
-        if wide or column.max_repetition_level or "." in column.path:
+        if wide or column.max_repetition_level or column.path != column.name:
             raise RunError(f"{name}: column {column.path!r} has a type that a run does not write")
         groups = (about.row_group(g).column(number) for g in range(about.num_row_groups))
         together += max(

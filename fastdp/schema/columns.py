@@ -108,10 +108,16 @@ class SourceColumn:
 
     @classmethod
     def edges_entry(
-        cls, column: Any, edges: Sequence[float], nulls: bool, digits: int | None = None
+        cls,
+        column: Any,
+        edges: Sequence[float],
+        nulls: bool,
+        digits: int | None = None,
+        middle: float | None = None,
     ) -> dict[str, Any]:
         """The table of the finished column, from a `Pending` and the edges that a run found. nulls:
-        whether it saw enough of them for a code; digits: decimals of floats, if it found them."""
+        whether it saw enough of them for a code; digits: decimals of floats, if it found them;
+        middle: the edge below its median."""
         raise NotImplementedError
 
     @classmethod

@@ -31,11 +31,19 @@ def number_document(
     nulls: bool,
     digits: int | None,
     most_whole: int | None = None,
+    middle: float | None = None,
 ) -> dict[str, Any]:
     """The document of the finished column: bins, or a range of whole numbers if it has at most
-    `most_whole` (default: as many as there are bins). nulls: whether they get a code (else rows
-    with a null are dropped); digits: decimals of floats, if the run found them."""
-    null = "code" if nulls else "drop"
+    `most_whole` (default: as many as there are bins). nulls: whether they get a code; digits:
+    decimals of floats, if the run found them.
+
+    Nulls without a code are fewer than noise hides. They count as `middle`, a number near the
+    median, which moves the column by less than its noise. Were their rows dropped, each column
+    would take rows from all the others: 18 columns of 202 countries left 64 rows. (Numbers of
+    times, and columns without a `middle`: their rows are dropped.)"""
+    null: Any = "code" if nulls else "drop"
+    if not nulls and middle is not None and not column.temporal:
+        null = {"value": _number(middle)}
     edges = _increasing(edges)
     most = len(edges) - 1 if most_whole is None else most_whole
     whole = column.whole or dtypes.family(column.dtype) == "int" or digits == 0

@@ -181,10 +181,14 @@ class Pending(Column):
         return self.target.values_entry(self, values)
 
     def with_edges(
-        self, edges: Sequence[float], nulls: bool, digits: int | None = None
+        self,
+        edges: Sequence[float],
+        nulls: bool,
+        digits: int | None = None,
+        middle: float | None = None,
     ) -> dict[str, Any]:
         """The document of the finished column with these edges; see `SourceColumn.edges_entry`."""
-        return self.target.edges_entry(self, edges, nulls, digits)
+        return self.target.edges_entry(self, edges, nulls, digits, middle)
 
     def stand_in(self) -> dict[str, Any]:
         """A document of the finished column with a likely number of codes, for planning a run

@@ -184,13 +184,11 @@ class ColumnLook:
         if not kind or self.distinct < 2 or self.distinct > most * len(self.values):
             return False
         named = self.distinct >= OFTEN / 2 and (ID.search(self.name) or WHO.search(self.name))
-        panel = (
-            self.distinct > FEW and self.values.value_counts().get_column("count").n_unique() == 1
-        )
+        panel = self.distinct > FEW and self.values.unique_counts().n_unique() == 1
         return bool(self.why or named or panel)
 
     def candidate(self) -> Candidate:
-        usual = int(self.values.value_counts().get_column("count").quantile(0.99, "higher") or 1)
+        usual = int(self.values.unique_counts().quantile(0.99, "higher") or 1)
         return Candidate(self.name, max(1, self.distinct), len(self.values), usual)
 
     def entry(self) -> dict[str, Any]:
@@ -247,7 +245,7 @@ class ColumnLook:
         minutes = self.values.cast(int) % 100
         by = next(b for b in (30, 15, 10, 5, 1) if (minutes % b == 0).all())
         uneven = (
-            minutes.value_counts()["count"] > 3 * len(minutes) / 60
+            minutes.unique_counts() > 3 * len(minutes) / 60
         ).any()  # also where by is 5 or more
         parts = [self._fresh(part) for part in ("hour", "minute")[: 1 + uneven]]
         return {"kind": "derived", "transform": "hhmm", "by": by, "parts": parts}

@@ -311,7 +311,7 @@ def test_ranks_are_shared_with_the_column_that_most_correlation_leads_to():
     }  # c is within three standard errors of none
     alike["a", "b"] = alike["a", "c"] = -1.0
     assert ranks(1.0) == {"c": ("b", 0.2)}
-    asked = sums.rank_requests(dict.fromkeys("abc", np.zeros(4)), 0.3)
+    asked = sums.rank_requests(dict.fromkeys("abc", np.arange(sums.LEVELS + 1)), 0.3)
     assert (
         sum(r.mu**2 for r in asked) == pytest.approx(0.09) and len({r.clique for r in asked}) == 3
     )
@@ -365,7 +365,7 @@ def test_steps_are_shares_of_the_rows_in_wide_bins():
     counts = np.bincount(
         np.ravel_multi_index((levels, classes["s"]), shape), minlength=np.prod(shape)
     )
-    query = sums.step_request("x", steps, 1.0).query
+    query = sums.step_request("x", cells.levels(np.full(column.base, 40.0)), steps, 1.0).query
     assert query.column_norm2() == 1
     answer = Measurement(("x", "s"), query.product(counts).astype(float), 1e-3)
     (grid,) = sums.shares_of_steps(column, steps, answer)

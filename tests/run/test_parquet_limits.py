@@ -110,6 +110,14 @@ def test_encodings_and_types_in_which_a_text_repeats_others_are_refused(tmp_path
         assert "has a type that a run does not write" in refused(path, ["t"]), kind
 
 
+def test_a_point_in_a_name_is_no_nested_type(tmp_path):
+    """A run that had checked its rows by a column `hgc.9` did not verify."""
+    path = tmp_path / "table.parquet"
+    pq.write_table(pa.table({"hgc.9": [1, 2, 3]}), path)
+    with bounded_file(path, ["hgc.9"]) as file:
+        assert [b.num_rows for b in batches(file, ["hgc.9"], "x")] == [3]
+
+
 def test_a_footer_that_is_too_long_or_none_is_refused(tmp_path):
     path = tmp_path / "bomb.parquet"
     with open(path, "wb") as file:

@@ -266,6 +266,16 @@ def test_numbers_of_things_are_not_taken_for_ids():
     assert [user.name for user in fastdp.draft(frame).users] == ["card"]
 
 
+def test_a_column_may_have_the_name_of_what_is_counted():
+    """Polars refuses to count the values of a column named `count` under that name."""
+    for name in ("count", "value", "len", "index", "literal"):
+        frame = pl.DataFrame({name: [*range(100)] * 3, "id": [*range(150)] * 2})
+        draft = fastdp.draft(frame)
+        assert draft.users and (name in draft.schema.columns or name in draft.left_out)
+    hours = pl.DataFrame({"count": [100 * (i % 24) + 30 * (i % 2) for i in range(300)]})
+    assert "count" in fastdp.draft(hours).schema.fields
+
+
 def test_ids_that_repeat_in_few_rows_may_be_users():
     """Most patients are tested once. A row number never repeats, and a clinic is not a person."""
     rng = np.random.default_rng(0)

@@ -115,9 +115,14 @@ class Integer(Column):
 
     @classmethod
     def edges_entry(
-        cls, column: Any, edges: Sequence[float], nulls: bool, digits: int | None = None
+        cls,
+        column: Any,
+        edges: Sequence[float],
+        nulls: bool,
+        digits: int | None = None,
+        middle: float | None = None,
     ) -> dict[str, Any]:
-        return number_document(column, edges, nulls, digits, MOST_WHOLE)
+        return number_document(column, edges, nulls, digits, MOST_WHOLE, middle)
 
     @classmethod
     def stand_in_entry(cls, column: Any) -> dict[str, Any]:

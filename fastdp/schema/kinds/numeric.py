@@ -269,9 +269,14 @@ class Numeric(Column):
 
     @classmethod
     def edges_entry(
-        cls, column: Any, edges: Sequence[float], nulls: bool, digits: int | None = None
+        cls,
+        column: Any,
+        edges: Sequence[float],
+        nulls: bool,
+        digits: int | None = None,
+        middle: float | None = None,
     ) -> dict[str, Any]:
-        return number_document(column, edges, nulls, digits)
+        return number_document(column, edges, nulls, digits, middle=middle)
 
     @classmethod
     def stand_in_entry(cls, column: Any) -> dict[str, Any]:

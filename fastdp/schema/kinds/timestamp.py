@@ -355,7 +355,12 @@ class Timestamp(Derived):
 
     @classmethod
     def edges_entry(
-        cls, column: Any, edges: Sequence[float], nulls: bool, digits: int | None = None
+        cls,
+        column: Any,
+        edges: Sequence[float],
+        nulls: bool,
+        digits: int | None = None,
+        middle: float | None = None,
     ) -> dict[str, Any]:
         """The table of a span of time from the first to the last edge."""
         ends = edges[0], max(edges[-1] - 1, edges[0])
