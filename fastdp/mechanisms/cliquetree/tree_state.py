@@ -50,13 +50,12 @@ smaller models. Without it, adult and acs-ma take 18 % more processor time at ep
 differs (`python -m bench.tune --without GROWTH --epsilon 10 --tables adult acs-ma`)."""
 CHEAP = 0.25
 """In the last round, a candidate that others seem to explain is still measured if its noise costs
-less than this part of its distance. No later round could tell that they did not. Chosen on ma2018
-and generated columns that follow from each other (`functional` of 60,000 x 16 and 80,000 x 24),
-epsilon 1 and 10."""
+less than this part of its distance. No later round could tell that they did not. Without it, pairs are
+1.8 ± .8 % worse where columns follow (`python -m bench.tune --of-class --without CHEAP`)."""
 LEAST_PER_CELL = 1.0
 """Rows per cell below which a pair is measured over groups wherever it has any: most of its distance
 over all codes is then chance. Without it, four columns of 1,000 codes and correlations of .8 lose them
-(50,000 rows, epsilon 1)."""
+(`python -m bench.tune --epsilon 1 --without LEAST_PER_CELL --tables fine fine-two`)."""
 MAX_TRIPLE_CELLS = 100_000
 """Cells of the largest triple, or larger set, that is a candidate."""
 

@@ -56,7 +56,8 @@ RARE_ROWS = 0.1
 """The least part of the rows with rare numbers for which these share codes with their neighbours."""
 MOST_RARE_GROUPS = 64
 """The most codes that they then have. With one code in place of them, correlations of .8 of ten columns
-of 1,000 codes became .07 (`python -m bench.hard --tables codes1000`)."""
+of 1,000 codes become .06 (`python -m bench.tune --epsilon 1 --without "groups of rare numbers" --tables
+fine-ten`)."""
 LEAST_RARE_GROUPS = 4
 """The least. With fewer, they share one code."""
 NAMED = 5

@@ -364,7 +364,9 @@ def unexplained(
     link between them puts the model off from all pairs between them. Deviations that the answer removes
     and those that it leaves are about independent of each other, so squares add up, as they do inside
     and between groups (`Candidate.gain`).
-    Candidates whose noise is below `cheap` times their distance are always kept."""
+    Candidates whose noise is below `cheap` times their distance are always kept.
+    Without this rule, pairs are 5.7 ± 2.5 % worse where columns follow from each other, and no different
+    elsewhere (`python -m bench.tune --of-class --epsilon 1 10 --without "explained by others"`)."""
     explaining = AskedPairs(follows)
     out = []
     for c in good:
