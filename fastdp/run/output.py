@@ -270,8 +270,9 @@ class Output:
         order. While ids are dealt, which does not keep all threads busy, the first shards are decoded,
         or further blocks are drawn and dealt."""
         at_once = blocks_at_once(self._times, self.rows.shard_rows, self._threads)
-        threads = max(1, self._threads // at_once)
         starts = range(0, self.shards, self.block_shards)
+        # the last blocks may be fewer than are made at the same time: each has more threads
+        last = len(starts) % at_once or at_once
         early = self.source is not None and self.source.dealer is None
         blocks: deque[tuple[int, list, Future]] = deque()
         with ThreadPoolExecutor(at_once) as dealers:
@@ -285,6 +286,8 @@ class Output:
                     decoded = [pool.submit(self._decode, block[k], start + k) for k in range(ahead)]
                     if self.schema.user is not None:
                         reporter.update("ids", start / self.shards)
+                    beside = last if start in starts[-last:] else at_once
+                    threads = max(1, self._threads // beside)
                     owners = dealers.submit(self._owners, block, start, reporter, threads)
                     blocks.append((start, block, owners))
                     while len(blocks) == at_once or (blocks and start == starts[-1]):

@@ -31,7 +31,7 @@ PAIR = 3e-3
 and 300 columns, which took 7, 27 and 83 processor seconds in all."""
 POOL_ROW = 4e-6
 """Seconds per row of a pool of users, from which whole users are chosen (`bench.pool`)."""
-POOL_BYTES = 440
+POOL_BYTES = 340
 """Bytes for each row of the pool that one block of rows takes (`bench.pool`)."""
 MOST_PAIRS = 1 << 14
 """The most pairs that a run looks at."""
