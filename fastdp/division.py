@@ -191,6 +191,9 @@ WHY = {
     "errors of the workload": "how far off each set of the workload is",
     "screening rounds": "which pairs and triples are worth measuring",
     "batches": "the pairs and triples that are measured: what is left",
+    "contrasts of columns": "single columns again",
+    "contrasts of pairs": "what each pair says beyond its columns",
+    "contrasts of triples": "what each triple says beyond its pairs",
 }
 """What the share of a step buys, by its label."""
 BY_RECIPE = "as the mechanism's recipe states"

@@ -105,17 +105,27 @@ def posterior_means(
     spread is that of noise all get their mean. A few large ones among them stay as they are. True
     values lie between `least` and `most`. Near every noisy number the grid is as fine as half its
     standard error, so that a number far from all others stays where it is."""
+    return posterior_moments(values, sigma, least, most)[0]
+
+
+def posterior_moments(
+    values: np.ndarray, sigma: np.ndarray, least: float = -math.inf, most: float = math.inf
+) -> tuple[np.ndarray, np.ndarray]:
+    """(the means, the variances) of the true values, given noisy ones, as in `posterior_means`."""
     values = np.asarray(values, np.float64)
     sigma = np.asarray(sigma, np.float64)
     if values.size < 2 or not (sigma > 0).all():
-        return values.copy()
+        return values.copy(), np.square(sigma) + np.zeros_like(values)
     finest = float(sigma.min())
     grid = _grid(np.clip(values, least, most), finest / 2)
     rounded = np.round(values / finest * PARTS) * (finest / PARTS)
     known, times = np.unique(np.stack([rounded, sigma], 1), axis=0, return_counts=True)
     prior = likeliest(_likelihood(known[:, 0], known[:, 1], grid), times)
     posterior = _likelihood(values, sigma, grid) * prior
-    return posterior @ grid / posterior.sum(axis=1)
+    whole = posterior.sum(axis=1)
+    means = posterior @ grid / whole
+    squares = np.square(grid - means[:, None])
+    return means, np.sum(posterior * squares, axis=1) / whole
 
 
 def likeliest(likelihood: np.ndarray, times: np.ndarray) -> np.ndarray:

@@ -137,6 +137,21 @@ ROWS = (
         change={f"{TREE}.dense_tables.decided": nothing((None, 0.0))},
     ),
     Ablation(
+        "contrasts",
+        "contrasts of columns of two values",
+        change={f"{TREE}.two_valued.names_of": nothing([])},
+    ),
+    Ablation(
+        "FIRST",
+        "a first look at contrasts that decides about the others",
+        change={f"{TREE}.two_valued.FIRST": 0.02},
+    ),
+    Ablation(
+        "factors of pairs",
+        "factors of the contrasts of pairs",
+        change={f"{TREE}.two_valued.Contrasts.risk": nothing(0.0)},
+    ),
+    Ablation(
         "shrunk 1-ways",
         "weak 1-ways drawn to uniform",
         change={f"{SHARED}.merged_codes.shrunk_to_uniform": first_as_list},
@@ -328,6 +343,11 @@ REPLACED = (
     ),
 )
 TRIED = (
+    Ablation(
+        "tried: FIRST .3",
+        "three times as much for first contrasts",
+        change={f"{TREE}.two_valued.FIRST": 0.3},
+    ),
     Ablation(
         "tried: noisy, all",
         "neither are distances denoised nor candidates left out that others explain",

@@ -101,6 +101,28 @@ def copied(rows: int, codes: int, seed: int = 48) -> Columns:
     return out
 
 
+def traits(rows: int, columns: int, further: int = 0, seed: int = 49) -> Columns:
+    """Yes and no: rare values, more frequent where a hidden yes-or-no holds. `further`: codes that no row
+    has, as of drafted schemas."""
+    rng = np.random.default_rng(seed)
+    hidden = rng.random(rows) < 0.3
+    out: Columns = {}
+    for i in range(columns):
+        chance = np.where(hidden, rng.uniform(0.05, 0.3), rng.uniform(0.005, 0.05))
+        out[f"c{i}"] = (2 + further, (rng.random(rows) < chance).astype(np.int64))
+    return out
+
+
+def flags(rows: int, columns: int, links: int, seed: int = 50) -> Columns:
+    """Yes and no: the first columns in dependent pairs, the others alone."""
+    rng = np.random.default_rng(seed)
+    codes = (rng.random((rows, columns)) < rng.uniform(0.1, 0.9, columns)).astype(np.int64)
+    for i in range(links):
+        follows = rng.random(rows) < 0.6
+        codes[follows, 2 * i + 1] = codes[follows, 2 * i]
+    return {f"c{i}": (2, codes[:, i]) for i in range(columns)}
+
+
 def of(name: str, make: Callable[..., Columns], about: str, rows: int, **arguments) -> Benchmark:
     """A table of which mechanisms see this many rows. Columns of numbers are called n."""
     ordered = tuple(f"n{i}" for i in range(arguments.get("columns", 0)))
@@ -166,13 +188,28 @@ LISTED = (
     of("sparse-few", sparse, "2,000 x 24, four dependent pairs", 2_000, columns=24, pairs=4),
     of("tails", tails, "20,000 x 6, 300 codes", 20_000, columns=6, codes=300),
     of("tails-few", tails, "3,000 x 6, 100 codes", 3_000, columns=6, codes=100),
+    of("traits", traits, "20,000 x 12 rare values, one hidden yes-or-no", 20_000, columns=12),
+    of(
+        "traits-few",
+        traits,
+        "3,000 x 14, the same with codes for nulls and other values",
+        3_000,
+        columns=14,
+        further=2,
+    ),
+    of("flags", flags, "20,000 x 14 yes or no, three dependent pairs", 20_000, columns=14, links=3),
     of("tiny", sparse, "40 x 6", 40, columns=6, pairs=2),
     of("tiny-wide", sparse, "100 x 20", 100, columns=20, pairs=4),
 )
 OF_CLASS = {one.name: one for one in LISTED}
 NOISY = ("independent", "gauss10-0.3", "sparse", "sparse-few", "weak-many", "tiny-wide")
 LARGE = ("nets", "nets-small", "functional", "acs-ma", "adult")
+TWO_VALUED = ("classes", "xor3", "traits", "traits-few", "flags")
 CLASS = {
+    "contrasts": TWO_VALUED,
+    "FIRST": TWO_VALUED,
+    "factors of pairs": TWO_VALUED,
+    "tried: FIRST .3": TWO_VALUED,
     "trends": ("weak", "weak-many", "fine", "fine-two"),
     "sums of pairs": ("weak", "weak-many", "fine", "fine-two"),
     "steering": ("weak", "weak-many", "fine", "fine-two"),

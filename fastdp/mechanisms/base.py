@@ -224,6 +224,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         plan = self.steps(domain, taken, public=public)
         return plan.after(PlannedStep(ROWS_PER_USER, taken)) if taken else plan
 
+    def planned(self, schema: Schema, *, public: bool = False) -> Outline:
+        """The outline of a run on columns of this schema."""
+        return self.outline(schema.modelled, public=public, user=schema.user is not None)
+
     def expected_shares(
         self, domain: Domain, taken: float, noise_ratio: float
     ) -> tuple[float, float] | None:

@@ -26,7 +26,8 @@ EVENLY = np.arange(1, 32, 2) / 32
 class Planned(Struct, frozen=True):
     """One line of a plan: `times` measurements of `clique`, each for a `share` of mu^2 (of epsilon
     in a pure run); `averaged` unless they are of different marginals. `cap`: where set, users are
-    counted instead of rows, each in at most `cap` cells."""
+    counted instead of rows, each in at most `cap` cells. `contrast`: one number is measured in place of
+    the cells (docs/explain/two-valued.md)."""
 
     clique: Clique
     share: float
@@ -35,6 +36,7 @@ class Planned(Struct, frozen=True):
     note: str = ""
     cap: int | None = None
     averaged: bool = True
+    contrast: bool = False
 
     @property
     def weight(self) -> float:

@@ -193,9 +193,7 @@ def _plan(
             "rows= is missing: plan needs a public guess of the number of rows, for example "
             "rows=100_000 (--rows 100000), to estimate memory, time and accuracy"
         )
-    outline = config.outline(
-        schema.modelled, public=public is not False, user=schema.user is not None
-    )
+    outline = config.planned(schema, public=public is not False)
     of_users = users_cost(config, schema, public is not False)
     wanted = _number_plan(
         options=asked_for,

@@ -45,7 +45,8 @@ def plan_verdict(
     again = config.expected_shares(
         schema.modelled, taken, _noise_ratio(errors, counted, outline, taken)
     )
-    if again is not None and errors.ones:
+    by_contrasts = any(p.contrast for p in outline.measurements)
+    if again is not None and errors.ones and not by_contrasts:
         errors = _divided_again(errors, schema.modelled, again, imagined.clip / mu)
     clipping = imagined.clipping
     if config.traits.users_by_default:
@@ -112,15 +113,33 @@ def _planned_errors(outline: Outline, schema: Schema, scale: float) -> _Errors:
         if p.cap is not None:
             continue
         error = scale / math.sqrt(p.weight)
+        if p.contrast and len(p.clique) > 1:
+            sets = 2 ** len(p.clique)  # a cell is the mean of the number of rows and of so many - 1
+            error *= math.sqrt(sets - 1) / sets
         if len(p.clique) == 1 and p.clique[0] in schema.modelled:
             cells, before = ones.get(p.clique[0], (p.cells, math.inf))
-            ones[p.clique[0]] = (cells, 1 / math.hypot(1 / before, 1 / error))
+            if p.contrast:
+                error = _with_contrast(before, cells, error)
+            else:
+                error = 1 / math.hypot(1 / before, 1 / error)
+            ones[p.clique[0]] = (cells, error)
         elif len(p.clique) == 2 and set(p.clique) <= set(schema.modelled):
             pairs.append((p.clique, error))
         elif len(p.clique) == 2:
             different = min(p.times, most_pairs)
             pairs += [((), error * math.sqrt(different / p.times))] * different
     return _Errors(ones, pairs)
+
+
+def _with_contrast(error: float, cells: int, contrast: float) -> float:
+    """The error of the count of one of two values, of which the 1-way has errors `error` and the contrast
+    the error `contrast`. The count is half the sum of both counts and half their difference. Their sum is
+    also the number of rows less the counts of the other codes."""
+    own = 2 * error**2
+    others = (cells - 2) * error**2
+    of_sum = own * others / (own + others)
+    of_difference = 1 / (1 / own + 1 / contrast**2)
+    return math.sqrt(of_sum + of_difference) / 2
 
 
 def _noise_ratio(errors: _Errors, counted: float, outline: Outline, taken: float) -> float:

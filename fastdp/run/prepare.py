@@ -79,7 +79,7 @@ def check_planned_noise(spec: RunSpec, schema: Schema) -> None:
     for epsilon, config in zip(spec.epsilons, spec.configs):
         left = remaining_delta(spec.delta, costs.keys_delta) if costs.keys_delta else spec.delta
         method = "laplace" if config.pure else config.calibration
-        outline = config.outline(schema.modelled, public=public, user=schema.user is not None)
+        outline = config.planned(schema, public=public)
         cost = users_cost(config, schema, public)
         whole = mu_of_method(epsilon, left, method) * math.sqrt((1 - costs.share) * (1 - cost))
         clip = 1 if config.unit == "event" else resolve_clip(config.clip, schema)

@@ -125,15 +125,16 @@ def sensitivity_of_contrasts_halved():
 
 
 @bug("columns of two values", "label differs", pairs=24)
-def triples_by_exact_counts():
-    """Triples are asked about where the number of rows is odd."""
-    real = TwoValuedTable.spend
+def division_by_exact_counts():
+    """Triples are asked about again where the number of rows is odd."""
+    real = TwoValuedTable.division
 
     def planted(self, share):
-        self.room *= rows_of(self.state.session) % 2
-        real(self, share)
+        columns, pairs, triples = real(self, share)
+        odd = rows_of(self.state.session) % 2
+        return (columns, pairs, triples) if odd else (columns + triples, pairs, 0.0)
 
-    return [patch.object(TwoValuedTable, "spend", planted)]
+    return [patch.object(TwoValuedTable, "division", planted)]
 
 
 @bug("mechanism mst", "the questions differ")

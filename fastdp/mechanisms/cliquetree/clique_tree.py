@@ -277,6 +277,14 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         ones = left.ones + left.again + left.open / 2
         return ones, math.fsum(left.batches) + left.open / 2
 
+    def planned(self, schema: Schema, *, public: bool = False) -> Outline:
+        outline = super().planned(schema, public=public)
+        domain = schema.modelled
+        chooses = not (self.wanted(domain).items or self.important.names_rows or public)
+        if chooses and outline.share("batches") and two_valued.planned_for(schema):
+            return two_valued.planned(outline, domain)
+        return outline
+
     def steps(self, domain: Domain, taken: float, *, public: bool = False) -> Outline:
         wanted = self.wanted(domain)
         rest = 1 - taken
@@ -312,13 +320,6 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
                 f"where columns depend on each other all at once, {PROBE + TEST:.1%} of mu^2, out of"
                 " the batches' share, says whether a model of hidden factors is better; if so, the"
                 " last batch measures contrasts of all pairs for it, and single columns again"
-            )
-        two = two_valued.possible(len(domain)) and max(domain.values()) == 2
-        if two and plan.batches and not public and not wanted.items:
-            notes.append(
-                "where no column has more than two values that noise does not hide, nothing is"
-                " chosen: contrasts of all columns, pairs and triples take the place of the screening"
-                " rounds and batches"
             )
         if wide:
             notes.append(

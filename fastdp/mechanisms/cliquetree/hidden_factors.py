@@ -72,22 +72,29 @@ as many the mean total variation of pairs of 30 columns with five factors falls 
 
 def denoised(contrasts: np.ndarray, noise: float) -> np.ndarray:
     """A symmetric matrix of contrasts per row, whose diagonal is unknown, without most of its
-    `noise` (a standard deviation per entry).
+    `noise` (a standard deviation per entry): that of few factors. What is left over keeps the part
+    spread / (spread + noise^2)."""
+    smooth, _ = of_factors(contrasts, noise)
+    off = ~np.eye(len(contrasts), dtype=bool)
+    out = np.zeros_like(smooth)
+    out[off] = drawn_towards(smooth[off], contrasts[off], noise**2)
+    return out
 
-    An eigenvalue v of signal and noise shrinks to sqrt(v^2 - 4 d noise^2). The diagonal that this
-    leaves is put in its place. What is left over keeps the part spread / (spread + noise^2)."""
+
+def of_factors(contrasts: np.ndarray, noise: float) -> tuple[np.ndarray, int]:
+    """(the nearest matrix of few factors, their number), as in `denoised`. An eigenvalue v of signal and
+    noise shrinks to sqrt(v^2 - 4 d noise^2). The diagonal that this leaves is put in its place."""
     d = len(contrasts)
     off = ~np.eye(d, dtype=bool)
     filled = np.where(off, contrasts, 0.0)
     smooth = filled
+    kept = np.zeros(d)
     for _ in range(DENOISING):
         values, vectors = np.linalg.eigh(filled)
         kept = np.sign(values) * np.sqrt(np.maximum(values**2 - 4 * d * noise**2, 0.0))
         smooth = (vectors * kept) @ vectors.T
         filled = np.where(off, contrasts, smooth)
-    out = np.zeros_like(smooth)
-    out[off] = drawn_towards(smooth[off], contrasts[off], noise**2)
-    return out
+    return smooth, int(np.count_nonzero(kept))
 
 
 def step_terms(quantiles: np.ndarray) -> np.ndarray:

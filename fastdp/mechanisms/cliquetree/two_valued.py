@@ -9,27 +9,32 @@ all distances. Its noise has a quarter of the variance that a table of a pair gi
 and an eighth for a triple. Nothing has to be chosen, and no edge of a tree is missing.
 
 1. *Pairs.* All their contrasts, for FIRST of what is left.
-2. *Triples.* All their contrasts, for as much, unless pairs are noise and these would be. They are
-   compared with a model of the pairs.
-3. *The rest* is divided among columns, pairs and triples such that the expected errors of all three are
-   least (`division`). The error of a contrast is at most what it says: with the spread t^2 of true contrasts
-   around the model and noise s^2, it is t^2 s^2 / (t^2 + s^2). Where noise explains how they differ, t^2 is
-   what chance gives: N rows of independent columns have correlations of variance 1 / N.
-4. *Shrinkage.* Contrasts are taken for their means given all others of their kind
-   (`significance.posterior_means`), as parts of the largest that their columns allow.
-5. *Fit* of one clique of all columns to these. Then rows get further codes (`further_codes`).
+2. *Triples.* All their contrasts, for as much, unless pairs are noise, and a triple of which two columns
+   determine the third might be as well, if noise takes LIKELY standard errors off it. They are compared with
+   a model of the pairs.
+3. *Shrinkage.* How far contrasts are from what a model without them says is taken for its mean given all
+   others of their kind (`significance.posterior_moments`), in parts of the largest that their columns allow.
+   Where noise explains all of it, it is what chance gives: N rows of independent columns have correlations of
+   variance 1 / N.
+4. *Factors.* If all columns follow few hidden ones, the matrix of the pairs' contrasts, less what independent
+   columns have, is one of few factors but for noise. Then what is shrunk is the rest. Stein's estimate says
+   whether that is better (`Contrasts.risk`).
+5. *The rest* is divided among columns, pairs and triples such that the expected errors of all three are
+   least, in proportion (`division`). Then all is shrunk again.
+6. *Fit* of one clique of all columns to these. Then rows get further codes (`further_codes`).
 
 Everything but the contrasts is a function of released numbers and public facts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Protocol
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..._util.threads import resolve
 from ...domain import Clique, Domain
@@ -37,31 +42,32 @@ from ...measurement import Measurement
 from ...model.graphical_model import Model
 from ...model.marginals import marginals
 from ...release.gateway import Session
-from ...significance import drawn_towards, posterior_means, spread_beyond_noise
+from ...schema import Schema
+from ...significance import LIKELY, posterior_moments, stands_out
 from ..base import Job
+from ..plans import Outline, Planned, PlannedStep
 from ..shared.merged_codes import Merged
 from ..shared.one_ways import independent, part_mu
 from .beyond_independence import noise_alone
 from .further_codes import FurtherCodes, have_two_values
+from .hidden_factors import GRID, of_factors
 
 FIRST = 0.1
 """Part of what the 1-ways leave for the first contrasts of a kind. They count at the end as well, so
-what is lost is only what single columns would have gained where nothing depends on anything."""
+what is lost is only what single columns would have gained where nothing depends on anything (`python -m
+bench.tune --of-class --without FIRST "tried: FIRST .3"`)."""
 LEAST_COLUMNS = 3
 MOST_WORK = 1 << 24
 """The most cells of the model times sets that it is fitted to. A fit looks at all of them some hundred
 times: a run on 16 columns takes five processor seconds. More than 16 columns are left to the tree."""
-LEAST = 1e-3
-"""Columns count as if each value had at least this part of the rows."""
-SEEN = 0.1
-"""Where pairs are noise, triples are asked if a part of this size of what their columns allow is no less
-than the noise."""
 STEPS = 20
 """Shares of the rest are multiples of one part in so many."""
 SIGNS = (1, -1)
 """The signs of the two values of each column, which are its first two merged codes."""
+PROBES = 4
+"""How often all values are moved for an estimate of a risk. It adds up over all pairs, so few will do."""
 UNKNOWN = 1e3
-"""Standard error, in those of a contrast, of codes that it says nothing about."""
+"""Noise of the codes that a contrast says nothing about, in that of the contrast."""
 
 
 class GrowingTable(Protocol):
@@ -82,6 +88,39 @@ def possible(count: int) -> bool:
     return count >= LEAST_COLUMNS and work <= MOST_WORK
 
 
+def planned_for(schema: Schema) -> bool:
+    """Whether all columns of a schema have two values, besides nulls and values outside their domain."""
+    sizes = schema.modelled
+    two = all(
+        n == 2 or (a in schema.columns and schema.columns[a].base == 2) for a, n in sizes.items()
+    )
+    return two and possible(len(sizes)) and not schema.constraints
+
+
+def planned(outline: Outline, domain: Domain) -> Outline:
+    """The plan with contrasts in place of screening rounds and batches. What their first releases decide
+    is not known: the rest is divided evenly."""
+    chosen = [s for s in outline.steps if s.label == "batches" or "screening" in s.label]
+    share = math.fsum(s.share for s in chosen)
+    rest = share * (1 - 2 * FIRST) / 3
+    label = "contrasts of columns"
+    columns = [Planned((a,), rest / len(domain), 1, note=label, contrast=True) for a in domain]
+    steps = [PlannedStep(label, rest, tuple(columns))]
+    for size, name, clique in ((2, "pairs", ("any", "pair")), (3, "triples", ("any",) * 3)):
+        count = math.comb(len(domain), size)
+        own = FIRST * share + rest
+        label = f"contrasts of {name}"
+        line = Planned(clique, own / count, 1, count, label, averaged=False, contrast=True)
+        steps.append(PlannedStep(label, own, (line,)))
+    kept = [s for s in outline.steps if s not in chosen]
+    note = (
+        "all columns have two values, so nothing is chosen: one number of each column, pair and triple is"
+        " measured. First releases say how the contrasts' share is divided; the plan takes it to be even."
+        " Columns with nulls or other values that stand out of noise are measured as other tables are"
+    )
+    return replace(outline, steps=(*kept, *steps), notes=(note,))
+
+
 def names_of(state: GrowingTable) -> list[str]:
     """The columns with two values; none where the table has others, or where the run favours some
     sets, starts from public data, or keeps constraints."""
@@ -99,27 +138,30 @@ def names_of(state: GrowingTable) -> list[str]:
 class Contrasts(Struct):
     """All sets of some size. `values` with variance `variance`, by all that is released; `expected`:
     what a model without them says; `scale`: how far each is from that where its columns determine each
-    other, in rows. True distances are a part of it, and `spread` is the mean square of these parts, at
-    least what chance gives; `known`: whether that stands out of noise."""
+    other, in rows; `chance`: the mean square of parts of `scale` that chance gives. `known`: whether they
+    differ from what is expected by more than noise; `means`: each, given all others, and `errors`: the
+    variances of what is true around these."""
 
     sets: list[Clique]
     values: np.ndarray
     expected: np.ndarray
+    means: np.ndarray
+    errors: np.ndarray
     scale: np.ndarray
     chance: float
     variance: float = math.inf
-    spread: float = 0.0
     known: bool = False
 
     @classmethod
     def of(cls, merged: Merged, names: Sequence[str], size: int) -> Contrasts:
         sets: list[Clique] = list(combinations(names, size))
         total = merged.fitted_total
-        parts = {a: np.maximum(merged.ones_shape[a][:2] / total, LEAST) for a in names}
+        chance = 1 / max(total, 1.0)
+        parts = {a: np.maximum(merged.ones_shape[a][:2] / total, chance) for a in names}
         sd = [math.prod(2 * math.sqrt(parts[a][0] * parts[a][1]) for a in c) for c in sets]
         none = np.zeros(len(sets))
-        chance = 1 / max(total, 1.0)
-        return cls(sets, none, none, total * np.array(sd), chance, spread=chance)
+        scale = total * np.array(sd)
+        return cls(sets, none, none, none, chance * np.square(scale), scale, chance)
 
     def add(self, values: np.ndarray, variance: float) -> None:
         weight = 1.0 if math.isinf(self.variance) else self.variance / (self.variance + variance)
@@ -127,28 +169,59 @@ class Contrasts(Struct):
         self.variance = 1 / (1 / self.variance + 1 / variance)
 
     def compare(self, expected: np.ndarray) -> None:
-        """Set what a model says, and the spread around it."""
+        """Set what a model says, and what the contrasts are given that."""
         self.expected = expected
         away = self.values - expected
+        by_chance = self.chance * np.square(self.scale)
+        least = by_chance * self.variance / (by_chance + self.variance)
         self.known = not noise_alone(np.square(away) / self.variance, np.ones(len(away)))
-        self.spread = self.chance
-        if self.known:
-            noise = np.full(len(away), self.variance)
-            found = spread_beyond_noise(away, noise, np.square(self.scale))
-            self.spread = max(self.chance, found)
+        if not self.known:
+            self.means = expected + away * by_chance / (by_chance + self.variance)
+            self.errors = least
+            return
+        found, errors = self.alone(away)
+        if len(self.sets[0]) == 2 and self.risk(self.by_factors) < self.risk(self.alone):
+            found, errors = self.by_factors(away)
+        self.means = expected + found
+        self.errors = np.maximum(errors, least)
 
-    def means(self) -> np.ndarray:
-        """The contrasts, each taken for its mean given all others."""
-        away = (self.values - self.expected) / self.scale
+    def alone(self, away: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(means, variances) of contrasts that were found this far from what is expected: each has a
+        part of its scale, of one distribution."""
         noise = math.sqrt(self.variance) / self.scale
-        if self.known:
-            return self.expected + self.scale * posterior_means(away, noise, -1.0, 1.0)
-        return self.expected + self.scale * drawn_towards(0.0, away, noise**2, self.chance)
+        means, variances = posterior_moments(away / self.scale, noise, -1.0, 1.0)
+        return means * self.scale, variances * np.square(self.scale)
+
+    def by_factors(self, away: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """The same of pairs, if they are what few factors of the columns say, and parts beyond it. All
+        noise tells of few numbers then. What factors say is a multiple of a small part of the noise, so
+        that last bits of eigenvectors do not matter."""
+        d = len({a for c in self.sets for a in c})
+        upper = np.triu_indices(d, 1)  # the order of `combinations`
+        matrix = np.zeros((d, d))
+        matrix[upper] = away
+        noise = math.sqrt(self.variance)
+        smooth, factors = of_factors(matrix + matrix.T, noise)
+        centre = np.round(smooth[upper] / noise * GRID) * (noise / GRID)
+        numbers = min(d * factors - factors * (factors - 1) / 2, len(self.sets))
+        means, variances = self.alone(away - centre)
+        of_numbers = self.variance * numbers / len(self.sets)
+        return centre + means, np.minimum(variances + of_numbers, self.variance)
+
+    def risk(self, means: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> float:
+        """Stein's estimate of the squared error of these means, but for a constant. How far they follow
+        noise is found by moving all values, up or down by half of its standard deviation."""
+        away = self.values - self.expected
+        rng = np.random.default_rng(0)  # decides nothing but which values are moved up together
+        follows = 0.0
+        for _ in range(PROBES):
+            step = rng.choice([-0.5, 0.5], len(away)) * math.sqrt(self.variance)
+            follows += float(step @ (means(away + step)[0] - means(away - step)[0])) / PROBES
+        return float(np.sum(np.square(means(away)[0] - away))) + 4 * follows
 
     def left(self, precision: float) -> float:
         """The expected squared error with so much more precision."""
-        prior = 1 / (self.spread * np.square(self.scale))
-        return float(np.mean(1 / (prior + 1 / self.variance + precision)))
+        return float(np.mean(self.errors / (1 + self.errors * precision)))
 
 
 class TwoValuedTable:
@@ -174,8 +247,9 @@ class TwoValuedTable:
         self.pairs.compare(self.independent())
         triples = Contrasts.of(self.merged, self.names, 3)
         noise = math.sqrt(len(triples.sets) / (first * self.unit))
-        seen = self.pairs.known or noise < SEEN * np.mean(triples.scale)
-        if self.room > len(self.pairs.sets) and seen:
+        largest = float(np.mean(triples.scale)) / noise
+        seen = stands_out(largest - LIKELY, len(triples.sets))
+        if self.pairs.known or seen:
             share -= first
             self.triples = triples
             self.measure(self.triples, first, "contrasts of triples")
@@ -228,7 +302,7 @@ class TwoValuedTable:
     def division(self, share: float) -> tuple[float, float, float]:
         """The parts of the rest for columns, pairs and triples. Squared errors of contrasts add up: a
         pair has those of two columns and its own, a triple those of three columns, three pairs and its
-        own. The mean errors of columns, pairs and triples count alike."""
+        own. A percent of the error of columns, of pairs and of triples count alike."""
         own = [
             float(np.sum(m.variances[:2])) for m in self.merged.ones if m.clique[0] in self.names
         ]
@@ -244,10 +318,10 @@ class TwoValuedTable:
                     continue
                 v = 1 / (ones + each[0] * i / STEPS)
                 r = self.pairs.left(each[1] * j / STEPS)
-                error = math.sqrt(v) + math.sqrt(2 * v + r)
+                error = math.log(v) + math.log(2 * v + r)
                 if three is not None:
                     s = three.left(whole / len(three.sets) * k / STEPS)
-                    error += math.sqrt(3 * v + 3 * r + s)
+                    error += math.log(3 * v + 3 * r + s)
                 if error < best[0] - 1e-9:
                     best = (error, (i / STEPS, j / STEPS, k / STEPS))
         return best[1]
@@ -263,8 +337,9 @@ class TwoValuedTable:
 
     def two_values(self, name: str) -> np.ndarray:
         """All rows, by a column's two values."""
-        rows = self.merged.ones_shape[name][:2] + LEAST
-        return rows * (self.merged.fitted_total / rows.sum())
+        total = self.merged.fitted_total
+        rows = self.merged.ones_shape[name][:2] + total * self.columns.chance
+        return rows * (total / rows.sum())
 
     def contrasts_of(
         self, tables: Mapping[Clique, np.ndarray], sets: Sequence[Clique]
@@ -291,7 +366,7 @@ class TwoValuedTable:
         that a contrast has its own; what else they say is what the tables say."""
         sets = kind.sets
         parts = self.further.without(sets)
-        change = (kind.means() - self.contrasts_of(tables, sets)) / parts
+        change = (kind.means - self.contrasts_of(tables, sets)) / parts
         sigma = math.sqrt(kind.variance) / parts
         sign = product(len(sets[0]))
         return [
@@ -314,7 +389,7 @@ class TwoValuedTable:
         kind.compare(self.by(model, kind.sets))
         if not kind.known:
             return model
-        away = np.abs(kind.means() - kind.expected)
+        away = np.abs(kind.means - kind.expected)
         chosen = set(np.argsort(-away, kind="stable")[: self.room].tolist())
         tables = self.tables(model, kind.sets)
         told += [m for i, m in enumerate(self.shifted(kind, tables)) if i in chosen]

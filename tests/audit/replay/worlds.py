@@ -178,11 +178,14 @@ def table_about_users(rng: np.random.Generator) -> Scene:
 
 @world("columns of two values", pairs=4)
 def two_values(rng: np.random.Generator) -> Scene:
-    """No column has more than two values: contrasts of all columns, pairs and triples are released."""
-    columns = {n: {"kind": "integer", "max": 1, "null": "drop", "overflow": "drop"} for n in "ngxt"}
+    """No column has more than two values, or it has codes for others that no row has: contrasts of all
+    columns, pairs and triples are released."""
     user = {"column": "u", "max_rows": hostile.MOST_ROWS, "null": str(rng.choice(["drop", "own"]))}
+    epsilon = float(rng.choice([10.0, 40.0]))
+    others = str(rng.choice(["drop", "code"]))
+    columns = {n: {"kind": "integer", "max": 1, "null": others, "overflow": others} for n in "ngxt"}
     schema = fastdp.Schema.from_dict({"fastdp": 1, "columns": columns, "user": user})
-    inner = synthesize(schema, mechanism="cliquetree", epsilon=float(rng.choice([10.0, 40.0])))
+    inner = synthesize(schema, mechanism="cliquetree", epsilon=epsilon)
 
     def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
         above = {"n": 1, "g": "a", "x": 15.0, "t": 1_650_000_000_000_000}
