@@ -5,7 +5,8 @@ others is here.
 
 Whether a number differs from 0: the largest of many noisy numbers is large by chance as well.
 `stands_out` asks for more where more are looked at, so that the chance of a false alarm among all of
-them is FALSE_ALARMS. `SURE` is for single decisions that are not easily taken back.
+them is FALSE_ALARMS, and so does `stand_out_together` of their sum of squares. `SURE` is for single
+decisions that are not easily taken back.
 
 What a number is: if noisy numbers are all alike, each is taken for their mean; if they differ by more
 than noise, each is taken for itself. `drawn_towards` says this of numbers that are spread like a
@@ -56,6 +57,21 @@ def stands_out(z: np.ndarray | float, looks: int, false_alarms: float = FALSE_AL
     """Whether a number of z standard errors, or each of several, differs from 0. `looks`: how many
     were looked at."""
     return np.asarray(z) > threshold(looks, false_alarms)
+
+
+def stand_out_together(z: np.ndarray, false_alarms: float = FALSE_ALARMS) -> bool:
+    """Whether any of several numbers of z standard errors is above 0, by all of them together: many that
+    are a little above 0 say so where none stands out by itself.
+
+    The sum of squares of those above 0 is a mixture of chi-square distributions if none is: each is
+    above 0 by chance with probability 1/2, and independent of the others."""
+    from scipy.special import gammaincc
+
+    z = np.asarray(z, np.float64)
+    size = float(np.square(np.maximum(z, 0.0)).sum())
+    alike = np.array([math.comb(len(z), j) for j in range(1, len(z) + 1)]) * 0.5 ** len(z)
+    freedom = np.arange(1, len(z) + 1)
+    return bool(alike @ gammaincc(freedom / 2, size / 2) < false_alarms) if size > 0 else False
 
 
 def spread_beyond_noise(

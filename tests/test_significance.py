@@ -10,6 +10,7 @@ from fastdp.significance import (
     likeliest,
     posterior_means,
     spread_beyond_noise,
+    stand_out_together,
     stands_out,
     threshold,
 )
@@ -21,6 +22,23 @@ def test_false_alarms_are_as_rare_as_stated(looks):
     largest = np.random.default_rng(looks).normal(size=(4000, looks)).max(axis=1)
     rate = np.mean([stands_out(z, looks) for z in largest])
     assert rate <= 0.05 + 4 * np.sqrt(0.05 * 0.95 / 4000)
+
+
+@pytest.mark.parametrize("looks", [1, 2, 6, 40])
+def test_numbers_stand_out_together_as_rarely_as_stated_and_more_often_than_alone(looks):
+    """4,000 tables, so a share of .05 has a standard error of .0035; the margin is four of them. Six numbers
+    of about 1.5 standard errors stand out together far more often than one of them does."""
+    rng = np.random.default_rng(looks)
+    noise = rng.standard_normal((4000, looks))
+    false = np.mean([stand_out_together(z) for z in noise])
+    assert abs(false - 0.05) < 0.014
+    together = np.mean([stand_out_together(z + 1.5) for z in noise[:500]])
+    alone = stands_out(noise[:500] + 1.5, looks).any(axis=1).mean()
+    assert together >= alone
+    if looks == 6:
+        assert together > alone + 0.15
+    assert not stand_out_together(np.full(looks, -4.0)) and stand_out_together(np.full(looks, 6.0))
+    assert not stand_out_together(np.empty(0))
 
 
 def test_means_have_less_error_than_the_numbers_and_signals_stay():

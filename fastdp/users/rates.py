@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..rows_per_user import RowsPosterior
-from ..significance import LIKELY, SURE, drawn_towards
+from ..significance import LIKELY, drawn_towards, stand_out_together
 
 if TYPE_CHECKING:
     from ..measurement import Measurement
@@ -250,15 +250,17 @@ def roles(
     declared: Declared = NOTHING,
     following=NOTHING,
 ) -> Roles:
-    """Roles from released rates. `found`: columns that are constant by a release of their own
-    (`constancy`). `declared`: column to what the schema says of it ("constant", "repeated" or
-    "free"), whatever the rates say. `following`: column to the one that it follows from."""
+    """Roles from released rates. Users repeat something if they have constants or if the lifts of all
+    columns together are above 0; then what is above chance by its error is repeated. `found`: columns
+    that are constant by a release of their own (`constancy`). `declared`: column to what the schema says
+    of it ("constant", "repeated" or "free"), whatever the rates say. `following`: column to the one that
+    it follows from."""
     room = np.maximum(1 - by_chance, 1e-9)
     lift = (rates.overall - by_chance) / room
     error = np.maximum(rates.doubt, 1e-9) / room
     constant = (*(n for n, role in declared.items() if role == "constant"), *found)
     again = shrunk(lift, error) > 0
-    again &= bool(constant) or bool((lift > SURE * error).any())
+    again &= bool(constant) or stand_out_together(lift / error)
     again |= np.array([declared.get(n) == "repeated" for n in rates.columns], bool)
     order = np.argsort(urn(rates.overall, by_chance), kind="stable")
     follow = tuple(b for b, a in following.items() if a in constant)

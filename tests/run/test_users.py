@@ -165,7 +165,8 @@ def test_the_budget_is_charged_once_and_verified(run):
 
 
 def test_where_nothing_repeats_only_rates_are_asked_for_and_the_rows_get_the_rest():
-    made = go(purchases(habits=False), "auto")
+    """By a 5 % test of all columns: of seeds 3 to 18 it is false in one."""
+    made = go(purchases(habits=False), "auto", seed=4, sample_seed=4)
     users = made.privacy["mechanism"]["users"]
     releases = made.privacy["parts"][0]["releases"]
     assert users["constant"] == users["repeated"] == []
