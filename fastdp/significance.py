@@ -144,16 +144,19 @@ def posterior_moments(
     return means, np.sum(posterior * squares, axis=1) / whole
 
 
-def likeliest(likelihood: np.ndarray, times: np.ndarray) -> np.ndarray:
+def likeliest(
+    likelihood: np.ndarray, times: np.ndarray, first: np.ndarray | None = None
+) -> np.ndarray:
     """The distribution on a grid under which numbers are likeliest. `likelihood` [numbers, grid];
-    `times`: how often each number occurs.
+    `times`: how often each number occurs; `first`: where the ascent begins, evenly unless stated.
 
     A step of expectation maximisation multiplies each part by a gradient, whose mean is 1. It
     hardly moves where noise is larger than the grid is wide, so powers of the gradient are tried as
     long as they help. No distribution is likelier by more than the largest gradient says, less 1,
     for each number (Lindsay)."""
     count = times.sum()
-    prior = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
+    even = np.full(likelihood.shape[1], 1 / likelihood.shape[1])
+    prior = even if first is None else first
     mixed = likelihood @ prior
     power = 1.0
     for _ in range(MOST_STEPS):

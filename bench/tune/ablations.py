@@ -153,8 +153,8 @@ ROWS = (
     ),
     Ablation(
         "shrunk 1-ways",
-        "weak 1-ways drawn to uniform",
-        change={f"{SHARED}.merged_codes.shrunk_to_uniform": first_as_list},
+        "1-ways by what their counts are on average",
+        change={f"{SHARED}.merged_codes.expected_counts": first_as_list},
     ),
     Ablation(
         "groups of rare numbers",
@@ -314,7 +314,15 @@ REPLACED = (
     Ablation(
         "before: shrunk 1-ways",
         "CLEAR = 4 standard deviations, SHRINK = 1.25 times what noise explains",
-        change={f"{SHARED}.merged_codes.shrunk_to_uniform": before.shrunk_to_uniform},
+        change={f"{SHARED}.merged_codes.expected_counts": before.shrunk_to_uniform},
+    ),
+    Ablation(
+        "before: weak 1-ways",
+        "only 1-ways that do not stand out of noise are drawn, to uniform by their likeliest spread",
+        change={
+            f"{SHARED}.merged_codes.expected_counts": before.weak_to_uniform,
+            f"{SHARED}.merged_codes.shape_of": before.projected,
+        },
     ),
     Ablation(
         "before: counts of rare values",
@@ -365,7 +373,7 @@ TRIED = (
     Ablation(
         "tried: posterior 1-ways",
         "every 1-way by `posterior_means`",
-        change={f"{SHARED}.merged_codes.shrunk_to_uniform": before.by_posterior},
+        change={f"{SHARED}.merged_codes.expected_counts": before.by_posterior},
     ),
     Ablation("tried: rare 2", "values below two standard errors merged", options={"rare": 2.0}),
     Ablation("tried: rare 4", "values below four standard errors merged", options={"rare": 4.0}),

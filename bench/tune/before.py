@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import numpy as np
 from msgspec.structs import replace
 
 from fastdp import significance
 from fastdp.measurement import Measurement
+from fastdp.mechanisms.shared import merged_codes
 from fastdp.mechanisms.shared.number_tails import with_tails
 from fastdp.mechanisms.shared.screening import AskedPairs, Candidate, Follows, NoiseOf
 from fastdp.significance import onto_simplex
 
+SHAPE_OF = merged_codes.shape_of
+"""As it is, also where an ablation has put another in its place."""
 
-def shrunk_to_uniform(ones: Sequence[Measurement]) -> list[Measurement]:
+
+def shrunk_to_uniform(
+    ones: Sequence[Measurement], total: float = 0.0, ordered: Collection[str] = ()
+) -> list[Measurement]:
     """1-ways are clear at 4 standard deviations; of others 1.25 times noise is taken off."""
     away = [np.asarray(m.values, np.float64) - np.mean(m.values) for m in ones]
     z = np.array([np.square(d).sum() / np.mean(m.variances) for d, m in zip(away, ones)])
@@ -28,8 +34,42 @@ def shrunk_to_uniform(ones: Sequence[Measurement]) -> list[Measurement]:
     ]
 
 
+def weak_to_uniform(
+    ones: Sequence[Measurement], total: float = 0.0, ordered: Collection[str] = ()
+) -> list[Measurement]:
+    """1-ways whose squared differences do not stand out of noise share one spread in units of it; others
+    are as they were measured."""
+    away = [np.asarray(m.values, np.float64) - np.mean(m.values) for m in ones]
+    z = np.array([np.square(d).sum() / np.mean(m.variances) for d, m in zip(away, ones)])
+    degrees = np.array([max(m.values.size - 1.0, 1e-9) for m in ones])
+    weak = ~significance.stands_out((z - degrees) / np.sqrt(2 * degrees), len(ones))
+    spread = max(0.0, z[weak].sum() / max(degrees[weak].sum(), 1e-9) - 1)
+    part = spread / (1 + spread)
+    return [
+        Measurement(m.clique, np.mean(m.values) + part * d, m.sigma, label=m.label) if w else m
+        for m, d, w in zip(ones, away, weak)
+    ]
+
+
+def projected(
+    one: Measurement,
+    rare: np.ndarray,
+    total: float,
+    numbers: np.ndarray | None = None,
+    expected: np.ndarray | None = None,
+) -> np.ndarray:
+    """Row counts by projection: where most rows have rare values, these are drawn to their mean."""
+    if expected is not None:
+        one = Measurement(one.clique, expected, one.sigma, label=one.label)
+    return SHAPE_OF(one, rare, total, numbers)
+
+
 def shape_of(
-    one: Measurement, rare: np.ndarray, total: float, numbers: np.ndarray | None = None
+    one: Measurement,
+    rare: np.ndarray,
+    total: float,
+    numbers: np.ndarray | None = None,
+    expected: np.ndarray | None = None,
 ) -> np.ndarray:
     """Counts of rare values drawn to their mean by James and Stein's factor."""
     drawn = np.array(one.values, np.float64)
@@ -73,7 +113,9 @@ def largest_of(looks: int) -> float:
     return math.sqrt(2 * math.log(2 * max(1, looks)))
 
 
-def by_posterior(ones: Sequence[Measurement]) -> list[Measurement]:
+def by_posterior(
+    ones: Sequence[Measurement], total: float = 0.0, ordered: Collection[str] = ()
+) -> list[Measurement]:
     """Every 1-way by what its values are on average, given all values of the column."""
     out = []
     for m in ones:

@@ -5,7 +5,7 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from msgspec.structs import replace
 
 from fastdp.domain import Domain
@@ -15,7 +15,7 @@ from fastdp.mechanisms.base import whole_total
 from fastdp.mechanisms.cliquetree import dense_tables, resolutions, tree_state, trends
 from fastdp.mechanisms.shared import dependencies
 from fastdp.mechanisms.shared.code_partitions import CODES, Partition
-from fastdp.mechanisms.shared.merged_codes import merge, shrunk_to_uniform
+from fastdp.mechanisms.shared.merged_codes import merge
 from fastdp.mechanisms.shared.one_ways import effective_cells
 from fastdp.mechanisms.shared.screening import candidates, least_cells
 from fastdp.mechanisms.shared.steering import Steering
@@ -252,31 +252,6 @@ def test_no_table_has_fewer_effective_cells_than_its_sums_call_for(cells, sigma,
     assert least_cells(np.full((50, 30), 2.0), 1.0) == 50, (
         "those of a column that determines the other"
     )
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.integers(2, 12), st.integers(0, 1000))
-def test_noise_alone_is_drawn_to_uniform_and_counts_are_not(size, seed):
-    """Totals stay. With equal counts the squares of draws are a chi-square variable of k - 1
-    degrees, and what is taken for noise is most of it; counts far above the noise stay."""
-    rng = np.random.default_rng(seed)
-    noise = rng.normal(size=(200, size)) * 10
-
-    def spread(values):
-        return np.square(values - values.mean(axis=1, keepdims=True)).sum()
-
-    weak = np.array(
-        [m.values for m in shrunk_to_uniform([Measurement("a", 50 + e, 10.0) for e in noise])]
-    )
-    assert np.allclose(weak.sum(axis=1), (50 + noise).sum(axis=1))
-    assert spread(weak) < 0.5 * spread(
-        noise
-    )  # clear by chance: a chi-square beyond 4 standard deviations
-    strong = np.arange(size) * 1e4 + noise[0]
-    both = shrunk_to_uniform(
-        [Measurement("a", strong, 10.0), Measurement("b", 50 + noise[1], 10.0)]
-    )
-    assert np.array_equal(both[0].values, strong)
 
 
 def test_a_table_is_never_empty_by_noise():

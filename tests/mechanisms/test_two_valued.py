@@ -37,7 +37,7 @@ def run(domain, columns, mu=0.4, seed=4, config=None):
 
 def off(columns, outcome, size):
     """The mean total variation of all sets of `size` columns."""
-    rows = outcome.rows.some(4000, 1)
+    rows = outcome.rows.some(400_000, 1)  # so many that chance in the rows is small
     gaps = []
     for names in combinations(columns, size):
         tables = []
@@ -59,11 +59,13 @@ def test_pairs_and_triples_are_nearer_than_by_a_tree(classes):
     domain, columns, session, outcome = classes
     assert {"contrasts of pairs", "contrasts of triples"} <= set(session.steps)
     assert outcome.details["contrasts"] == {"1": 7, "2": 21, "3": 35}
+    found = [outcome, *(run(domain, columns, seed=seed)[1] for seed in (5, 6, 7))]
     with patch.object(two_valued, "names_of", lambda _: []):
-        other, tree = run(domain, columns)
-    assert "contrasts of pairs" not in other.steps
-    assert off(columns, outcome, 2) < off(columns, tree, 2)
-    assert off(columns, outcome, 3) < off(columns, tree, 3)
+        trees = [run(domain, columns, seed=seed) for seed in (4, 5, 6, 7)]
+    assert all("contrasts of pairs" not in other.steps for other, _ in trees)
+    for size in (2, 3):  # one run alone may be lucky
+        by_contrasts = np.mean([off(columns, o, size) for o in found])
+        assert by_contrasts < np.mean([off(columns, o, size) for _, o in trees])
 
 
 def test_all_of_the_budget_is_spent_and_no_more(classes):
@@ -81,7 +83,7 @@ def test_columns_that_know_nothing_of_each_other_get_the_budget():
     assert not {"contrasts of pairs again", "contrasts of triples again"} & set(session.steps)
     table = marginals(outcome.model, [("c0", "c1")], 1)["c0", "c1"]
     product = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
-    assert np.abs(table - product).sum() < 0.01 * table.sum()
+    assert np.abs(table - product).sum() < table.sum() / np.sqrt(3000)  # no more than chance
 
 
 def test_who_is_not_served(classes):

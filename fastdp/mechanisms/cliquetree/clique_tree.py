@@ -199,7 +199,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             self.rare,
             most,
             zeros,
-            towards_uniform=True,
+            expected=True,
             dependent=beside,
             schema=session.schema,
         )

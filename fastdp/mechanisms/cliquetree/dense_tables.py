@@ -42,7 +42,8 @@ from ...significance import LIKELY, chance_distance
 from ..base import Job
 from ..shared.code_compression import Compression
 from ..shared.code_partitions import Key
-from ..shared.merged_codes import MAX_CANDIDATES, Merged, parts_kept
+from ..shared.expected_counts import parts_kept
+from ..shared.merged_codes import MAX_CANDIDATES, Merged
 from ..shared.one_ways import NOISE, measure_ones, part_mu
 from ..shared.screening import Candidate, ScreeningResult
 from .budget_shares import LEAST_AGAIN
@@ -232,14 +233,15 @@ class DenseTable:
         session = self.state.session
         d = len(self.names)
         noise = self.merged.noise_tv
-        kept = parts_kept(self.merged.released)
+        released = self.merged.released
+        kept = parts_kept(released, [self.merged.shape[m.clique[0]] for m in released])
         ones = 2 * float(np.mean([math.sqrt(kept[a]) * noise[a] for a in self.names])) ** 2
         rank = max(1, self.loadings().shape[1])
         numbers = d * rank - rank * (rank - 1) / 2
         moved = (NOISE * self.noise / 2) ** 2
         contrasts = min(1.0, numbers / len(self.pairs)) * moved * (1 + math.pi**2)
         sigma = session.clip / part_mu(session, share)
-        known = [kept[m.clique[0]] * np.mean(m.variances) for m in self.merged.released]
+        known = [kept[m.clique[0]] * np.mean(m.variances) for m in released]
         of_ones = len(session.domain) * sigma**2 / max(float(np.mean(known)), 1e-300)
         total = self.merged.fitted_total
         of_contrasts = len(self.pairs) * (sigma / (total * self.noise)) ** 2

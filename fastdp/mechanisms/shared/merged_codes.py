@@ -27,7 +27,7 @@ from ...measurement import Measurement
 from ...model.graphical_model import Model
 from ...model.row_facts import DrawnColumn, RowFacts
 from ...schema import Schema
-from ...significance import drawn_towards, onto_simplex, stands_out
+from ...significance import drawn_towards, onto_simplex
 from ..base import Job
 from .code_compression import (
     Compression,
@@ -39,6 +39,7 @@ from .code_compression import (
     merge_outside,
     numberless,
 )
+from .expected_counts import expected_counts
 from .halving import Halving
 from .model_rows import ModelRows
 from .number_tails import numbers_in_bins, with_tails
@@ -76,7 +77,8 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
     `total`; `merged_for_size`: values of each column that were merged, though not rare, to keep all
     pairs within `PAIR_CELLS`; `neighbours`: columns whose rare numbers share codes with neighbours;
     `zeros`: impossible combinations of merged codes; `released`: the 1-ways over all codes that all
-    this comes from; `in_bins`: `number_tails.numbers_in_bins`. Values are merged only with values
+    this comes from; `in_bins`: `number_tails.numbers_in_bins`; `ordered`: columns whose codes have an
+    order. Values are merged only with values
     that all constraints treat alike, so that the zeros are exact and each column can be expanded
     separately.
     """
@@ -90,6 +92,7 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
     released: tuple[Measurement, ...] = ()
     neighbours: frozenset[str] = frozenset()
     in_bins: Mapping[str, np.ndarray] = field(default_factory=dict)
+    ordered: frozenset[str] = frozenset()
 
     @property
     def domain(self) -> Domain:
@@ -132,8 +135,7 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
         return {m.clique[0]: noise_tv(m, self.total) for m in self.ones}
 
     def with_ones(self, again: Sequence[Measurement]) -> Merged:
-        """The same codes, after the 1-ways were measured `again`; weak ones are drawn towards
-        uniform."""
+        """The same codes, after the 1-ways were measured `again`."""
         return self._of(averaged(self.released, again))
 
     def with_sums(self, answers: Sequence[Measurement]) -> Merged:
@@ -145,13 +147,14 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
     def _of(self, ones: Sequence[Measurement]) -> Merged:
         """The same codes with these 1-ways over all codes."""
         total = estimate_total(ones)
-        drawn = shrunk_to_uniform(ones)
+        expected = expected_counts(ones, total, self.ordered)
         shape = {}
-        for m in drawn:
+        for m, near in zip(ones, expected):
             codes = self.compression.code_map(m.clique[0])
             numbers = self.in_bins.get(m.clique[0])
-            shape[m.clique[0]] = shape_of(m, np.bincount(codes)[codes] > 1, total, numbers)
-        merged = tuple(self.compression.measurement(m) for m in drawn)
+            rare = np.bincount(codes)[codes] > 1
+            shape[m.clique[0]] = shape_of(m, rare, total, numbers, near.values)
+        merged = tuple(self.compression.measurement(m) for m in expected)
         return replace(self, ones=merged, shape=shape, total=total, released=tuple(ones))
 
     def independent(self, cliques: Iterable[Clique]) -> dict[Clique, np.ndarray]:
@@ -270,13 +273,13 @@ def merge(
     rare: float,
     most: int = PAIR_CELLS,
     impossible: Mapping[Clique, np.ndarray] | None = None,
-    towards_uniform: bool = False,
+    expected: bool = False,
     dependent: Collection[str] = (),
     schema: Schema | None = None,
 ) -> Merged:
     """Merge what is rare in the 1-ways (one measurement per column, over all its codes).
-    `impossible`: public constraints over the codes. `towards_uniform`: weak 1-ways are pseudo_bayes, see
-    `shrunk_to_uniform`. `dependent`: columns that the model leaves out: all their values are
+    `impossible`: public constraints over the codes. `expected`: counts are those of
+    `expected_counts`. `dependent`: columns that the model leaves out: all their values are
     merged. `schema`: nulls and values outside the domain are not merged with its numbers."""
     impossible = impossible or {}
     classes = {}
@@ -288,18 +291,20 @@ def merge(
     total = estimate_total(ones)
     released = tuple(ones)
     keep = {m.clique[0]: m.values >= rare * np.sqrt(m.variances) for m in ones}
-    if towards_uniform:
-        ones = shrunk_to_uniform(ones)
     columns = {} if schema is None else schema.columns
+    ordered = frozenset(a for a in domain if a in columns and not columns[a].is_text)
+    near = expected_counts(ones, total, ordered) if expected else ones
     in_bins = {} if schema is None else numbers_in_bins(schema)
-    shape = {
-        m.clique[0]: shape_of(m, ~keep[m.clique[0]], total, in_bins.get(m.clique[0])) for m in ones
-    }
+    shape = {}
+    for m, e in zip(ones, near):
+        a = m.clique[0]
+        values = e.values if expected else None
+        shape[a] = shape_of(m, ~keep[a], total, in_bins.get(a), values)
     for a in dependent:
         keep[a][:] = False
     others = {a: 1 if c is None else int(c.max()) + 1 for a, c in classes.items()}
     groups = {}
-    for m in ones:
+    for m in near:
         a = m.clique[0]
         free = a not in dependent and equivalent_codes(impossible, a) is None
         if free and a in columns and not columns[a].is_text:
@@ -329,7 +334,7 @@ def merge(
             maps[a] = merge_neighbours(maps[a], numbers, shape[a], room)
             neighbours.add(a)
     compression = Compression(domain, maps)
-    merged = tuple(compression.measurement(m) for m in ones)
+    merged = tuple(compression.measurement(m) for m in near)
     return Merged(
         compression=compression,
         ones=merged,
@@ -340,6 +345,7 @@ def merge(
         released=released,
         neighbours=frozenset(neighbours),
         in_bins=in_bins,
+        ordered=ordered,
     )
 
 
@@ -358,58 +364,28 @@ def rare_groups(one: Measurement, rows: np.ndarray, numbers: np.ndarray, rare: f
     return groups if groups >= LEAST_RARE_GROUPS else 0
 
 
-def shrunk_to_uniform(ones: Sequence[Measurement]) -> list[Measurement]:
-    """Those 1-ways whose differences do not stand out of noise, drawn towards equal counts as far
-    as noise explains their differences; others as they are. Squared differences of k equal counts,
-    in units of sigma^2, are a chi-square variable of k - 1 degrees. All that do not stand out share
-    one spread, in units of their noise: a few values by themselves say too little about it."""
-    weak, spread = _weak_ones(ones)
-    out = []
-    for m, is_weak in zip(ones, weak):
-        if is_weak:
-            near = drawn_towards(np.mean(m.values), m.values, m.variances, spread * m.variances)
-            m = Measurement(m.clique, near, m.sigma, label=m.label)
-        out.append(m)
-    return out
-
-
-def parts_kept(ones: Sequence[Measurement]) -> dict[str, float]:
-    """The part of the differences of its counts that `shrunk_to_uniform` leaves to each column, and so
-    the part of the noise's variance."""
-    weak, spread = _weak_ones(ones)
-    part = spread / (1 + spread)
-    return {m.clique[0]: part if is_weak else 1.0 for m, is_weak in zip(ones, weak)}
-
-
-def _weak_ones(ones: Sequence[Measurement]) -> tuple[np.ndarray, float]:
-    """(which 1-ways do not stand out of noise, the spread that they share, in units of it)."""
-    squares = np.array([_squares(m) for m in ones])
-    degrees = np.array([max(m.values.size - 1.0, 1e-9) for m in ones])
-    weak = ~stands_out((squares - degrees) / np.sqrt(2 * degrees), len(ones))
-    spread = max(0.0, squares[weak].sum() / max(degrees[weak].sum(), 1e-9) - 1)
-    return weak, spread
-
-
-def _squares(one: Measurement) -> float:
-    """Squared differences of a 1-way's counts from their mean, in units of their variance."""
-    return float(np.square(one.values - np.mean(one.values)).sum() / np.mean(one.variances))
-
-
 def shape_of(
-    one: Measurement, rare: np.ndarray, total: float, numbers: np.ndarray | None = None
+    one: Measurement,
+    rare: np.ndarray,
+    total: float,
+    numbers: np.ndarray | None = None,
+    expected: np.ndarray | None = None,
 ) -> np.ndarray:
-    """A 1-way as row counts >= 0 that add up to `total`: the projection of the answers. Where most
-    rows have rare values, the counts of these are first shrunk towards their mean, as far as noise
-    explains their differences. Otherwise the values with the largest noise would get the rows of the
-    others. `numbers`: the codes of a column's bins of numbers, whose rare values beyond the others are
-    tails (`number_tails`)."""
+    """A 1-way as row counts >= 0 that add up to `total`: the projection of the answers, or of their
+    `expected_counts`. Where only answers are given and most rows have rare values, the counts of these
+    are first shrunk towards their mean, as far as noise explains their differences. Otherwise the
+    values with the largest noise would get the rows of the others. `numbers`: the codes of a column's
+    bins of numbers, whose rare values beyond the others are tails (`number_tails`)."""
     drawn = np.array(one.values, np.float64)
-    count = int(rare.sum())
+    count = int(rare.sum()) if expected is None else 0
     if numbers is not None:
         errors = np.sqrt(np.broadcast_to(one.variances, drawn.shape))
         tails = np.array(drawn)
         tails[numbers] = with_tails(drawn[numbers], errors[numbers])
-        drawn = np.where(rare, tails, drawn)
+        in_tail = rare & (tails != drawn)
+        drawn = np.where(in_tail, tails, drawn if expected is None else expected)
+    elif expected is not None:
+        drawn = np.array(expected)
     if count > 3 and 2 * drawn[~rare].sum() < total:
         noise = np.broadcast_to(one.variances, drawn.shape)[rare]
         drawn[rare] = drawn_towards(drawn[rare].mean(), drawn[rare], noise)
