@@ -147,7 +147,6 @@ def packed_households(folder: Path) -> list[str]:
     return given
 
 
-@pytest.mark.slow
 def test_linked_tables_are_read_by_a_source_of_that_name(installed, capsys):
     """Run and scores are those of the plain files; a page without the truth reads no source."""
     given = packed_households(installed)

@@ -80,7 +80,7 @@ def test_a_run_of_users_makes_no_rows_where_none_are_wanted(mechanism):
     assert run.data.num_rows == 0 and run.data.column_names == ["u", "day", "n"]
 
 
-@pytest.mark.parametrize("error", first(1, FAILURES), ids=lambda e: type(e).__name__)
+@pytest.mark.parametrize("error", first(2, FAILURES), ids=lambda e: type(e).__name__)
 @pytest.mark.parametrize("place", ["fastdp.report.evaluate.evaluate", "fastdp.metrics.check.check"])
 def test_a_report_that_fails_leaves_the_run_whole(tmp_path, monkeypatch, error, place):
     book = fastdp.Ledger(tmp_path / "budget.db")
