@@ -452,6 +452,10 @@ def _notes(a: Layout, lines: _Lines, n: _Numbers, unknown: np.ndarray) -> list[s
         common.append(UNMEASURED)
     elif a.table.basis == "model":
         common.append("approximate: from the model and its released distance from the data")
+    if clamped := [name for name in a.asked.columns if a.facts.mostly_clamped(name)]:
+        common.append(
+            f"most numbers of {', '.join(clamped)} lie beyond the bounds that the run found"
+        )
     if (n.inside > 0).any():
         common.append(INSIDE)
     if a.facts.clipping.text:

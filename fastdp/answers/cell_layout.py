@@ -125,7 +125,9 @@ class Layout:
         return np.sqrt(clip.cluster * spread) / clip.factor
 
     def unknown(self, weights: sp.csr_array) -> np.ndarray:
-        """Groups of which some cell has no estimate."""
+        """Groups of which some cell has no estimate, or counts mostly numbers that lie elsewhere."""
+        if any(map(self.facts.mostly_clamped, self.asked.columns)):
+            return np.ones(self.count, bool)
         if self.table.known is None:
             return np.zeros(self.count, bool)
         return (abs(weights) @ (~self.table.known).astype(float)) > 0

@@ -96,6 +96,11 @@ class Facts:
         beyond the bounds count as the nearest one, so no code says it."""
         return self.missing.get(name, (0.0,))[0] > 0.5
 
+    def mostly_clamped(self, name: str) -> bool:
+        """Whether most rows of the column count as the nearest of bounds that the run found. Such
+        counts say nothing of the column."""
+        return self.schema.columns[name].overflow.action == "clamp" and self.mostly_outside(name)
+
     def table(self, columns: Clique) -> Table | None:
         """The marginal over these columns with its errors; None if nothing says how large they
         are."""

@@ -102,7 +102,6 @@ def totals(a: Layout) -> Groups:
             np.where(mixed, f(x, 0.0), x) for f, x in ((np.minimum, low), (np.maximum, high))
         )
         notes += _about_numbers(a) + [MIXED] * bool(mixed.any())
-        hidden[:] = a.facts.mostly_outside(value.name)
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             hidden[:] = True
             notes.append(_open_bin(a))
@@ -220,7 +219,7 @@ def means(a: Layout) -> Groups:
             bins = bins + _mixed(a, middle, reach, valid)
     mean[small] = np.nan
     assert a.asked.value is not None
-    hidden = a.unknown(count) | ~np.isfinite(mean) | a.facts.mostly_outside(a.asked.value.name)
+    hidden = a.unknown(count) | ~np.isfinite(mean)
     if ((valid > 0) & (valid < 1)).any():
         notes.append(MIXED)
         hidden |= ~np.isfinite(bins)
@@ -296,8 +295,6 @@ def _about_numbers(a: Layout) -> list[str]:
     if column is not None and column.overflow.action == "clamp":
         share, error = a.facts.missing.get(column.name, (0.0, 0.0))
         told = f"; about {share:.0%} of the rows lie there" if share > SURE * error else ""
-        if a.facts.mostly_outside(column.name):
-            told += ", so this says nothing of most of them"
         notes.append(f"values beyond the bounds of {column.name} count as the nearest one{told}")
     if column is not None and column.name in a.facts.sums and len(a.table.axes) > 1:
         notes.append(

@@ -88,6 +88,8 @@ def test_numbers_of_which_most_lie_beyond_the_bounds_found_have_no_interval():
             (line,) = told.to_pylist()
             assert (line["low"] is not None) is said
             assert f"about {share:.0%} of the rows" in line["note"]
+        counts = answer(facts, "count", ("x",), {}).to_pylist()
+        assert {line["low"] is not None for line in counts} == {said}
 
 
 def test_a_negative_count_in_the_tail_leaves_an_interval():
