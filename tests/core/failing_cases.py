@@ -93,7 +93,7 @@ def users():
     rng = np.random.default_rng(2)
     words = rng.integers(0, 3000, 9000).astype(np.uint64)
     numbers = bound.Ids(1, 5, THREADS)
-    user, fresh = numbers.find(words, None, None, 1 << 32)
+    user, fresh = numbers.find(words, None, None, None, 1 << 32)
     numbers.settle(user, fresh, 1 << 32)
     numbers.number(user, THREADS)
     per_user = bound.rows_per_user(user, len(numbers))
