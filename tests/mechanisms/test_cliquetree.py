@@ -171,7 +171,8 @@ def test_what_pairs_account_for():
     doubled = {pair: 4 * d for pair, d in distances.items()}
     assert screening.accounted(doubled, sigma, noise_tv, 50.0) == 1.0
     noise_tv["d"] = 0.3  # the last column's distances are what its noise explains
-    assert math.isclose(screening.accounted(distances, sigma, noise_tv, 50.0), 2 * (0.45 + 0.4) / 3)
+    mean = sum(distances.values()) / 500  # of all pairs; the best tree without d has a little less
+    assert math.isclose(screening.accounted(distances, sigma, noise_tv, 50.0), 2 * mean)
 
 
 # Batches
@@ -403,3 +404,17 @@ def test_a_target_that_two_columns_decide_only_together_is_learnt():
         made = outcome.rows.shard(0)
         right[screened] = np.mean((made["x3"] ^ made["x7"]) == made["y"])
     assert right[True] > 0.95 and right[False] < 0.6
+
+
+def test_pairs_that_depend_all_at_once_account_for_the_columns_though_none_stands_out():
+    """1,225 distances of .36 of all rows, each with noise of .4: their mean has noise of .011. As far
+    off as noise in the 1-ways puts them, they account for nothing."""
+    columns = [f"c{i}" for i in range(50)]
+    pairs = list(combinations(columns, 2))
+    total = 1000.0
+    noise = np.random.default_rng(1).normal(0.0, 0.4, len(pairs))
+    sigma = dict.fromkeys(pairs, 0.4 * 2 * total)
+    tv = dict.fromkeys(columns, 0.07)
+    for mean, wanted in ((0.36, 0.72), (0.13, 0.0)):
+        distances = {p: 2 * total * (mean + x) for p, x in zip(pairs, noise)}
+        assert screening.accounted(distances, sigma, tv, total) == pytest.approx(wanted, abs=0.05)

@@ -31,7 +31,7 @@ from ..._core.treesize import Graph
 from ..._util.disjoint import DisjointSets
 from ...division import portion
 from ...domain import Clique, Domain
-from ...significance import chance_distance, posterior_means, threshold
+from ...significance import SURE, chance_distance, posterior_means, threshold
 from .code_partitions import CODES, Key, Partition
 from .one_ways import NOISE, effective_cells
 
@@ -215,7 +215,12 @@ def accounted(
     causes in each 1-way; it puts the model of independent columns off as far. `sigma` is the noise of
     the round; it raises the largest distance by as many standard deviations as `threshold` says. The
     part is 1 if columns follow from each other, so that a pair says what its 1-ways say,
-    and 0 if they are independent."""
+    and 0 if they are independent.
+
+    Where all columns depend on each other, as by hidden factors, no pair need stand out. The mean over
+    all K pairs has 1 / sqrt(K) of the noise: where it stands out, the part is at least twice that mean."""
+    if not distances:
+        return 0.0
     above = threshold(len(distances))
     parts = {}
     for (a, b), distance in distances.items():
@@ -225,7 +230,14 @@ def accounted(
     columns = {a for pair in distances for a in pair}
     joined = DisjointSets(columns)
     tree = [parts[p] for p in sorted(parts, key=lambda p: -parts[p]) if joined.merge(*p)]
-    return min(1.0, 2 * math.fsum(tree) / max(1, len(columns) - 1))
+    part = 2 * math.fsum(tree) / max(1, len(columns) - 1)
+    count = len(distances)
+    mean = math.fsum(distances.values()) / count / max(2 * total, 1e-9)
+    hidden = math.fsum(noise_tv[a] + noise_tv[b] for a, b in distances) / count
+    error = math.hypot(*sigma.values()) / count / max(2 * total, 1e-9)
+    if mean > hidden + SURE * error:
+        part = max(part, 2 * mean)
+    return min(1.0, part)
 
 
 def shared(held: Sequence[Candidate], precision: float, most: float) -> NoiseOf:
