@@ -65,13 +65,17 @@ def stand_out_together(z: np.ndarray, false_alarms: float = FALSE_ALARMS) -> boo
 
     The sum of squares of those above 0 is a mixture of chi-square distributions if none is: each is
     above 0 by chance with probability 1/2, and independent of the others."""
-    from scipy.special import gammaincc
+    from scipy.special import gammaincc, gammaln
 
     z = np.asarray(z, np.float64)
     size = float(np.square(np.maximum(z, 0.0)).sum())
-    alike = np.array([math.comb(len(z), j) for j in range(1, len(z) + 1)]) * 0.5 ** len(z)
-    freedom = np.arange(1, len(z) + 1)
-    return bool(alike @ gammaincc(freedom / 2, size / 2) < false_alarms) if size > 0 else False
+    if not size > 0:
+        return False
+    count = len(z)
+    above = np.arange(1, count + 1)
+    ways = gammaln(count + 1) - gammaln(above + 1) - gammaln(count - above + 1)
+    chance = np.exp(ways - count * math.log(2))  # that so many are above 0
+    return bool(chance @ gammaincc(above / 2, size / 2) < false_alarms)
 
 
 def spread_beyond_noise(
