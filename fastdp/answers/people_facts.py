@@ -77,9 +77,11 @@ class Fact(Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class PeopleFacts(Facts):
-    """Facts of the table about users, of whose model only the pairs of columns are known."""
+    """Facts of the table about users, of whose model only the pairs of columns are known.
+    `tabled`: there is such a table; else only histograms of users are known."""
 
     pairs: Mapping[Clique, np.ndarray] = field(default_factory=dict)
+    tabled: bool = True
 
     def _modelled(self, columns: Clique) -> Table | None:
         """As for rows; but questions about users add up cells (all numbers of rows from 2 on) that err
@@ -153,7 +155,9 @@ def people_facts(
             distances[frozenset(names)] = (line["distance"], line["standard_error"])
     near = empirical_bayes(distances, expected_sizes(distances, marginals, codes))
     made = Schema(columns)
-    return PeopleFacts(made, marginals, Clipping(), None, codes, near, pairs=pairs)
+    return PeopleFacts(
+        made, marginals, Clipping(), None, codes, near, pairs=pairs, tabled=bool(facts)
+    )
 
 
 def pairs_of_users(

@@ -12,6 +12,7 @@ from .._util.lazy import pa
 from ..answers.answer import answer
 from ..answers.answered import Answer
 from ..answers.concentration import TopShare, top_share
+from ..answers.fact_names import NO_TABLE, in_facts
 from ..answers.part_groups import groups_of
 from ..answers.people_facts import asks_about_users
 from ..errors import UsageError
@@ -29,6 +30,7 @@ from .run_files import reading_folder
 
 if TYPE_CHECKING:
     from ..answers.facts import Facts
+    from ..answers.people_facts import PeopleFacts
     from ..schema import Schema
 
 
@@ -44,7 +46,7 @@ class Run(Protocol):
     @property
     def _facts(self) -> Facts: ...
     @property
-    def _people_facts(self) -> Facts: ...
+    def _people_facts(self) -> PeopleFacts: ...
     @property
     def _mu(self) -> float | None: ...
     def answer(self, of: str, by: str = ...) -> Answer: ...
@@ -68,7 +70,9 @@ def answer_of(
     with reading_folder(run.out):
         of = of if about_users is None else about_users
         try:
-            facts = run._people_facts if users else run._facts
+            facts: Facts = run._facts if not users else run._people_facts
+            if users:
+                of, by, where = in_facts(run.schema, run._people_facts, of, by, where)
             groups = groups_of(facts.schema, by)
             names = tuple(one if isinstance(one, str) else one.name for one in groups)
             found = answer(facts, of, by, where, level, **options)
@@ -106,7 +110,8 @@ def top_share_of(run: Run, column: str, part: float, level: float) -> TopShare:
     name = f"sum({column})"
     if name not in facts.schema.columns:
         named = column in run.schema.user_amounts
-        why = "too few users for it" if named else "name it in amounts of the schema's [user]"
+        few = "too few users for it" if facts.tabled else NO_TABLE
+        why = few if named else "name it in amounts of the schema's [user]"
         raise UsageError(f"column: the run released no sum of {column!r} per user; {why}")
     found = run.answer("count of users", by=name).to_pylist()
     users = [line for line in found if line[name] is not None]

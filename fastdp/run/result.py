@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ..answers.answered import Answer
     from ..answers.concentration import TopShare
     from ..answers.facts import Facts
+    from ..answers.people_facts import PeopleFacts
     from ..answers.verdict import Verdict
     from ..ondemand.classifier import ModelClassifier
     from ..ondemand.row_law import RowLaw
@@ -230,7 +231,7 @@ class Run:
         return math.sqrt(sum(mu * mu for mu in events)) if events and all(events) else None
 
     @cached_property
-    def _people_facts(self) -> Facts:
+    def _people_facts(self) -> PeopleFacts:
         from ..answers.people_facts import people_facts
 
         return people_facts(self.privacy, self.schema, self.measurements, self.tables)

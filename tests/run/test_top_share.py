@@ -21,7 +21,7 @@ SCHEMA = Schema.from_dict(
 def released(edges=(0, 8, 16), noise: float | None = 3.0):
     """A run that released the sums of `paid`, and the total with this noise."""
     bins = {"kind": "numeric", "edges": list(edges), "null": "drop", "overflow": "drop"}
-    facts = SimpleNamespace(schema=Schema.from_dict({"columns": {"sum(paid)": bins}}))
+    facts = SimpleNamespace(schema=Schema.from_dict({"columns": {"sum(paid)": bins}}), tabled=True)
     users = [{"sum(paid)": f"bin {i}", "estimate": 40.0, "error": 2.0} for i in range(2)]
     total = [{"estimate": 800.0, "noise": noise, "note": "a bin of paid has no limit"}]
 
