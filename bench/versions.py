@@ -2,10 +2,11 @@
 
     python -m bench.versions 18493e85 --epsilon 0.1 1 10 --seeds 3
     python -m bench.versions 18493e85 --mechanisms mst aim --tables two wide
-    python -m bench.versions 18493e85 --built FOLDER      a checkout that is built already
+    python -m bench.versions 18493e85 --sources FOLDER    a checkout of it, or an archive (tar) of one
 
-The commit is checked out and its core built in a folder for the time of the job (a minute). Each
-version makes its rows in one process of its own, in turns; this version's measures score both. An
+The commit is checked out and its core built in a folder for the time of the job (a minute); where there
+is no history, `--sources` has the commit's files, and their core is built unless it is there. Each version
+makes its rows in one process of its own, in turns; this version's measures score both. An
 effect is the logarithm of the error now over the error then, a mean over cells (a table at one
 epsilon) with the standard error by the spread between them, as in `bench.tune`. Kept in
 bench/results/versions.json.
@@ -18,6 +19,7 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -44,6 +46,7 @@ PROGRAM = """
 import json, sys, time
 import numpy as np
 import fastdp
+assert fastdp.__file__.startswith(sys.argv[1]), fastdp.__file__
 for line in sys.stdin:
     want = json.loads(line)
     with np.load(want["source"]) as arrays:
@@ -69,13 +72,13 @@ class Version:
 
     def __init__(self, root: Path, program: str = PROGRAM):
         # started in its root, so that its own package is found before one that is installed
+        root = root.resolve()
         self.process = subprocess.Popen(
-            [sys.executable, "-c", program],
+            [sys.executable, "-c", program, str(root)],
             cwd=root,
             env=os.environ | dict.fromkeys(ONE_THREAD, "1"),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
             text=True,
         )
 
@@ -96,11 +99,33 @@ def checkout(commit: str) -> Iterator[Path]:
         git = ["git", "-C", str(ROOT), "worktree"]
         subprocess.run([*git, "add", "-q", "--detach", str(root), commit], check=True)
         try:
-            build = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
-            subprocess.run(build, cwd=root, check=True)
-            yield root
+            yield built(root)
         finally:
             subprocess.run([*git, "remove", "--force", str(root)], check=True)
+
+
+def built(root: Path) -> Path:
+    """The folder, its core built if it was not."""
+    if not list(root.glob("fastdp/_core/*.so")):
+        build = [sys.executable, "setup.py", "-q", "build_ext", "--inplace"]
+        subprocess.run(build, cwd=root, check=True)
+    return root
+
+
+@contextmanager
+def earlier(commit: str, sources: Path | None) -> Iterator[Path]:
+    """A built folder of the package at a commit, from the history or from the sources given: a folder or
+    an archive of one."""
+    if sources is None:
+        with checkout(commit) as root:
+            yield root
+    elif sources.is_dir():
+        yield built(sources)
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            with tarfile.open(sources) as archive:
+                archive.extractall(folder, filter="data")
+            yield built(Path(folder))
 
 
 def compared(roots: dict[str, Path], options: argparse.Namespace) -> Iterator[dict]:
@@ -191,14 +216,14 @@ def main() -> None:
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 1.0])
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
-    parser.add_argument("--built", type=Path, help="a built checkout of the commit")
+    parser.add_argument("--sources", type=Path, help="a folder or an archive of the commit's files")
     parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
     options.tables, why = suites.prepared("rows", tuple(options.tables))
     for name, reason in why.items():
         print(f"{name}: left out, {reason}", file=sys.stderr)
     records = []
-    with checkout(options.commit) if options.built is None else _given(options.built) as root:
+    with earlier(options.commit, options.sources) as root:
         for record in compared({NOW: ROOT, options.commit: root}, options):
             records.append(record)
             where = f"{record['table']} {record['epsilon']:g} seed {record['seed']}"
@@ -211,11 +236,6 @@ def main() -> None:
             print(f"  {name:12} {effect['mean']:+.4f} ± {effect['error']:.4f}")
     if not options.no_save:
         machine.keep("versions", {"lines": lines, "runs": records})
-
-
-@contextmanager
-def _given(root: Path) -> Iterator[Path]:
-    yield root
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from . import machine, users
-from .versions import NOW, ROOT, Version, _given, checkout, line, shown
+from .versions import NOW, ROOT, Version, earlier, line, shown
 
 TABLES = ("few", "purchases", "events", "patients", "cohorts", "courses", "fleets", "renewals")
 FIRST_SEED = 7500
@@ -40,6 +40,7 @@ import json, sys, time
 import numpy as np
 import pyarrow as pa
 import fastdp
+assert fastdp.__file__.startswith(sys.argv[1]), fastdp.__file__
 for line in sys.stdin:
     want = json.loads(line)
     with np.load(want["source"]) as arrays:
@@ -120,12 +121,12 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=FIRST_SEED)
     parser.add_argument("--jobs", type=int, default=1, help="runs at once")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="start no run after")
-    parser.add_argument("--built", type=Path, help="a built checkout of the commit")
+    parser.add_argument("--sources", type=Path, help="a folder or an archive of the commit's files")
     parser.add_argument("--runs", type=Path, help="also write each run here, as it ends")
     parser.add_argument("--no-save", action="store_true", help="keep nothing in bench/results")
     options = parser.parse_args()
     records = []
-    with checkout(options.commit) if options.built is None else _given(options.built) as root:
+    with earlier(options.commit, options.sources) as root:
         for record in compared({NOW: ROOT, options.commit: root}, options):
             records.append(record)
             if options.runs is not None:

@@ -127,11 +127,6 @@ ROWS = (
         change={f"{TREE}.tree_state.CHEAP": 0.0},
     ),
     Ablation(
-        "denoised distances",
-        "empirical-Bayes means of a screening round's distances",
-        change={f"{SHARED}.screening.ScreeningResult.denoised": lambda self, total: self},
-    ),
-    Ablation(
         "hidden factors",
         "dense tables",
         change={f"{TREE}.dense_tables.decided": nothing((None, 0.0))},
@@ -340,6 +335,11 @@ REPLACED = (
         change={f"{SHARED}.screening.unexplained": before.unexplained},
     ),
     Ablation(
+        "before: denoised distances",
+        "empirical-Bayes means of a screening round's distances",
+        around={f"{TREE}.tree_state.CliqueTreeState.choose": before.with_denoised},
+    ),
+    Ablation(
         "before: wide pairs",
         "no pair of at most 131,072 cells is asked whether one column follows from the other",
         around={f"{SHARED}.dependencies.wide_pairs": before.of_many_cells},
@@ -355,14 +355,6 @@ TRIED = (
         "tried: FIRST .3",
         "three times as much for first contrasts",
         change={f"{TREE}.two_valued.FIRST": 0.3},
-    ),
-    Ablation(
-        "tried: noisy, all",
-        "neither are distances denoised nor candidates left out that others explain",
-        change={
-            f"{SHARED}.screening.ScreeningResult.denoised": lambda self, total: self,
-            f"{SHARED}.screening.unexplained": first_as_list,
-        },
     ),
     Ablation(
         "tried: looks of users",

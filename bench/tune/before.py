@@ -12,7 +12,13 @@ from fastdp import significance
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared import merged_codes
 from fastdp.mechanisms.shared.number_tails import with_tails
-from fastdp.mechanisms.shared.screening import AskedPairs, Candidate, Follows, NoiseOf
+from fastdp.mechanisms.shared.screening import (
+    AskedPairs,
+    Candidate,
+    Follows,
+    NoiseOf,
+    ScreeningResult,
+)
 from fastdp.significance import onto_simplex
 
 SHAPE_OF = merged_codes.shape_of
@@ -148,3 +154,27 @@ def unexplained(
 def of_many_cells(wide_pairs: Callable) -> Callable:
     """Pairs with more cells than a column that follows by a constraint may have, whatever the rows."""
     return lambda domain, excluded, limit, most=0.0: wide_pairs(domain, excluded, limit)
+
+
+def denoised(result: ScreeningResult, total: float) -> ScreeningResult:
+    """A screening round with what each distance is on average, given all of its kind
+    (`posterior_means`). Of a distance, what chance puts between a table and its counts is no noise of
+    the release, and stays. Pairs are of one kind, larger sets of another. No distance exceeds 2
+    `total`."""
+    values = np.array(result.distances)
+    sigma = np.array(result.sigma)
+    chance = np.array([significance.chance_distance(result.estimates[c]) for c in result.cliques])
+    pairs = np.array([len(c) == 2 for c in result.cliques])
+    for kind in (pairs, ~pairs):
+        away = (values - chance)[kind]
+        values[kind] = chance[kind] + significance.posterior_means(
+            away, sigma[kind], 0.0, 2 * total
+        )
+    return replace(result, distances=values.tolist())
+
+
+def with_denoised(choose: Callable) -> Callable:
+    """The choice of a batch by denoised distances."""
+    return lambda self, number, share, result: choose(
+        self, number, share, denoised(result, self.merged.total)
+    )

@@ -218,7 +218,7 @@ CLASS = {
     "LEAST_PER_CELL": ("fine", "fine-two", "tails", "tails-few"),
     "explained by others": ("chain", "chain-close", "copies", "functional"),
     "CHEAP": ("chain", "chain-close", "copies", "functional"),
-    "denoised distances": ("sparse", "sparse-few", "independent"),
+    "before: denoised distances": ("sparse", "sparse-few", "independent"),
     "hidden factors": ("factors", "gauss10-0.3", "gauss10-0.8", "gauss30-0.3", "gauss30-0.8"),
     "groups of rare numbers": ("fine", "fine-two", "fine-ten", "tails", "tails-few"),
     "MOST_ONES": NOISY,

@@ -19,6 +19,8 @@ from fastdp.mechanisms.shared.one_ways import NOISE, effective_cells, noise_tv
 from fastdp.mechanisms.shared.screening import ScreeningResult, affordable_batch, worthwhile
 from fastdp.release.gateway import Session
 
+from . import before
+
 PARTS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Parts of what is left after the first screening round that the 1-ways may get."""
 
@@ -56,7 +58,7 @@ def decided_by_errors(
     if not state.pairs or not columns.plan.batches:
         return columns, state
     screened = state.screen(0)
-    result = screened.denoised(state.merged.total)
+    result = before.denoised(screened, state.merged.total)
     free = math.fsum(columns.plan.batches)
     part = min(PARTS, key=lambda p: expected_error(state, result, columns.plan, p * free, free))
     if part > 0:

@@ -16,7 +16,7 @@ from bench.tune.job import Idle, Wanted, in_order
 from bench.tune.judge import comparable, judged
 from bench.tune.of_class import CLASS
 from fastdp.mechanisms.cliquetree import tree_state, trends
-from fastdp.mechanisms.shared import halving, merged_codes, screening
+from fastdp.mechanisms.shared import halving, merged_codes
 from fastdp.users import order
 
 SOURCE = '''
@@ -74,9 +74,10 @@ def test_what_is_switched_off_is_off_wherever_its_name_is_imported_and_comes_bac
         assert halving.MOST_WORK == 0
         raise ZeroDivisionError
     assert (trends.summed, tree_state.summed, halving.MOST_WORK) == before
-    with switched_off(ABLATIONS["denoised distances"]):
-        result = screening.ScreeningResult([], {}, [], [], [])
-        assert result.denoised(1.0) is result
+    choose = tree_state.CliqueTreeState.choose
+    with switched_off(ABLATIONS["before: denoised distances"]):
+        assert tree_state.CliqueTreeState.choose is not choose
+    assert tree_state.CliqueTreeState.choose is choose
 
 
 def test_equal_numbers_of_other_modules_are_left_alone():

@@ -344,7 +344,6 @@ class CliqueTreeState:
             share -= self.priors.screen(
                 result.estimates, weight, result.noise, self.plan.screening, label
             )
-        result = result.denoised(self.merged.total)
         about = self.sigma(share)
         self.held = {key: self.again(c, result, about) for key, c in self.held.items()}
         held = list(self.held.values())

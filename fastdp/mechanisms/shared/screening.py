@@ -31,7 +31,7 @@ from ..._core.treesize import Graph
 from ..._util.disjoint import DisjointSets
 from ...division import portion
 from ...domain import Clique, Domain
-from ...significance import SURE, chance_distance, posterior_means, threshold
+from ...significance import SURE, threshold
 from .code_partitions import CODES, Key, Partition
 from .one_ways import NOISE, effective_cells
 
@@ -107,20 +107,6 @@ class ScreeningResult(Struct, frozen=True):
     def noise(self) -> float:
         """The standard deviation of weight times distance, the same for all candidates."""
         return self.sigma[0] * self.weights[0] if self.sigma else 0.0
-
-    def denoised(self, total: float) -> ScreeningResult:
-        """The same result with what each distance is on average, given all of its kind
-        (`posterior_means`). Of a distance, what chance puts between a table and its counts is no
-        noise of the release, and stays. Pairs are of one kind, larger sets of another. No distance
-        exceeds 2 `total`."""
-        values = np.array(self.distances)
-        sigma = np.array(self.sigma)
-        chance = np.array([chance_distance(self.estimates[c]) for c in self.cliques])
-        pairs = np.array([len(c) == 2 for c in self.cliques])
-        for kind in (pairs, ~pairs):
-            beyond = posterior_means((values - chance)[kind], sigma[kind], 0.0, 2 * total)
-            values[kind] = chance[kind] + beyond
-        return replace(self, distances=values.tolist())
 
     def over(self, estimates: Mapping[Clique, np.ndarray]) -> ScreeningResult:
         """The same result with marginals over other codes. Candidates without one are left out. So are
