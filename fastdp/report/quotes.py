@@ -12,7 +12,8 @@ from ..answers.answer import answer
 from ..answers.clipping import Z95
 from ..answers.facts import Facts
 from ..answers.losses import kept_of_users, losses
-from ..answers.precision import CLEAR, reach, released
+from ..answers.precision import CLEAR, reach
+from ..answers.released_precision import released
 from ..answers.verdict import NONE, Verdict, judge
 from ..errors import UsageError
 from ..measurement import Measurement

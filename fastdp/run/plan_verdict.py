@@ -10,8 +10,9 @@ from typing import NamedTuple
 import numpy as np
 
 from ..answers.clipping import BLIND, Z95, Clipping
+from ..answers.expected_precision import expected, zipf_shares
 from ..answers.people_facts import ROWS
-from ..answers.precision import People, asked_amount, expected, zipf_shares
+from ..answers.precision import People, asked_amount
 from ..answers.verdict import Verdict, judge
 from ..domain import Domain
 from ..measurement import Clique, Measurement

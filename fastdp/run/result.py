@@ -88,7 +88,7 @@ class Run:
         """What the run is good for and what it is not for, from what it released. `print` shows it;
         `good_for`, `not_for` and `figures` are its sentences, `warn` says that most columns show
         little."""
-        from ..answers.precision import released
+        from ..answers.released_precision import released
         from ..answers.verdict import judge
 
         with reading_folder(self.out):

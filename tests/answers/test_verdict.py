@@ -12,9 +12,11 @@ import pytest
 import fastdp
 from fastdp.answers.answer import answer
 from fastdp.answers.clipping import Clipping
+from fastdp.answers.expected_precision import expected, zipf, zipf_shares
 from fastdp.answers.facts import Facts
 from fastdp.answers.losses import losses
-from fastdp.answers.precision import _half_width, expected, released, zipf, zipf_shares
+from fastdp.answers.precision import half_width
+from fastdp.answers.released_precision import released
 from fastdp.answers.verdict import NO_MODELS, NO_TARGET, judge
 from fastdp.errors import FastdpError
 from fastdp.measurement import Measurement
@@ -341,7 +343,7 @@ def test_how_far_the_model_is_from_other_pairs_is_said_of_what_was_compared():
     tables = {"distances": pa.table(far)}
     merged = {"column": ["a"] * 4, "code": range(4), "compressed": [0, 1, 2, 2]}
     both = tables | {"codes": pa.table(merged)}
-    users = [100.0 if e == 1 else 10.0 if e == 64 else 0.0 for e in size_edges(64)]
+    users = [{1: 100.0, 64: 10.0}.get(e, 0.0) for e in size_edges(64)]
     part = {"clip": 16, "clip_choice": {"users": users, "bound": 64, "sigma": 0.01}}
     by_user = {"unit": {"kind": "user"}, "parts": [part]}
     said = {}
@@ -418,7 +420,7 @@ def test_the_width_of_shares_covers_frequent_values_where_a_clip_moves_them():
     (column,) = expected({"a": (100, 1.0)}, [], 20_000, clipping=clipping).columns
     down, up = clipping.divided(counts, counts.sum())
     of_frequent = 1.96 * (1 + max(down[0], up[0])) / counts.sum()
-    half = _half_width(counts, np.full(100, 1.0), clipping, counts.sum())
+    half = half_width(counts, np.full(100, 1.0), clipping, counts.sum())
     assert half == pytest.approx(of_frequent, rel=1e-3) and half > 2 * np.median(
         1.96 * (1 + np.maximum(down, up)) / counts.sum()
     )
@@ -514,7 +516,7 @@ def test_what_was_lost_is_named_with_its_share():
     plain["user"] = {"column": "id", "max_rows": 64}
     plain["columns"]["a"] = {"kind": "string", "values": ["x", "y", "z"], "null": "drop"}
     schema = fastdp.Schema.from_dict(plain)
-    users = [100.0 if e == 1 else 10.0 if e == 64 else 0.0 for e in size_edges(64)]
+    users = [{1: 100.0, 64: 10.0}.get(e, 0.0) for e in size_edges(64)]
     part = {"clip": 16, "clip_choice": {"users": users, "bound": 64, "sigma": 0.01}}
     statement = {"unit": {"kind": "user"}, "parts": [part]}
     statement["mechanism"] = {"name": "cliquetree", "left_out": [["b", "c"]]}
