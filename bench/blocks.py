@@ -12,23 +12,16 @@ the pages.
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any
 
 from . import guide_tables, numbers_tables, versions
-from .machine import RESULTS
+from .machine import kept
 from .markdown import bare, table
 from .scoreboard import since
 from .tune import page as tune
-
-
-def kept(name: str) -> Any:
-    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
-
 
 COVERED = {
     "single column": "single columns",

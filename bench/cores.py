@@ -171,6 +171,11 @@ WANTED = {
 RATES = {"bandwidth": bandwidth, "arithmetic": arithmetic}
 
 
+def milliseconds(seconds: float) -> str:
+    """With one decimal below 20."""
+    return f"{1e3 * seconds:,.{1 if seconds < 0.02 else 0}f}"
+
+
 def lines(found: dict[str, dict[int, float]]) -> str:
     """The table of the docs: milliseconds, most threads against one, what was wanted."""
     threads = list(found["bandwidth"])
@@ -178,10 +183,8 @@ def lines(found: dict[str, dict[int, float]]) -> str:
     out = []
     for name, by in found.items():
         times = name not in RATES
-        cells = [
-            f"{1e3 * by[n]:,.{1 if 1e3 * by[n] < 20 else 0}f}" if times else f"{by[n]:.3g}"
-            for n in threads
-        ]
+        shown = milliseconds if times else "{:.3g}".format
+        cells = [shown(by[n]) for n in threads]
         gain = by[threads[0]] / by[last] if times else by[last] / by[threads[0]]
         out.append(
             " | ".join(["", name, *cells, f"{gain:.2g}", str(WANTED.get(name, "")), ""]).strip()

@@ -85,9 +85,8 @@ def main() -> None:
     def tables(rows: int) -> list[Any]:
         return [simulate.taxi(rows, seed=s) for s in (1, 2)]
 
-    deid2.score(
-        *tables(1000)
-    )  # numba's loops come from its cache or are compiled once, outside the clock
+    # Outside the clock: numba's loops come from its cache or are compiled once.
+    deid2.score(*tables(1000))
     truth, synthetic = tables(options.numpy_rows)
     plain, expected = best(lambda: numpy_k_marginal(truth, synthetic), options.repeat)
     print(f"{'work':<44}{'rows':>12}{'seconds':>10}{'numpy / ours':>14}")

@@ -33,7 +33,6 @@ Tables of figures have generators in `bench.readme`.
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import subprocess
 import sys
@@ -43,7 +42,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from .machine import RESULTS
+from .machine import kept
 from .scoreboard import compare
 from .scoreboard.page import PAGE as SCOREBOARD
 from .scoreboard.store import Store
@@ -78,7 +77,7 @@ class Unbound(Exception):
 
 @cache
 def _file(name: str) -> Any:
-    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    return kept(name)
 
 
 @cache

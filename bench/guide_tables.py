@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
-from .machine import RESULTS
+from .machine import kept
 from .markdown import bare, table
-
-
-def kept(name: str) -> Any:
-    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
-
 
 ORDERED = ("chicago", "flights", "simulated", "chained", "purchases", "events", "patients")
 """Tables of docs/guide/order.md."""

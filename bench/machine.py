@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 RESULTS = Path(__file__).with_name("results")
 PACKAGES = ("fastdp", "numpy", "pyarrow", "polars", "duckdb", "pandas", "mbi", "jax", "numba")
@@ -102,6 +103,11 @@ def held_mb() -> float:
     """Resident memory of this process now, in MB; 0 where the system does not tell."""
     match = re.search(r"VmRSS:\s*(\d+)", _read("/proc/self/status"))
     return int(match[1]) / 1024 if match else 0.0
+
+
+def kept(name: str) -> Any:
+    """What bench/results/NAME.json holds."""
+    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
 
 
 def keep(name: str, figures: dict) -> None:

@@ -18,9 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault(
-    "OMP_NUM_THREADS", "1"
-)  # boosting's threads wait for each other on a busy machine
+# On a busy machine boosting's threads wait for each other.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import numpy as np
 import pyarrow as pa

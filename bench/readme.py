@@ -10,7 +10,6 @@ Tables of one file each are in `bench.blocks`, figures inside sentences in docs/
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from math import comb
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from . import blocks, figures
-from .machine import RESULTS
+from .machine import kept
 from .scoreboard import compare, page
 from .scoreboard.store import Store
 
@@ -31,10 +30,6 @@ FIT_BEGIN = "<!-- made by python -m bench.fit and bench.readme -->\n"
 FIT_END = "<!-- end of bench.fit -->\n"
 TOO_WIDE = 0.6
 """A half-width above this part of a sum says next to nothing, and is not shown."""
-
-
-def kept(name: str) -> dict[str, Any]:
-    return json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
 
 
 def significant(value: float) -> str:

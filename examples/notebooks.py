@@ -120,9 +120,8 @@ def page(notebook: dict, name: str, folder: Path) -> str:
                 (folder / picture).write_bytes(base64.b64decode(data["image/png"]))
                 parts.append(f"![]({picture})")
             elif "text/html" in data:
-                html = "".join(data["text/html"]).replace(
-                    ' border="1" class="dataframe"', ""
-                )  # the site's own look
+                # The site styles tables itself.
+                html = "".join(data["text/html"]).replace(' border="1" class="dataframe"', "")
                 parts.append("\n".join(line for line in html.splitlines() if line.strip()))
             else:
                 parts.append("```text\n" + "".join(data["text/plain"]) + "\n```")

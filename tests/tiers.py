@@ -13,13 +13,14 @@ import pytest
 def slow_cases(*cases: Any) -> list[Any]:
     """These cases of a parametrised test, for `make test-slow`. A tuple is a case of several
     arguments."""
-    made = type(pytest.param())
-    return [
-        case
-        if isinstance(case, made)
-        else pytest.param(*(case if isinstance(case, tuple) else (case,)), marks=pytest.mark.slow)
-        for case in cases
-    ]
+    return [_slow(case) for case in cases]
+
+
+def _slow(case: Any) -> Any:
+    if isinstance(case, type(pytest.param())):
+        return case
+    arguments = case if isinstance(case, tuple) else (case,)
+    return pytest.param(*arguments, marks=pytest.mark.slow)
 
 
 def first(count: int, cases: Iterable[Any]) -> list[Any]:

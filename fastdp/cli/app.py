@@ -84,7 +84,10 @@ def doctor(as_json: bool = False) -> None:
     from .doctor import facts, text
 
     report = facts()
-    emit(report) if as_json else say(text(report))
+    if as_json:
+        emit(report)
+    else:
+        say(text(report))
     if report["problems"]:
         sys.exit(1)
 

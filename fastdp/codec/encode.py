@@ -92,9 +92,8 @@ def encode_batch(
         raise DataError("; ".join(problems))
     rows = batch.num_rows
     drops = any("drop" in (c.null.action, c.overflow.action) for item in fields for c in item.parts)
-    keep = (
-        np.frombuffer(bytearray(b"\1") * rows, np.uint8) if drops else None
-    )  # Python's lock is kept
+    # Filled under Python's lock, unlike `np.ones`.
+    keep = np.frombuffer(bytearray(b"\1") * rows, np.uint8) if drops else None
     out: dict[str, np.ndarray] = {}
     jobs: list[core.Job | None] = []
     for item in fields:

@@ -78,9 +78,8 @@ def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[i
         values = pc.cast(batch.column(field.source), "float64", safe=False).to_numpy(
             zero_copy_only=False
         )
-        differs = np.abs(item.written(codes) - values) > 1e-6 * np.abs(
-            values
-        )  # nan: nothing follows
+        # Where nothing follows, `written` is nan and nothing differs.
+        differs = np.abs(item.written(codes) - values) > 1e-6 * np.abs(values)
         broken[number] = broken.get(number, np.zeros(batch.num_rows, bool)) | differs
     for name, expression in compiled_constraints(schema).computed.items():
         if all(c in codes for c in (*ordered_columns(schema, name), *expression.columns)):

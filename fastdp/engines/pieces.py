@@ -87,9 +87,8 @@ def _deal(pieces: list[Encoded], partitions: int) -> Iterator[tuple[int, bytes]]
         if ids["key"].shape[1] > 1:
             ids["hash"] = hashes[order]
         elif int(ids["key"].max()) < 1 << 32:
-            ids["key"] = ids["key"].astype(
-                np.uint32
-            )  # ids of one word are hashed again where they arrive
+            # Ids of one word are hashed again where they arrive.
+            ids["key"] = ids["key"].astype(np.uint32)
         if users.valid is not None:
             ids["valid"] = users.valid[order]
     step = max(1, BLOB // width)

@@ -178,9 +178,8 @@ class DuckDb(Dialect):
         return f"isnan({x})"
 
     def to_float(self, x: str, own: str) -> str:
-        if own.startswith(
-            ("DECIMAL", "HUGEINT")
-        ):  # DuckDB's own cast does not round to the nearest
+        # DuckDB's own cast does not round to the nearest.
+        if own.startswith(("DECIMAL", "HUGEINT")):
             x = f"CAST({x} AS VARCHAR)"
         return super().to_float(x, own)
 

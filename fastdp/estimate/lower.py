@@ -84,9 +84,8 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
     lines, columns, data = _entries(plan, rows)
     used[columns] = True
     active = np.flatnonzero(used)
-    if (
-        active.size >= MOSTLY * size
-    ):  # keeping the other entries, with weight 0, is cheaper than a gather
+    # Keeping the other entries, with weight 0, is cheaper than a gather.
+    if active.size >= MOSTLY * size:
         active = np.arange(size)
     position = np.empty(size, np.int64)
     position[active] = np.arange(active.size)

@@ -58,9 +58,8 @@ class AIM(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=T
     all of them took place. `selection`: share of a round's budget that pays for the choice.
     `max_cells`: the most cells of the junction tree."""
 
-    default_cells: ClassVar[int] = (
-        1 << 20
-    )  # smaller than elsewhere, since AIM fits a model in every round
+    # Smaller than elsewhere, since AIM fits a model in every round.
+    default_cells: ClassVar[int] = 1 << 20
 
     workload: tuple[tuple[str, ...] | WorkloadItem, ...] = ()
     degree: int | None = None

@@ -267,9 +267,8 @@ def _check_batch(
         own = schema.fields[name]
         code = codes[column.name]
         null = code == column.null_code
-        if part.is_text(
-            item.source
-        ):  # text that is not a value of the column's type was read as null
+        # Text that is no value of the column's type was read as null.
+        if part.is_text(item.source):
             null &= ~np.asarray(raw[item.source].is_valid())
         bad = ~null & (code == column.null_code)
         if column.overflow_code is not None:

@@ -172,9 +172,8 @@ def _dependency(one: str, other: str, true: Cells, synthetic: Cells) -> Iterator
     source, target, count = true
     rows = count.sum()
     order = np.lexsort((target, -count, source))
-    commonest = order[
-        np.flatnonzero(np.diff(source[order], prepend=-1))
-    ]  # cell of each code of `one`
+    # The commonest cell of each code of `one`.
+    commonest = order[np.flatnonzero(np.diff(source[order], prepend=-1))]
     real = count[commonest].sum() / rows
     constant = np.bincount(target, count).max() / rows > CONSTANT
     if real < MIN_DEPENDENT_SHARE or constant or rows < 5 * len(commonest):
@@ -320,9 +319,8 @@ def _sum_of(name: str, names: list[str], numbers: Mapping[str, np.ndarray]) -> d
     x = x[known]
     target = target[known]
     weight = np.ones(len(target))
-    for _ in range(
-        REWEIGHTINGS
-    ):  # towards least absolute deviations, which rows that differ do not move
+    # Reweighting tends to least absolute deviations, which rows that differ do not move.
+    for _ in range(REWEIGHTINGS):
         factors = np.linalg.lstsq(x * weight[:, None], target * weight, rcond=None)[0]
         weight = 1 / np.sqrt(np.maximum(np.abs(x @ factors - target), 1e-3))
     signs = np.rint(factors)

@@ -398,8 +398,7 @@ class Model:
             if self._joined(factors, a) > max_cells:
                 raise ModelTooLargeError(
                     f"marginal over {clique}: it needs a table of more than "
-                    f"{max_cells:,} cells; "
-                    "ask for fewer attributes at once"
+                    f"{max_cells:,} cells; ask for fewer attributes at once"
                 )
             touching = [f for f in factors if a in f[0]]
             factors = [f for f in factors if a not in f[0]]

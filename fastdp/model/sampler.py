@@ -96,8 +96,7 @@ class Sampler:
         if not 0 <= shard < count:
             raise UsageError(
                 f"shard {shard!r}: {n} rows in shards of {shard_rows} make only {count} "
-                "shards, "
-                "numbered from 0"
+                "shards, numbered from 0"
             )
         if seed is None:
             raise UsageError(

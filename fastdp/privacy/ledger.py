@@ -136,8 +136,7 @@ class Ledger:
             elif current != budget or work.state.series.get(dataset) != periods:
                 raise LedgerError(
                     f"data set {dataset!r} is already open with another budget, which "
-                    "cannot be "
-                    "changed; use another name"
+                    "cannot be changed; use another name"
                 )
             elif protects is not None and work.state.units.get(dataset) != protects:
                 fixed = work.state.units.get(dataset) or "no unit yet: its first run fixes it"
@@ -240,8 +239,7 @@ class Ledger:
             if self.counts_other_runs and work.state.budgets[dataset].unlimited:
                 raise LedgerError(
                     f"data set {dataset!r} has no budget, because this is the ledger of "
-                    "a single "
-                    "run; open your own ledger"
+                    "a single run; open your own ledger"
                 )
             before = work.state.runs.get(run)
             asked = (dataset, plan, unit, tuple(parts), period, late)
@@ -263,8 +261,7 @@ class Ledger:
             elif _asked_before(before) != asked:
                 raise LedgerError(
                     f"run {run!r} was reserved with other settings; resume with the "
-                    "same ones, or "
-                    "start a new run"
+                    "same ones, or start a new run"
                 )
         return Reservation(self, run)
 

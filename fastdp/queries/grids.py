@@ -59,8 +59,7 @@ class Grid:
             if (spot >= child.fine.size).any() or (child.fine[spot] != projected).any():
                 raise MeasurementError(
                     f"Grid {self.clique}: a fine cell projects to a cell of "
-                    f"{child.clique} that is "
-                    "not fine"
+                    f"{child.clique} that is not fine"
                 )
             key = ("rest", own, frozenset(child.clique), self.key, child.key)
             rests.append(Block(key, child.clique, child.fine, self.clique, fine, spot))

@@ -102,9 +102,8 @@ class QueryBase:
     def column_norm2(self) -> Fraction:
         num, den = self.coef2
         turns = np.flatnonzero((num[1:] != num[:-1]) | (den[1:] != den[:-1]))
-        runs = (
-            np.append(turns, self.rows - 1) if self.rows else turns
-        )  # the last row of each run of equals
+        # The last row of each run of equals.
+        runs = np.append(turns, self.rows - 1) if self.rows else turns
         scalars = set(zip(num[runs].tolist(), den[runs].tolist()))
         common = math.lcm(*(d for _, d in scalars))
         scaled = [n * (common // d) for n, d in scalars]

@@ -134,8 +134,7 @@ def plan_marginal(
         if not isinstance(norm2, Fraction | int) or norm2 > 1:
             raise PrivacyError(
                 f"request for {clique!r}: a column of its query has an L2 norm above 1; "
-                "nothing "
-                "was drawn"
+                "nothing was drawn"
             )
         rows = int(query.rows)
         coef2 = query.coef2

@@ -171,9 +171,8 @@ def _pareto(ends: np.ndarray, scales: np.ndarray, shape: float) -> np.ndarray:
     corners."""
     z = ends / scales[:, None]
     above = (1 + shape * z) ** (-1 / shape) if shape else np.exp(-z)
-    beyond = scales[:, None] * (
-        above * (1 + shape * z) / (1 - shape)
-    )  # the integral of `above` from here on
+    # `beyond`: the integral of `above` from here on.
+    beyond = scales[:, None] * (above * (1 + shape * z) / (1 - shape))
     rows = above[:, :-1] - above[:, 1:]
     up = (beyond[:, :-1] - beyond[:, 1:]) / np.diff(ends) - above[:, 1:]
     parts = np.zeros_like(z)

@@ -122,9 +122,8 @@ def heat(names: Sequence[str], rows: Sequence[Sequence[float]]) -> str:
         f' title="{text(a)}"><b>{i + 1}</b><span>{shown[i]}</span>' for i, a in enumerate(names)
     ]
     left = "".join(f'<span style="height:{h}px"{label}</span>' for label in labels[1:])
-    above = "".join(
-        f"<span>{j + 1 if j % (1 if n <= 16 else 5) == 0 else ''}</span>" for j in range(n - 1)
-    )
+    every = 1 if n <= 16 else 5  # of many columns, some numbers are left out
+    above = "".join(f"<span>{'' if j % every else j + 1}</span>" for j in range(n - 1))
     return (
         f'<div class="heat"><div class="corner"{labels[0]}</div><div'
         f' class="heads">{above}</div><div class="sides">{left}</div><svg class="cells"'

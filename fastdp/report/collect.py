@@ -189,9 +189,8 @@ def users(
     owners = [t.user for t in every if t.user is not None]
     if unit is None or len(owners) < len(every) or all(t.rows == 0 for t in every):
         return None
-    per_user = [
-        (u, np.bincount(u)) for u in owners
-    ]  # a user number that no row has gets the count 0
+    # A user number that no row has gets the count 0.
+    per_user = [(u, np.bincount(u)) for u in owners]
     top = max((int(c.max()) for _, c in per_user if c.size), default=1)
     edges = [e for e in _ROWS_EDGES if e <= top]
     hists = [_in_bins(c[c > 0], edges) for _, c in per_user]

@@ -68,9 +68,8 @@ def _figures(
     out: dict[str, Any] = {"repeat": float((own > 1).mean()), "top": {ROWS: _top(own)}}
     for name in amounts:
         numbers = np.nan_to_num(numbers_of(schema.columns[name]).middle)
-        numbers = numbers / max(
-            float(np.abs(numbers).max()), 1.0
-        )  # shares have no unit; no sum overflows
+        # Shares have no unit; divided like this, no sum overflows.
+        numbers = numbers / max(float(np.abs(numbers).max()), 1.0)
         sums = np.bincount(table.user, numbers[table.codes[name]], len(rows))[there]
         out["top"][name] = _top(sums)
     if lead is None:

@@ -48,7 +48,9 @@ def points(difference: float) -> str:
     """A signed difference of shares, in percentage points."""
     value = 100 * difference
     shown = f"{abs(value):.{1 if abs(value) >= 1 else 2}f}"
-    return "0" if float(shown) == 0 else f"{'+' if value > 0 else '−'}{shown}"
+    if float(shown) == 0:
+        return "0"
+    return f"+{shown}" if value > 0 else f"−{shown}"
 
 
 def big(value: float) -> str:
@@ -116,8 +118,10 @@ def axis_ends(labels: Sequence[str]) -> str:
     """Under a chart: each of a few labels below its bar, or the first, middle and last label."""
     if 1 < len(labels) <= 5:
         return ends(*labels).replace("ends", "ends each", 1)
+    if not labels:
+        return ""
     middle = labels[len(labels) // 2] if len(labels) > 4 else ""
-    return ends(labels[0], middle, labels[-1] if len(labels) > 1 else "") if labels else ""
+    return ends(labels[0], middle, labels[-1] if len(labels) > 1 else "")
 
 
 def ends(*labels: str) -> str:

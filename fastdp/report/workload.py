@@ -67,7 +67,9 @@ def _row(item: dict, several: bool, with_truth: bool) -> list[str]:
     weight = f" (weight {item['weight']:g})" if several else ""
     seen = item["distance"]
     error = item["distance_error"]
-    model = "–" if seen is None else percent(seen) + (f" ± {percent(Z95 * error)}" if error else "")
+    model = "–" if seen is None else percent(seen)
+    if seen is not None and error:
+        model += f" ± {percent(Z95 * error)}"
     if item["expected_error"] is None:
         noise = "from smaller sets"
     else:

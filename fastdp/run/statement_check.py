@@ -71,9 +71,8 @@ def recomputed_problems(folder: Path, statement: Mapping) -> Iterator[str]:
         yield f"its notes must end with: {' / '.join(remarks)}"
     yield from _found_problems(statement, schema)
     yield from _series_problems(statement, schema)
-    linked = (
-        "tables" in statement["mechanism"]
-    )  # each part is about another table: see its own folder
+    # Each part of linked tables is about another table: its own folder is checked for it.
+    linked = "tables" in statement["mechanism"]
     own = statement.get("part", 0)
     facts = _facts_of_users(statement)
     for part in statement["parts"][own : own + 1] if linked else statement["parts"]:

@@ -206,9 +206,8 @@ def tilt(mean: float, width: float, whole: bool) -> float:
             reached = middle
         else:
             reached = 1 / math.expm1(rate) if whole else 1 / rate
-            reached -= (
-                width / math.expm1(rate * width) if rate * width < 600 else 0.0
-            )  # e^600 is a float
+            # e^600 is still a float.
+            reached -= width / math.expm1(rate * width) if rate * width < 600 else 0.0
         low, high = (rate, high) if reached > mean else (low, rate)
     return 0.0 if abs(low * width) < 1e-6 else 1 / low
 

@@ -73,11 +73,8 @@ class Dialect:
             if mark in used:
                 raise _fail(
                     name,
-                    (
-                        f"{mark!r} is already the {used[mark]}; choose another (quotes "
-                        "inside quotes "
-                        "are doubled anyway)"
-                    ),
+                    f"{mark!r} is already the {used[mark]}; choose another (quotes inside quotes "
+                    "are doubled anyway)",
                 )
             used[mark] = name
         if not isinstance(self.newlines, bool):

@@ -164,8 +164,7 @@ class LinkedSchema:
             if made[name].null_user == "own" and orphans[name] == "drop":
                 raise SchemaError(
                     f"table {name!r}, field 'null': 'own' makes each row without a key "
-                    "a parent of "
-                    "its own, which needs orphans = 'keep'"
+                    "a parent of its own, which needs orphans = 'keep'"
                 )
             if "order" in table:
                 order[name] = table["order"]
@@ -179,8 +178,7 @@ class LinkedSchema:
             if root.user in made[name].columns:
                 raise SchemaError(
                     f"table {name!r}, column {root.user!r}: it has the name of the key "
-                    f"of {parent!r}; "
-                    "give it another name, and this one as its `source`"
+                    f"of {parent!r}; give it another name, and this one as its `source`"
                 )
         name = plain.get("name", "")
         provenance = plain.get("provenance", "")

@@ -107,8 +107,7 @@ class Schema:
             if rank is not None and (leader is None or not leader.leads_ranks):
                 raise SchemaError(
                     f"column {name!r}, field 'rank': {rank.like!r} must be a numeric "
-                    "column without "
-                    "a rank"
+                    "column without a rank"
                 )
         if self.constraints:
             public_knowledge.check(self)

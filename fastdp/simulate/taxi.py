@@ -277,9 +277,8 @@ def taxi(
 
 _AREA_VALUE = np.concatenate([[-1], np.arange(1, city.AREAS)]).astype(np.int8)
 _DAY, _BLOCK = np.divmod(np.arange(SHIFTS), 3)
-_KIND = (_BLOCK + 3 * np.isin(_DAY, (0, 6))).astype(
-    np.uint8
-)  # block of the day; plus 3 at weekends
+# Block of the day; plus 3 at weekends.
+_KIND = (_BLOCK + 3 * np.isin(_DAY, (0, 6))).astype(np.uint8)
 
 
 def _numbers(world, rng, pickup, dropoff, kind, card) -> dict[str, np.ndarray]:

@@ -238,15 +238,16 @@ class ColumnLook:
         if digits is not None:
             found = sorted({round(value, digits) for value in found})
         own = [v for v in found if v not in edges or after(v, self.dtype, unit) not in edges]
-        return {"atoms": [int(v) if v % 1 == 0 else v for v in own]} if own else {}
+        if not own:
+            return {}
+        return {"atoms": [int(v) if v % 1 == 0 else v for v in own]}
 
     def _clock(self) -> dict[str, Any]:
         """Clock times written as HHMM; minutes are a part where they are uneven."""
         minutes = self.values.cast(int) % 100
         by = next(b for b in (30, 15, 10, 5, 1) if (minutes % b == 0).all())
-        uneven = (
-            minutes.unique_counts() > 3 * len(minutes) / 60
-        ).any()  # also where by is 5 or more
+        # Uneven minutes count as times also where `by` is 5 or more.
+        uneven = (minutes.unique_counts() > 3 * len(minutes) / 60).any()
         parts = [self._fresh(part) for part in ("hour", "minute")[: 1 + uneven]]
         return {"kind": "derived", "transform": "hhmm", "by": by, "parts": parts}
 

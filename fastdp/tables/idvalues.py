@@ -47,9 +47,8 @@ def normal(ids: pa.Array, dtype: str | None = None) -> pa.Array:
     kind = ids.type
     if t.is_floating(kind):
         return pc.if_else(pc.is_nan(ids), pa.scalar(None, kind), ids)
-    if t.is_date64(
-        kind
-    ):  # the type allows milliseconds within a day, which are not part of the date
+    # The type allows milliseconds within a day, which are not part of the date.
+    if t.is_date64(kind):
         whole = np.asarray(ids.view(pa.int64()).fill_null(0))
         return pc.subtract(ids.view(pa.int64()), pa.array(whole % DAY_MILLISECONDS)).view(kind)
     if t.is_string_view(kind) or t.is_binary_view(kind) or t.is_fixed_size_binary(kind):
@@ -159,7 +158,6 @@ def of_object(value: Any) -> bytes | None:
     if isinstance(value, float):
         return number_spelled(b"%d" % value if value.is_integer() else repr(value).encode())
     if isinstance(value, datetime.date):
-        return (
-            _moment(value) if value == value else None
-        )  # pandas' NaT is a date, and not equal to itself
+        # NaT of pandas is a date that is not equal to itself.
+        return _moment(value) if value == value else None
     return str(value).encode("utf-8", "surrogatepass")

@@ -161,12 +161,10 @@ def _lines(path: str, start: int, header: bool) -> tuple[Block, int]:
     is too long has enough bytes to be too long."""
     with open(path, "rb") as file:
         at = file.seek(max(start - 1, 0))
-        text = file.read(
-            start - at + BLOCK + BLOCK // 64
-        )  # most lines end within the last of these bytes
-        bound = (
-            start - at + BLOCK - 1
-        )  # the next piece begins with what follows an LF here or later
+        # Most lines end within the last BLOCK // 64 of these bytes.
+        text = file.read(start - at + BLOCK + BLOCK // 64)
+        # The next piece begins with what follows an LF here or later.
+        bound = start - at + BLOCK - 1
         if not (end := text.find(b"\n", bound) + 1):
             text += file.read(MAX_LINE)
             end = text.find(b"\n", bound) + 1 or len(text)

@@ -115,9 +115,8 @@ class UserIndex:
         if pa.types.is_uint64(kind):
             return self._words("uint64", _values(ids, np.uint64), valid)
         if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
-            ids = (
-                ids if pa.types.is_int64(kind) else ids.cast(pa.int64())
-            )  # a cast waits for Python's lock
+            # A cast waits for Python's lock.
+            ids = ids if pa.types.is_int64(kind) else ids.cast(pa.int64())
             return self._words("integer", _values(ids, np.uint64), valid)
         if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
             if kind.bit_width == 32:

@@ -364,7 +364,7 @@ def test_a_fixed_clip_without_a_histogram_says_so():
 
 
 def test_clipping_scales_to_all_rows_and_allows_for_what_was_lost():
-    users = [100.0 if e == 1 else 10.0 if e == 64 else 0.0 for e in size_edges(64)]
+    users = [{1: 100.0, 64: 10.0}.get(e, 0.0) for e in size_edges(64)]
     clipping = from_histogram(16, users, 64, 0.01)
     assert clipping.factor == pytest.approx((100 + 640) / (100 + 160), rel=0.02)
     assert clipping.lost == pytest.approx(480 / 740, rel=0.02)

@@ -154,9 +154,8 @@ def race(folder, processes=16):
 if __name__ == "__main__":
     what = sys.argv[1]
     place = Path(sys.argv[2])
-    with tempfile.TemporaryDirectory(
-        dir=place
-    ) as first:  # what every child would import, hash and tabulate
+    # A first run in this process: what every child would import, hash and tabulate.
+    with tempfile.TemporaryDirectory(dir=place) as first:
         Ledger(Path(first) / "budget.db").open("trips", epsilon=30.0, delta=1e-5, keys=1e-6)
         one_run(Path(first), Killer())
     print(json.dumps({"kill": kill, "race": race}[what](place)))

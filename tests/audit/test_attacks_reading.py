@@ -54,9 +54,8 @@ def test_ids_that_are_not_utf8_stay_apart(tmp_path):
     assert table.users == 2
     alone = write(tmp_path / "y.csv", b"who,a\n" + b"\n".join(rows[4:]) + b"\n")
     alone = fastdp.read(alone, schema(), dialect=latin)
-    assert (
-        fastdp.read(source, schema()).rows == 0
-    )  # where UTF-8 is declared, they are lines of the wrong shape
+    # Where UTF-8 is declared, they are lines of the wrong shape.
+    assert fastdp.read(source, schema()).rows == 0
     both = local(table).marginals([("a",)], 2)["a",]
     assert both[2] == local(alone).marginals([("a",)], 2)["a",][2] == 2 << 20
 

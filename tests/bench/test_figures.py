@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench import blocks, figures, readme
+from bench import blocks, figures, machine, readme
 
 
 @pytest.fixture
@@ -12,7 +12,7 @@ def kept(tmp_path, monkeypatch):
         '{"ways": {"ours": {"s": 2.0}, "theirs": {"s": 9.0}},'
         ' "lines": [{"kind": "sum", "cover": 0.94}, {"kind": "mean", "cover": 0.97}]}'
     )
-    monkeypatch.setattr(figures, "RESULTS", tmp_path)
+    monkeypatch.setattr(machine, "RESULTS", tmp_path)
     figures._file.cache_clear()
     yield tmp_path
     figures._file.cache_clear()

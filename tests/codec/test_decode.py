@@ -40,9 +40,8 @@ def chi2_limit(degrees: int) -> float:
 def test_built_in_schemas_round_trip(name):
     schema = Schema.load(name)
     codes = some_codes(schema, 3000)
-    if (
-        name == "census1940"
-    ):  # from 5000 on a wage has no second part, and 0 only in its first class
+    # From 5000 on a wage has no second part, and 0 only in its first class.
+    if name == "census1940":
         codes["INCWAGE_B"][codes["INCWAGE_A"] >= 50] = 0
     table = decode(schema, codes, seed=7)
     assert table.num_rows == 3000

@@ -306,9 +306,8 @@ def test_no_value_of_a_right_type_raises(column, array):
         with pytest.raises(DataError, match=re.escape(problems[0])):
             encode_batch(schema, pa.table({"x": array}))
         return
-    twins = (
-        () if pa.types.is_float16(array.type) else (array.dictionary_encode(),)
-    )  # Arrow has no such kernel
+    # Arrow cannot encode float16 as a dictionary.
+    twins = () if pa.types.is_float16(array.type) else (array.dictionary_encode(),)
     if pa.types.is_integer(array.type):
         twins = (*twins, array.cast(pa.string()))
     written = []

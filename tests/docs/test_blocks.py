@@ -28,9 +28,8 @@ def tutorial(_):
     sure = {"level": 0.9999}
     (late,) = run.answer("share", where={"dep_delay": (60, None)}, **sure).to_pylist()
     assert late["low"] <= np.mean(np.nan_to_num(true["dep_delay"].to_numpy()) >= 60) <= late["high"]
-    for line in run.answer(
-        "count", "origin", **sure
-    ).to_pylist():  # a forgotten clip would lose half
+    # A forgotten clip would lose half.
+    for line in run.answer("count", "origin", **sure).to_pylist():
         assert (
             line["low"] <= pc.sum(pc.equal(true["origin"], line["origin"])).as_py() <= line["high"]
         )

@@ -168,7 +168,9 @@ def make(users=60, rows=900, seed=0):
 
 
 def _code(value):
-    return 4 if value is None else COUNTRIES.index(value) if value in COUNTRIES else 3
+    if value is None:
+        return 4
+    return COUNTRIES.index(value) if value in COUNTRIES else 3
 
 
 def wanted(question, rows_of):

@@ -353,9 +353,8 @@ def test_an_accident_in_the_middle_is_charged_once(
     if accident == "lost":
         connection.close()
         connection = psycopg.connect(uri)
-        for _ in range(
-            100
-        ):  # the server removes the tables of a session that is gone, at once or soon
+        # The server removes the tables of a session that is gone, at once or soon.
+        for _ in range(100):
             if not left_over(connection):
                 break
             connection.rollback()

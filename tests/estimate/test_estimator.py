@@ -50,13 +50,10 @@ def stated_loss(model, measurements):
     total = 0.0
     for m in measurements:
         x = model.marginal(m.clique).reshape(-1)
-        x = (
-            x
-            if m.query is None
-            else m.query.product(x)
-            if hasattr(m.query, "product")
-            else m.query @ x
-        )
+        if hasattr(m.query, "product"):
+            x = m.query.product(x)
+        elif m.query is not None:
+            x = m.query @ x
         total += 0.5 * float((((x - m.values) / m.sigma) ** 2).sum())
     return total
 
@@ -88,9 +85,8 @@ def test_gradient_equals_finite_differences(seed):
     domain = Domain({"a": 3, "b": 4, "c": 2})
     joint = skewed(domain, rng, 100.0)
     seen = measure(domain, joint, [("c", "a"), ("b",)], 2.0, rng)
-    grid = family(
-        dict(domain), rng.choice([0.0, 0.6]), rng
-    )  # 0: no cell of a pair is asked for by itself
+    # 0: no cell of a pair is asked for by itself.
+    grid = family(dict(domain), rng.choice([0.0, 0.6]), rng)
     seen += measure(domain, joint, [("a", "b", "c")], 1.5, rng, lambda c: AdaGrid(grid))
     seen += measure(
         domain, joint, [("b", "a")], 1.0, rng, lambda c: Binned((4, 3), [[0, 0, 1, 1], None])

@@ -161,9 +161,8 @@ def test_rows_that_are_almost_empty_do_not_make_a_step_look_long(dtype):
         delta[plan.places[frozenset(clique)].at] = by
         return delta
 
-    first = [
-        changed(("b", "c"), -500.0)
-    ] * 3  # a cell, to the least there is; then the row it is in
+    # A cell is moved to the least there is, then the row it is in.
+    first = [changed(("b", "c"), -500.0)] * 3
     for delta in [*first, changed(("b",), -5000.0), np.zeros(plan.size), np.zeros(plan.size)]:
         z, _, log_z, far = moved(engine, z, delta)
         assert not far and np.isfinite(log_z)

@@ -59,9 +59,8 @@ def test_it_converges_to_the_fit_of_the_whole_table(seed, bins):
     for clique in [*CLIQUES, *junction_tree(DOMAIN, CLIQUES).cliques]:
         expected = projection(DOMAIN, joint, clique)
         np.testing.assert_allclose(cliques.marginal(tuple(clique)), expected, rtol=1e-5)
-    ended = raked(
-        targets, 10**4, stalled=1e-3
-    )  # what is off falls by more than that until rounding is left
+    # What is off falls by more than that until rounding is left.
+    ended = raked(targets, 10**4, stalled=1e-3)
     for target in targets:
         found = merge_codes(ended.marginal(target.clique), target.bins)
         np.testing.assert_allclose(found, target.table, rtol=1e-6)

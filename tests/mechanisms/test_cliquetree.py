@@ -213,12 +213,10 @@ def test_a_budget_is_divided_at_its_best(rows, precision):
         sigma = screening.divided(
             held, lambda c, n=rows_in_cell: np.full(9, n), 1.0, precision, most
         )(first)
-        gets = min(
-            most, 1 / math.sqrt(alone[first.key])
-        )  # noise up to the rows in a cell costs all of it
-        assert math.isclose(
-            sigma, most if not held else gets if rows_in_cell > 1 else 1.0, rel_tol=1e-4
-        )
+        # Noise up to the rows in a cell costs all of it.
+        gets = min(most, 1 / math.sqrt(alone[first.key]))
+        expected = gets if rows_in_cell > 1 else 1.0
+        assert math.isclose(sigma, expected if held else most, rel_tol=1e-4)
 
 
 @given(

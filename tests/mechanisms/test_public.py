@@ -74,9 +74,8 @@ def test_right_public_data_helps_and_wrong_does_not_hurt(kind):
     none = mean_error(kind, None, 6)
     assert mean_error(kind, public, 6) < 0.7 * none
     for wrong in (permuted(public), shuffled(public)):
-        assert (
-            mean_error(kind, wrong, 6) < 1.1 * none
-        )  # the spread of six seeds; bench.public measures 2 %
+        # The spread of six seeds; bench.public measures 2 %.
+        assert mean_error(kind, wrong, 6) < 1.1 * none
 
 
 @pytest.mark.parametrize("kind", first(1, ["mst", "cliquetree"]))

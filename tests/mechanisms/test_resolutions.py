@@ -148,9 +148,8 @@ def test_fine_bins_keep_a_moderate_correlation(monkeypatch):
     rows = correlated(20_000, 64, 0.3, seed=3)
     outcome, _ = run(session := RowsSession(domain, rows, mu=0.2, seed=1))
     assert ["a", "b"] in outcome.details["over_groups"]
-    assert (
-        abs(correlation(outcome) - 0.3) < 0.1
-    )  # the standard error of 8 x 8 noisy cells is about 0.03
+    # The standard error of 8 x 8 noisy cells is about 0.03.
+    assert abs(correlation(outcome) - 0.3) < 0.1
     assert math.isclose(session.spent, 0.04, rel_tol=1e-9), "both releases of a round are paid for"
     assert any("over groups" in step for step in session.steps)
     domain_of = outcome.model.domain
@@ -292,9 +291,8 @@ def test_a_column_that_follows_is_drawn_given_the_other(mu):
     assert math.isclose(session.spent, mu**2, rel_tol=1e-9)
     assert f"{column} follows from {source}" in outcome.notes[0]
     other = np.argsort(f)[made["b"]]
-    assert (
-        np.mean(other % 5 == made["c"]) > 0.1 + 2 * mu
-    )  # 0.68 in the table, 0.2 if they were unrelated
+    # 0.68 in the table, 0.2 if they were unrelated.
+    assert np.mean(other % 5 == made["c"]) > 0.1 + 2 * mu
 
 
 def test_columns_that_do_not_follow_stay_in_the_model():

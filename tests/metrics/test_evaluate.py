@@ -42,9 +42,8 @@ def test_every_source_gives_the_same(tables, tmp_path):
     pq.write_table(truth, tmp_path / "t.parquet")
     feather.write_feather(truth, tmp_path / "t.arrow", compression="uncompressed")
     pl.from_arrow(truth).write_csv(tmp_path / "t.csv")
-    truth.to_pandas().to_csv(
-        tmp_path / "index.csv"
-    )  # a first column without a name, which counts nothing
+    # A first column without a name, which counts nothing.
+    truth.to_pandas().to_csv(tmp_path / "index.csv")
     frames = [
         truth,
         pl.from_arrow(truth),

@@ -307,9 +307,8 @@ def test_it_applies_where_both_tables_have_users():
     without = TRUTH.drop_columns(["who"])
     assert "users" in fastdp.evaluate(TRUTH, TRUTH, SCHEMA, metrics="all", marginals=5)
     assert "users" not in fastdp.evaluate(TRUTH, without, SCHEMA, metrics="users")
-    assert "users" not in fastdp.evaluate(
-        TRUTH, TRUTH, metrics="users"
-    )  # nobody says whose rows they are
+    # Nobody says whose rows they are.
+    assert "users" not in fastdp.evaluate(TRUTH, TRUTH, metrics="users")
     texts = TRUTH.set_column(0, "who", pa.array([f"synthetic-{i}" for i in range(8)]))
     assert users(TRUTH, texts)["rows_per_user"]["synthetic"]["users"] == 8
 

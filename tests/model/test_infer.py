@@ -103,9 +103,8 @@ def test_prefix_nodes_lanes_and_slices_change_nothing(monkeypatch, limit):
     monkeypatch.setattr(schedule, "SLICE_CELLS", 2 * limit)
     monkeypatch.setattr(schedule, "PIECE", 3)
     monkeypatch.setattr(schedule, "LARGE_STAGE", 0)
-    inside = Domain(
-        {"a": 3, "b": 4, "c": 5, "e": 2, "f": 2}
-    )  # lanes share bc, and b in it is a separator
+    # Lanes share bc, and b in it is a separator.
+    inside = Domain({"a": 3, "b": 4, "c": 5, "e": 2, "f": 2})
     made = {
         tuple(c): np.random.default_rng(0).normal(size=inside.shape(c))
         for c in "abc bc be af".split()

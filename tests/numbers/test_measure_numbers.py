@@ -209,9 +209,8 @@ def test_a_group_whose_users_are_in_more_groups_than_others_is_covered(monkeypat
     there = np.zeros((6000, MONTHS), bool)
     there[np.arange(6000), np.random.default_rng(2).integers(0, last, 6000)] = True
     there[:150, last] = True
-    monkeypatch.setattr(
-        asked_people, "octaves", lambda most: (1,)
-    )  # as where there are more groups
+    # As where there are more groups.
+    monkeypatch.setattr(asked_people, "octaves", lambda most: (1,))
     if planted:
         share = asked_people.Missing.entries.fget
         monkeypatch.setattr(

@@ -203,9 +203,8 @@ def test_a_classifier_gives_the_models_probabilities(run):
         assert np.isclose(chances[row, rome], want, rtol=1e-6)
     assert made.predict({"age": [3]}).tolist() == ["Rome"]
     assert made.fit() is made and made.score({"age": [3, 3]}, ["Rome", "Oslo"]) == 0.5
-    told = run.predict(
-        pa.table({"age": [3], "city": ["Oslo"]}), "city"
-    )  # its own column is not used
+    # Its own column is not used.
+    told = run.predict(pa.table({"age": [3], "city": ["Oslo"]}), "city")
     assert np.allclose([told[n][0].as_py() for n in told.column_names], chances[0])
     bins = run.classifier("fare")
     assert bins.classes_[0] == "[0, 10)"

@@ -76,9 +76,8 @@ def test_a_budget_split_and_composed_again_still_fits(epsilon, count):
     parts = [Gaussian(mu / math.sqrt(count))] * count
     assert epsilon * (1 - 1e-9) < spent(parts, delta) <= epsilon
     sigma = calibrate.calibrate(epsilon, delta, 150.0, count)
-    measured = [
-        Gaussian(calibrate.sigma_from_mu(sigma, 150.0))
-    ] * count  # mu and sigma exchange roles
+    # mu and sigma exchange roles.
+    measured = [Gaussian(calibrate.sigma_from_mu(sigma, 150.0))] * count
     assert spent(measured, delta) <= epsilon
     shares = np.random.default_rng(count).dirichlet(np.ones(count))
     assert spent([Gaussian(mu * math.sqrt(s)) for s in shares], delta) <= epsilon

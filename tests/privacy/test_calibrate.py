@@ -88,9 +88,8 @@ def test_pure_and_range_are_the_stated_formula_rounded_up(epsilon):
         tail = 1 / (1 + mpmath.exp(mpmath.mpf(epsilon)))
         assert mpmath.ncdf(-mpmath.mpf(mu) / 2) <= tail
         assert mpmath.ncdf(-mpmath.mpf(mu) * (1 - mpmath.mpf("1e-12")) / 2) > tail
-        down = mpmath.mpf(
-            c.mu_of_method(epsilon, 0.0, "pure")
-        )  # of a budget: never more than it allows
+        # Of a budget: never more than it allows.
+        down = mpmath.mpf(c.mu_of_method(epsilon, 0.0, "pure"))
         assert mpmath.ncdf(-down / 2) >= tail > mpmath.ncdf(-down * (1 + mpmath.mpf("1e-11")) / 2)
     assert gdp.mu_of_range(2 * epsilon) == mu
 
@@ -136,8 +135,7 @@ def test_mu_of_method_is_never_more_than_the_tight_one(method, epsilon):
 def test_conversions_at_the_edges():
     none = (gdp.epsilon_of(0.0, 1e-9), gdp.epsilon_of(0.1, 0.5), gdp.mu_of_pure(0.0))
     assert none == (0.0,) * 3
-    assert (
-        c.calibrate(2.0, 0.0, 3.0, 2, "laplace") == 3.0
-    )  # two answers of sensitivity 3, pure epsilon 2
+    # Two answers of sensitivity 3, pure epsilon 2.
+    assert c.calibrate(2.0, 0.0, 3.0, 2, "laplace") == 3.0
     assert math.isclose(gdp.epsilon_of(gdp.mu_from(1e4, 1e-9), 1e-9), 1e4, rel_tol=1e-9)
     assert math.isclose(gdp.epsilon_of(gdp.mu_from(1.0, 1e-200), 1e-200), 1.0, rel_tol=1e-9)

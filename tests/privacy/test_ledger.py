@@ -297,9 +297,8 @@ def test_published_hashes_commit_to_nothing_that_can_be_guessed(ledger, path):
     """Whoever knows the ledger's id, the plan and the budget can try every second of a year; a
     random nonce in every record leaves nothing to try."""
     run_once(ledger).finish()
-    assert (
-        not sqlite3.connect(path).execute("SELECT * FROM answers").fetchall()
-    )  # nor the answers themselves
+    # The answers themselves are gone too.
+    assert not sqlite3.connect(path).execute("SELECT * FROM answers").fetchall()
     rows = (
         sqlite3.connect(path)
         .execute("SELECT seq, kind, body, hash FROM chain ORDER BY seq")
@@ -332,7 +331,6 @@ def test_a_selection_that_a_gaussian_part_paid_for_stays_gaussian(path):
         with pytest.raises(BudgetError):
             ledger.reserve(dataset, "again", [Gaussian(whole)], unit=ROW)
     assert ledger.remaining("split")["pure_epsilon"] == 0.6
-    with pytest.raises(
-        BudgetError
-    ):  # by the rule for pure events only, of which there would be two
+    # By the rule for pure events only, of which there would be two.
+    with pytest.raises(BudgetError):
         ledger.reserve("plain", "pure", [Pure(0.89)], unit=ROW)

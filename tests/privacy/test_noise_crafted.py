@@ -231,9 +231,8 @@ def test_the_key_is_wiped_after_every_call(crafted):
         )
         assert count == 1 + threads
         held = [heads.raw[32 * i : 32 * i + 32] == key.tobytes() for i in range(count)]
-        assert (
-            held[-1] and any(held[:-1]) and (all(held) or threads > 1)
-        )  # a thread may find no work left
+        # A thread may find no work left.
+        assert held[-1] and any(held[:-1]) and (all(held) or threads > 1)
 
 
 def test_nothing_of_key_or_stream_is_left_on_the_stack(crafted):

@@ -29,7 +29,9 @@ def halve(rows, order, items, weights, bits, sweeps) -> list[int]:
                 signs[first] = side
                 signs[second] = -side
                 made.append(imbalance(rows, signs, items, weights))
-            side = 1 if made[0] < made[1] else -1 if made[0] > made[1] else was
+            side = was
+            if made[0] != made[1]:
+                side = 1 if made[0] < made[1] else -1
             if sweep == 0 and side == 0:
                 side = 1 if bits[i] else -1
             signs[first] = side

@@ -3,6 +3,7 @@
 Rows are dictionaries from column to value: a Decimal (of dates and times: seconds), a text, or None.
 """
 
+import operator
 from datetime import datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 
@@ -129,12 +130,14 @@ def _value(node, row, rows, order):
                 return sum(found, Decimal(0))
             if function == "distinct":
                 return Decimal(len(set(found)))
-            return (min if function == "min" else max)(found) if found else None
+            if not found:
+                return None
+            return min(found) if function == "min" else max(found)
         case lang.Arithmetic(op=op, left=left, right=right):
             a, b = inner(left), inner(right)
             if a is None or b is None:
                 return None
-            return a + b if op == "+" else a - b if op == "-" else a * b
+            return {"+": operator.add, "-": operator.sub, "*": operator.mul}[op](a, b)
         case lang.Comparison(op=op, left=left, right=right):
             a, b = inner(left), inner(right)
             a, b = _dated(a, b), _dated(b, a)

@@ -277,9 +277,8 @@ def test_steps_are_round_and_multiples_are_complete(dtype, width, first, count):
     high = (first + count - 0.5) * step
     found = line.multiples(low, high, step)
     assert found == pytest.approx([i * step for i in range(first, first + count)])
-    assert (
-        line.multiples(found[0], found[-1], step) == found[:-1]
-    )  # the lower end belongs, the upper not
+    # The lower end belongs, the upper not.
+    assert line.multiples(found[0], found[-1], step) == found[:-1]
 
 
 @pytest.mark.parametrize("width", [1, 10, 64])
@@ -290,9 +289,8 @@ def test_even_rows_are_cut_at_even_distances(width):
     for line, bins in ((Line("float64"), 24), (Line("int64"), 8)):
         cuts = line._cut(edges, np.full(16, 50.0), [], bins)
         assert cuts == pytest.approx(np.linspace(0, 16 * width, bins + 1), abs=width / 16)
-    mass = np.array(
-        [90.0, 1, 60, 1, 50, *[1] * 11]
-    )  # three values, and the gaps after them, make six bins
+    # Three values, and the gaps after them, make six bins.
+    mass = np.array([90.0, 1, 60, 1, 50, *[1] * 11])
     for bins, kept in ((6, [0, 2, 4]), (5, [0, 2]), (2, [])):
         assert line._atoms(edges, mass, 1.0, bins) == (kept if width == 1 else [])
 
@@ -455,9 +453,8 @@ def test_what_is_decided_by_counts_follows_the_rules(counts, sigma, low, high, o
         rng.normal(0, 9 * more, len(CALENDAR_CELLS) - 1)
     )
     assert calendar_edges(counts, 9 * more, most) == calendar_range(counts, 9 * more, most)
-    for found, public in itertools.product(
-        (values, values * 90), (None, 0.0)
-    ):  # worth asking: from 0 to 99
+    # Worth asking: from 0 to 99.
+    for found, public in itertools.product((values, values * 90), (None, 0.0)):
         line = Line("int64", public)
         whole = public is None and found.min() >= 0
         grid = Grid(line.first())

@@ -109,9 +109,8 @@ def test_a_bound_on_the_rows_of_a_user_is_found_where_the_schema_has_none():
     assert reserved.learnt.clip <= 5
     given = Schema.from_dict({**ASKED.to_dict(), "user": {"column": "who", "max_rows": 50}})
     assert learn(trips(3000), given, seed=3)[0].max_rows_per_user == 50
-    assert (
-        domaincosts.rows_bound([5.0, 900, 0, 3, -4], 2.0, 7) == 2
-    )  # bins 1, 2, 3, 4, 6 up to the bound
+    # Bins 1, 2, 3, 4, 6 up to the bound.
+    assert domaincosts.rows_bound([5.0, 900, 0, 3, -4], 2.0, 7) == 2
     assert domaincosts.rows_bound([0.0, 0, 0, 0, 90], 2.0, 7) == 7
     assert domaincosts.rows_bound([0.0] * 5, 2.0, 7) == 2
 
@@ -448,10 +447,8 @@ def test_their_standard_error_is_that_of_the_cells_that_they_were_counted_in(wit
 
 def test_a_found_column_keeps_nulls_where_rows_have_them(without_noise):
     columns = without_noise.schema.columns
-    for name in ("t", "m", "k", "x", "city"):
-        column = columns["t_hour" if name == "t" else name]
-        expected = "code" if name in ("m", "k", "city") else "drop" if name == "t" else "value"
-        assert column.null.action == expected, name
+    expected = {"t_hour": "drop", "m": "code", "k": "code", "x": "value", "city": "code"}
+    assert {name: columns[name].null.action for name in expected} == expected
 
 
 def test_nulls_that_noise_hides_take_no_rows_from_other_columns():

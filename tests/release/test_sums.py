@@ -96,9 +96,8 @@ def planted(cells, bug):
         code = int(np.flatnonzero(cells.corner == 0)[-1])
         matrix[0, code] = matrix[1, code] = sums.UNIT
         return Sparse(matrix.tocsr(), sums.UNIT)
-    return Sparse(
-        cells.query().matrix, sums.UNIT // 2
-    )  # "unit": sums claimed in units that are too large
+    # "unit": sums claimed in units that are too large.
+    return Sparse(cells.query().matrix, sums.UNIT // 2)
 
 
 @pytest.mark.parametrize("bug", ["offset above 1", "both ends", "unit"])
@@ -148,9 +147,8 @@ def test_one_user_changes_the_sums_by_at_most_the_clip(name, clip):
         squared = sum(int(v) ** 2 for v in change)
         bound = (clip * SCALE * sums.UNIT) ** 2
         assert squared <= bound
-        if (
-            same
-        ):  # all rows in one cell: (1 - o)^2 + o^2 is at least 1/2, and weights are rounded down
+        # All rows in one cell: (1 - o)^2 + o^2 is at least 1/2, and weights are rounded down.
+        if same:
             assert squared >= Fraction(49, 100) * bound
 
 
@@ -306,9 +304,8 @@ def test_ranks_are_shared_with_the_column_that_most_correlation_leads_to():
         }
 
     assert ranks(1.0) == {"b": ("a", 0.9), "c": ("a", 0.5)}
-    assert ranks(1500 * 0.5 / 3 * 1.01) == {
-        "b": ("a", 0.9)
-    }  # c is within three standard errors of none
+    # `c` is within three standard errors of none.
+    assert ranks(1500 * 0.5 / 3 * 1.01) == {"b": ("a", 0.9)}
     alike["a", "b"] = alike["a", "c"] = -1.0
     assert ranks(1.0) == {"c": ("b", 0.2)}
     asked = sums.rank_requests(dict.fromkeys("abc", np.arange(sums.LEVELS + 1)), 0.3)
@@ -316,9 +313,8 @@ def test_ranks_are_shared_with_the_column_that_most_correlation_leads_to():
         sum(r.mu**2 for r in asked) == pytest.approx(0.09) and len({r.clique for r in asked}) == 3
     )
     assert all(r.query.column_norm2() == 1 for r in asked)
-    rows = np.random.default_rng(1).integers(
-        0, 9, (6, 6)
-    )  # levels of rows that are not asked about are last
+    # Levels of rows that are not asked about are last.
+    rows = np.random.default_rng(1).integers(0, 9, (6, 6))
     away = [-2, -1, 0, 1, 2, 0]
     assert asked[0].query.product(rows.reshape(-1)) == [
         sum(rows[i, j] * away[i] * away[j] for i, j in np.ndindex(6, 6))
@@ -372,9 +368,8 @@ def test_steps_are_shares_of_the_rows_in_wide_bins():
     inside = values[values != 40]
     assert (grid.step, grid.at) == (10, 5)
     assert grid.share == pytest.approx(np.mean(inside % 10 == 5), abs=1e-6)
-    assert (
-        sums.steps_of(column_of({"edges": [0, 1]})) is None
-    )  # floats that are not rounded have no steps
+    # Floats that are not rounded have no steps.
+    assert sums.steps_of(column_of({"edges": [0, 1]})) is None
 
 
 def frame(rows=30_000):
@@ -426,9 +421,8 @@ def test_a_run_keeps_means_and_ranks_and_states_what_they_cost(domain, tmp_path)
     for name in ("x", "y"):
         answer = run.answer(f"mean({name})").to_pylist()[0]
         true = np.mean(table[name].to_numpy())
-        assert (
-            domain or answer["low"] <= true <= answer["high"]
-        )  # values beyond a found bound are clamped
+        # Values beyond a found bound are clamped.
+        assert domain or answer["low"] <= true <= answer["high"]
         assert answer["high"] - answer["low"] < 0.6 * true
 
 

@@ -58,9 +58,8 @@ def test_what_rested_on_public_data_is_stated_and_the_run_verifies(
     measured = {m.clique for m in run.measurements}
     assert not measured & {tuple(c) for c in used["prior_only"]}
     assert any("rest on it alone" in note for note in run.privacy["notes"])
-    assert all(
-        m.label != "public" for m in run.measurements
-    )  # answers of the run alone are released
+    # Answers of the run alone are released.
+    assert all(m.label != "public" for m in run.measurements)
 
 
 @pytest.mark.parametrize("seed", [7, 9, 11])

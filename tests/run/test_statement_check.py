@@ -85,13 +85,11 @@ def forged(source, target, change):
 
 
 def leaves(value, path=()):
-    inside = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
+    inside = ()
+    if isinstance(value, dict):
+        inside = value.items()
+    elif isinstance(value, list):
+        inside = enumerate(value)
     if not inside or not value:
         yield path, value
     for key, item in inside:

@@ -104,9 +104,8 @@ def test_the_folder_holds_what_may_be_released_verifies_and_keeps_the_rest_priva
     assert again.privacy["epsilon"] == run.privacy["epsilon"]
     assert np.allclose(again.model.marginal(("a",)), run.model.marginal(("a",)))
     private = tmp_path / "run.private"
-    assert all(
-        p.stat().st_mode & 0o077 == 0 for p in (private, *private.rglob("*.db*"))
-    )  # the owner's alone
+    # The owner's alone.
+    assert all(p.stat().st_mode & 0o077 == 0 for p in (private, *private.rglob("*.db*")))
 
 
 def test_folders_that_exist_or_hold_nothing_are_refused_before_anything_is_read(tmp_path, table):

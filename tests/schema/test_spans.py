@@ -120,6 +120,5 @@ def test_a_far_date_in_a_private_domain_is_found_and_decoded(unit):
         table, "mst", domain="private", epsilon=20, delta=1e-6, seed=1, sample_seed=2
     )
     days = run.data["x"].combine_chunks().view(pa.int64()).to_numpy() // day
-    assert np.isclose(
-        np.mean(days > 18_262 + 400), 0.1, atol=0.05
-    )  # noise of one row, and 1/30 for bins
+    # Noise of one row, and 1/30 for bins.
+    assert np.isclose(np.mean(days > 18_262 + 400), 0.1, atol=0.05)

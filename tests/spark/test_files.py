@@ -64,9 +64,8 @@ def test_anything_else_is_left_to_spark(spark, folder):
 
 
 def test_files_give_the_integers_of_the_local_engine(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        engine.SparkPartitions, "_from_rows", None
-    )  # rows would be taken from Spark by it
+    # Rows would be taken from Spark by it.
+    monkeypatch.setattr(engine.SparkPartitions, "_from_rows", None)
     for case in cases():
         if case.name == "no rows":
             continue

@@ -233,9 +233,8 @@ def test_groups_of_rows_have_enough_rows_each():
     edges = size_edges(1024)
     values = np.array([100.0] * 14 + [0.0] * (len(edges) - 14))
     found = crowds.row_groups(Histogram(edges, values, 1.0), 1024, 16, 1000.0)
-    assert (
-        found[0] == 1 and 24 in found and set(found) <= set(edges)
-    )  # the first bin beyond the clip
+    # The first bin beyond the clip.
+    assert found[0] == 1 and 24 in found and set(found) <= set(edges)
     weight = np.minimum([e * 1.2 for e in edges], 16) * values
     parts = np.add.reduceat(weight, np.searchsorted(edges, found))
     assert parts.min() > 900 and len(found) > 3
@@ -344,9 +343,8 @@ def test_rates_of_groups_follow_their_noise_and_users_are_counted_by_the_histogr
     wrong = Released([total, 800.0], 30.0)
     mended = rates_of(("a",), wrong, none, users)
     assert abs(mended.overall[0] - 0.35) < 1e-3 and abs(mended.error[0] - 0.025) < 1e-4
-    both = rates_of(
-        ("a",), wrong, none, users, ("a", Released(groups, 15.0))
-    )  # 15 * sqrt(6) = 1.22 * 30
+    # 15 * sqrt(6) = 1.22 * 30.
+    both = rates_of(("a",), wrong, none, users, ("a", Released(groups, 15.0)))
     assert abs(both.overall[0] - 0.35) < 1e-2 and 0.6 < both.error[0] / mended.error[0] < 0.78
     empty = rates_of(("a",), Released([-5, -3], 1.0), none, None, ("a", Released(-groups, 1.0)))
     assert (

@@ -112,9 +112,8 @@ def test_exchanges_keep_rows_order_and_agreement_and_bring_about_what_is_asked(s
     assert abs((now[0] - was[0]) / 2**20 / many - 0.375) < 0.02
     for feature in features:
         assert abs(agreement(owner, feature) - agreement(before, feature)) < 0.03
-    assert int(now[1 : 1 + GAPS].sum()) == pytest.approx(
-        many << 20, rel=1e-4
-    )  # every user's gaps are shares
+    # Every user's gaps are shares.
+    assert int(now[1 : 1 + GAPS].sum()) == pytest.approx(many << 20, rel=1e-4)
     assert now[1 + GAPS :].sum() == 2 * len(wanted) << 20
     again = exchange(seed, chunks, shift, 60, threads=3)
     assert (again[0] == owner).all() and (again[1] == sequence).all()
@@ -253,9 +252,8 @@ def test_differences_within_noise_are_left_alone():
     aimed = order.aimed(before, wanted, Goal(np.full(size, 0.6), np.full(size, 0.03)))
     there = np.ones(size, bool)
     there[: len(order.key.pairs) * len(KINDS)] = np.tile([True, False, False], len(order.key.pairs))
-    assert np.allclose(
-        aimed.shift, np.where(there, 0.1, 0.0)
-    )  # there are users of the first kind only
+    # There are users of the first kind only.
+    assert np.allclose(aimed.shift, np.where(there, 0.1, 0.0))
 
 
 def test_noise_in_empty_bins_does_not_move_first_rows():
@@ -275,9 +273,8 @@ def test_noise_in_empty_bins_does_not_move_first_rows():
         )
         aimed = order.aimed(before, np.full(1000, 5), goal)
         moved.append(np.abs(aimed.shift[-2 * key.ends : -key.ends]).sum())
-    assert (
-        np.mean(np.array(moved) > 0) < 0.25
-    )  # 20 bins at three standard errors: .05, the users' noise more
+    # 20 bins at three standard errors: .05, the users' noise more.
+    assert np.mean(np.array(moved) > 0) < 0.25
 
 
 @pytest.mark.parametrize(

@@ -69,9 +69,8 @@ def _run(session: pytest.Session, request: dict[str, Any], out: IO[str], late: I
         items = sorted(
             (i for i in session.items if i.nodeid in place), key=lambda i: place[i.nodeid]
         )
-        failed = [
-            *(place.keys() - {i.nodeid for i in items})
-        ]  # their files cannot be read any more
+        # Their files cannot be read any more.
+        failed = [*(place.keys() - {i.nodeid for i in items})]
         for item, after in zip(items, [*items[1:], None]):
             before = session.testsfailed
             faulthandler.dump_traceback_later(request["tests"][item.nodeid], exit=True, file=late)

@@ -116,9 +116,8 @@ class Workshop:
             forked = within and exchangeable(file, original, site.apply(original))
             failed = self._try_tests(reach.concerned(site), reach, file if forked else None)
             verdict = "caught" if failed else "survived"
-            if (
-                binaries and not failed
-            ):  # a line that the build for this processor leaves out, for example
+            # A line that the build for this processor leaves out, for example.
+            if binaries and not failed:
                 changed = [path.read_bytes() for path in binaries]
                 file.write_bytes(original)
                 if self._build(site) and changed == [path.read_bytes() for path in binaries]:

@@ -296,9 +296,8 @@ class Flow:
                 )
                 if ahead <= STEEP * abs(descent) or step < 1e-4 or self.calls >= self.most:
                     break
-                step *= max(
-                    0.1, descent / (descent - ahead)
-                )  # the zero of the slope, taken as linear
+                # The step at which the slope would be 0 if it were linear.
+                step *= max(0.1, descent / (descent - ahead))
             elif step < 1e-12:
                 raise MeasurementError(
                     "the fit diverged: potentials are not finite; check values and sigma"

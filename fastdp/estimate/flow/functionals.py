@@ -159,9 +159,8 @@ class Functionals:
                 place.append(lie.reshape(-1))
                 end += lie.size
         places = np.concatenate(place)
-        cell = np.concatenate(
-            [np.arange(self.at.size), number[self._held]]
-        )  # -1, the last one: no parts
+        # A cell without parts has number -1: the last place.
+        cell = np.concatenate([np.arange(self.at.size), number[self._held]])
         begin = begin[cell]
         width = width[cell]
         return (*ancestors_of(number, begin, width, places, self.at.size), begin, places)

@@ -70,8 +70,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
             if self.trait in features:
                 raise UsageError(
                     f"trait: {self.trait!r} is also a feature, but a trait has one "
-                    "value per user; "
-                    "name another column"
+                    "value per user; name another column"
                 )
             made.append(self.trait)
         chain = self.chain

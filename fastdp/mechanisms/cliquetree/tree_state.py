@@ -283,9 +283,8 @@ class CliqueTreeState:
             return self.first.over(estimates)
         weights = [self.workload.weight(c) for c in cliques]
         again = [c for c in cliques if self.asked_over_groups(c)]
-        part = self.plan.screening / (
-            len(cliques) + len(again)
-        )  # so that all distances have the same noise
+        # So that all distances have the same noise.
+        part = self.plan.screening / (len(cliques) + len(again))
         mu = part_mu(self.session, part * len(cliques))
         label = f"screening {number + 1}"
         released = self.session.distances(
@@ -469,9 +468,8 @@ class CliqueTreeState:
     def structure(self, batch: Sequence[Candidate]) -> tuple[Mapping[str, np.ndarray], Structure]:
         """(columns over groups, junction tree) of the model with these candidates."""
         groups = self.over_groups_given([*self.held, *(c.key for c in batch)])
-        model = (
-            [] if self.model is None else self.model.cliques
-        )  # has all that is measured, and the zeros
+        # The last model's cliques hold all that was measured, and the zeros.
+        model = [] if self.model is None else self.model.cliques
         held = [clique for clique, _ in self.held]
         return groups, Structure(
             self.merged.domain.recoded(groups), [*model, *held, *(c.clique for c in batch)]

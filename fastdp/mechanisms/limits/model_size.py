@@ -62,9 +62,8 @@ def largest_forest(domain: Domain, max_pair: int, fixed: Cliques = ()) -> Larges
             chosen.append((a, b))
     inside = {a for clique in fixed for a in clique}
     joined = inside | {a for p in chosen for a in p}
-    held = Domain(
-        {a: max(2, n) for a, n in domain.items() if a in inside}
-    )  # one value: not merged for free
+    # A column of one value counts as two: merging it is not free.
+    held = Domain({a: max(2, n) for a, n in domain.items() if a in inside})
     kept = junction_tree(held, fixed, NO_LIMIT).cliques if held else ()
     cliques = (*kept, *chosen, *((a,) for a in domain if a not in joined))
     return LargestModel(sum(map(domain.cells, cliques)), False, cliques)

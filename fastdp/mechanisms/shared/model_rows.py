@@ -28,9 +28,8 @@ class ModelRows:
         self.model = model
         self.total = total
         self._seed = seed
-        model.sample(
-            0, seed=seed
-        )  # the model's tables are made ready here, once, not in every thread
+        # Make the model's tables ready once, here, and not in every thread.
+        model.sample(0, seed=seed)
 
     @property
     def shard_rows(self) -> int:

@@ -196,9 +196,8 @@ def assess_public_prior(
     near = np.array(
         [m if d is None else d for m, d in zip(to_model, to_prior, strict=True)], np.float64
     )
-    w = np.where(
-        asked, np.square(gap / np.asarray(noise, np.float64)) / 2, 0.0
-    )  # 1 / variance of f
+    # `w` is 1 / variance of f.
+    w = np.where(asked, np.square(gap / np.asarray(noise, np.float64)) / 2, 0.0)
     whole = float(w.sum())
     if not whole > 0:
         return [None] * len(to_model)

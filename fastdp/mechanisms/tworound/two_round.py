@@ -136,8 +136,7 @@ class TwoRound(OnesFirst, frozen=True, kw_only=True, forbid_unknown_fields=True)
             if loose := set(m.edges) - set(self.keep):
                 raise ValueError(
                     "edges: they refer to the schema's codes, so put "
-                    f"{', '.join(sorted(loose))} in "
-                    "`keep`"
+                    f"{', '.join(sorted(loose))} in `keep`"
                 )
 
     @property

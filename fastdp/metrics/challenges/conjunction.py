@@ -65,9 +65,8 @@ def _shares(counts: np.ndarray, low: np.ndarray, high: np.ndarray, threads: int)
 
     def similar(begin: int) -> np.ndarray:
         block = np.ascontiguousarray(counts[begin : begin + BLOCK].T)
-        above = (
-            (block - least[:, None]).view(np.uint32) for least in low
-        )  # below 0: a huge number
+        # A difference below 0 becomes a huge number.
+        above = ((block - least[:, None]).view(np.uint32) for least in low)
         return np.array([(a <= span).all(axis=0).sum() for a, span in zip(above, spans)])
 
     return np.sum(each(similar, range(0, len(counts), BLOCK), threads), axis=0) / len(counts)

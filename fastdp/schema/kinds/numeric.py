@@ -140,9 +140,8 @@ class Numeric(Column):
     def base_labels(self) -> list[str]:
         text = [str(self._plain(e)) if self.temporal or not e % 1 else f"{e:g}" for e in self.edges]
         opening = ["(" if t == "-inf" else "[" for t in text]
-        ends = [
-            math.nextafter(edge, math.inf) == end for edge, end in pairwise(self.edges)
-        ]  # of single values
+        # Bins of a single value.
+        ends = [math.nextafter(edge, math.inf) == end for edge, end in pairwise(self.edges)]
         for i, ended in enumerate(ends[:-1]):
             if ended:
                 opening[i + 1] = "("

@@ -125,6 +125,16 @@ def mechanism_options(name: str, rng: np.random.Generator) -> dict[str, Any]:
     return options
 
 
+def with_any_facts(run: Run) -> Run:
+    """The run, which asks about users also where what it would learn is worth little."""
+
+    def asking(data: Any, folder: Path) -> dict[str, bytes] | None:
+        with patch.object(user_questions, "LEAST_FACTS", -math.inf):
+            return run(data, folder)
+
+    return asking
+
+
 def of_users(rng: np.random.Generator, run: Run, **facts: Any) -> Scene:
     """A scene over a table of users, each neighbour with one hostile user more or less."""
     base = hostile.rows(rng)
@@ -167,13 +177,8 @@ def table_about_users(rng: np.random.Generator) -> Scene:
     own = {"spent": "sum(x)", "ever": "any(g = 'a')", "kinds": "distinct(g) * rows"}
     features = {name: own[name] for name in own if rng.random() < 0.5}
     schema = hostile.schema(rng, amounts=["x"], order=order, features=features)
-    inner = synthesize(schema, mechanism="cliquetree", epsilon=20.0)
-
-    def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
-        with patch.object(user_questions, "LEAST_FACTS", -math.inf):
-            return inner(data, folder)
-
-    return of_users(rng, run)
+    run = synthesize(schema, mechanism="cliquetree", epsilon=20.0)
+    return of_users(rng, with_any_facts(run))
 
 
 @world("columns of two values", pairs=4)
@@ -767,12 +772,7 @@ def user_and_month(rng: np.random.Generator) -> Scene:
     """The unit is one user in one month; that user may have rows of other months."""
     zone, base = in_zone(rng)
     name = str(rng.choice(["cliquetree", "mst", "adagrid"]))
-    inner = synthesize(user_months(rng, zone), mechanism=name, epsilon=20.0)
-
-    def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
-        with patch.object(user_questions, "LEAST_FACTS", -math.inf):
-            return inner(data, folder)
-
+    run = with_any_facts(synthesize(user_months(rng, zone), mechanism=name, epsilon=20.0))
     return Scene(base, hostile.one_user_month(rng, base, NEIGHBOURS, zone), run)
 
 

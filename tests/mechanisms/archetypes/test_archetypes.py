@@ -188,9 +188,8 @@ def test_values_outside_the_public_lists_change_nothing_visible(
     )
     made = run.to_arrow()
     assert made.num_rows > 10_000
-    assert (
-        fastdp.read(made, schema, public=True).rows == made.num_rows
-    )  # every value is inside its domain
+    # Every value is inside its domain.
+    assert fastdp.read(made, schema, public=True).rows == made.num_rows
 
 
 def numbers_in(path):

@@ -63,9 +63,8 @@ def test_an_archetype_without_users_borrows_everybodys_habits():
     codes, user, _ = people()
     options = Options(features=("when",), archetypes=6, chain=None)
     schema = fastdp.Schema.from_domain(SIZES, user="user")
-    codes["when"] = np.where(
-        np.arange(user.size) % 50 == 0, 5, 0
-    )  # nobody's most common label is the second
+    # Nobody's most common label is the second.
+    codes["when"] = np.where(np.arange(user.size) % 50 == 0, 5, 0)
     model = fitting.fit(
         PublicTable(Table.from_codes(schema, codes, user=user, public=True)), options
     )

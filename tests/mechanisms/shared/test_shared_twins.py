@@ -109,9 +109,8 @@ def test_tables_beside_the_model_improve_the_columns_that_others_are_drawn_from(
         Measurement((a,), np.full(n, 100.0), 1.0)
         for a, n in (("a", 9), ("b", 40), ("c", 5), ("d", 3))
     ]
-    part = dependencies.tables_part(
-        [Dependency("b", "a", 1.0)], ones, 1.0
-    )  # the largest other is the root
+    # The largest other is the root.
+    part = dependencies.tables_part([Dependency("b", "a", 1.0)], ones, 1.0)
     assert part / (1 - part) == pytest.approx(
         9 ** (2 / 3) / sum((PAIR_CELLS * n) ** (2 / 3) for n in (3, 5))
     )

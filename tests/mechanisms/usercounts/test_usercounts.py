@@ -123,9 +123,8 @@ def test_query_set_and_collapse_are_those_of_the_slow_twin(seed, rows, months, t
     assert {tuple(int(v) for v in c) for c in cells} == twin
 
     outcome = config.run(ExactSession(read(private, s)), j)
-    if (
-        t_max is None
-    ):  # with a bound, the engine counts more than t_max rows as t_max; the twin does not
+    # With a bound, the engine counts more than t_max rows as t_max; the twin does not.
+    if t_max is None:
         capped = private.groupby(["who", *COLUMNS]).head(asked.t_max)
         want = slow.histogram(capped, COLUMNS, "who", twin)
         area, year, month, kind = (outcome.rows.shard(0)[c] for c in outcome.rows.columns)
@@ -208,9 +207,8 @@ def test_the_hierarchy_is_consistent_and_better_than_clipping():
         measured.append(level.measured(sums + rng.normal(0, 30, sums.size), 900.0))
     x, variance = count_estimates.hierarchy(noisy, 900.0, measured)
     assert (x >= 0).all()
-    assert (0 <= variance).all() and (
-        variance <= 900
-    ).all()  # what is known beforehand can only help
+    # What is known beforehand can only help.
+    assert (0 <= variance).all() and (variance <= 900).all()
 
     def error(estimate):
         return float(np.abs(estimate - truth).sum())
@@ -365,9 +363,8 @@ def test_counts_are_shrunk_by_the_spread_that_the_answers_show(seed, poisson, va
     rng = np.random.default_rng(seed)
     prior = rng.uniform(1, 50, 6)
     answers = prior * rng.gamma(4, 0.25, 6) + rng.normal(0, 3, 6)
-    noise = (
-        prior if variance is None else np.full(6, variance)
-    )  # of public counts: their own Poisson noise
+    # Of public counts: their own Poisson noise.
+    noise = prior if variance is None else np.full(6, variance)
     known = noise + poisson * prior
     rho = spread_beyond_noise(answers - prior, known, prior**2)
     spread = poisson * prior + rho * prior**2
