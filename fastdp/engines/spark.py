@@ -31,7 +31,7 @@ import numpy as np
 from .._util.lazy import pa
 from ..errors import DataError, redact_errors
 from ..schema import Schema
-from ..tables import ingest
+from ..tables import part_checks
 from ..tables.linked_tables import Links
 from ..tables.parts import Part
 from ..tables.sources.source import Source
@@ -301,7 +301,7 @@ def _columns(frame: Any, schema: Schema, users: UserIndex) -> dict[str, tuple[in
     tables must have one."""
 
     names = list(frame.columns)
-    wanted = ingest.needed_columns(schema)
+    wanted = part_checks.needed_columns(schema)
     places = [names.index(name) for name in wanted if names.count(name) == 1]
 
     def kinds() -> pa.Schema:
@@ -312,7 +312,7 @@ def _columns(frame: Any, schema: Schema, users: UserIndex) -> dict[str, tuple[in
     form = pa.schema([(name, types.get(i, pa.null())) for i, name in enumerate(names)])
     part = Part("<spark>", form, lambda columns, user: iter(()))
     users.column = schema.user or ""
-    at = {name: names.index(name) for name in ingest.checked_columns([part], schema, users)}
+    at = {name: names.index(name) for name in part_checks.checked_columns([part], schema, users)}
     return {name: (i, str(types[i])) for name, i in at.items()}
 
 

@@ -22,7 +22,7 @@ from .._util.lazy import pa
 from ..errors import DataError, FastdpError, redact_errors
 from ..schema import Schema
 from ..schema.linked_schema import LinkedSchema, is_linked
-from ..tables import ingest
+from ..tables import ingest, part_checks
 from ..tables.linked_tables import Links, link
 from ..tables.parts import BATCH_ROWS, Part, Unit, checked
 from ..tables.userids import UserIndex
@@ -175,7 +175,7 @@ def _pieces(parts: list[Part], arguments: dict[str, Any]) -> Iterator[Row]:
     schema = _schema(arguments)
     keys = arguments["keys"].tolist()
     users = None if schema.user is None else UserIndex(schema.user, arguments["secret"].tobytes())
-    wanted = ingest.checked_columns(parts, schema)
+    wanted = part_checks.checked_columns(parts, schema)
     encoded = ingest.encoded(parts, schema, wanted, users, 1)
     for partition, piece in pieces.dealt(encoded, len(keys)):
         yield keys[partition], arguments["first"] + partition, piece, None

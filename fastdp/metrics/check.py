@@ -31,7 +31,7 @@ from ..schema.columns import Column
 from ..schema.derived import Derived
 from ..schema.dialect import Dialect
 from ..schema.pending import Pending
-from ..tables import idvalues, ingest, textkinds
+from ..tables import idvalues, ingest, part_checks, textkinds
 from ..tables.parts import Part
 from ..tables.sources.source import source_of
 from ..tables.textlines import damaged_lines
@@ -206,10 +206,10 @@ def check(
             recipes.load(mechanism).config(1.0).resolved(likely, 1.0, 1e-6), schema
         )
     parts = source.parts(schema.dialect)
-    wanted = ingest.checked_columns(parts, schema)
+    wanted = part_checks.checked_columns(parts, schema)
     counts = _Counts(schema)
     bare = with_own_codes(schema)
-    types = ingest.source_types(schema)
+    types = part_checks.source_types(schema)
     check_batch = partial(_check_batch, schema=schema, bare=bare, types=types, users=counts.users)
     for piece in ingest.of_batches(parts, schema, wanted, check_batch, _threads.resolve(threads)):
         counts.add(piece)

@@ -24,8 +24,8 @@ from ..privacy.budget import epsilon_at
 from ..privacy.clip import resolve as resolve_clip
 from ..privacy.recompute import LESS, MORE
 from ..schema.linked_schema import LinkedSchema
-from ..tables.ingest import checked_columns
 from ..tables.linked_tables import Links
+from ..tables.part_checks import checked_columns
 from ..tables.sources.source import Source
 from ..tables.userids import UserIndex
 from .counter import engine_for

@@ -3,7 +3,8 @@ read as often as the run needs."""
 
 from ..errors import UsageError
 from ..schema import Schema
-from ..tables.ingest import check_decimal_mark, check_structure, checked_columns, guarded
+from ..tables.ingest import guarded
+from ..tables.part_checks import check_decimal_mark, check_structure, checked_columns
 from ..tables.sources.source import Source
 
 

@@ -37,7 +37,8 @@ from ..schema import Schema, dtypes
 from ..schema.derived import Derived
 from ..schema.linked_schema import LinkedSchema
 from ..users.people import size_bins
-from .ingest import guarded, read_parts, source_types
+from .ingest import guarded, read_parts
+from .part_checks import source_types
 from .sources.source import open_parts
 from .table import Table
 from .userids import UserIndex

@@ -42,7 +42,7 @@ class Part(Struct, frozen=True):
     the schema's types. any_name: a column of any name can be read, as text; it is null in rows that
     do not have it (JSON lines). hint: added to the error if columns are missing; says what may be
     the reason. arrow: the rows are Arrow data as their writer made them and can be read again, so
-    `ingest.check_structure` reads them ahead. count: the number of units, if known. either_mark: its
+    `part_checks.check_structure` reads them ahead. count: the number of units, if known. either_mark: its
     numbers may have decimal commas or points, and nothing says which (`Dialect.decimal`).
     """
 

@@ -20,7 +20,7 @@ from fastdp.codec.decode import decode
 from fastdp.codec.encode import encode_batch
 from fastdp.errors import FastdpError, SchemaError
 from fastdp.schema import Schema, dtypes
-from fastdp.tables import ingest
+from fastdp.tables import part_checks
 from fastdp.tables.sources.source import open_parts
 from tests.tiers import first
 
@@ -157,7 +157,7 @@ def codes(array, schema) -> list[int] | None:
     """None where the schema cannot be read from the type, which is said before a row is read."""
     table = pa.table({"x": array})
     try:
-        ingest.checked_columns(open_parts(table), schema)
+        part_checks.checked_columns(open_parts(table), schema)
     except FastdpError:
         return None
     return next(iter(fastdp.read(table, schema, threads=1).codes.values())).tolist()

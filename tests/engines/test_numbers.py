@@ -20,7 +20,7 @@ from fastdp.numbers.sums_plan import SumsPlan
 from fastdp.numbers.typed import check
 from fastdp.numbers.user_values import Block
 from fastdp.schema.amounts import LARGEST, MISSING, Amount
-from fastdp.tables import ingest
+from fastdp.tables import ingest, part_checks
 from fastdp.tables.sources.source import open_parts
 from fastdp.tables.userids import UserIndex
 from tests.tiers import first
@@ -57,7 +57,7 @@ def through_pieces(source, schema):
     blobs, and asked by messages."""
     secret = b"0" * 16
     parts = open_parts(source, schema.dialect)
-    wanted = ingest.checked_columns(parts, schema)
+    wanted = part_checks.checked_columns(parts, schema)
     encoded = ingest.encoded(parts, schema, wanted, UserIndex(schema.user, secret), 1)
     joined = {p: pieces.Joined(schema, UserIndex(secret=secret)) for p in range(5)}
     for partition, piece in pieces.dealt(encoded, 5):

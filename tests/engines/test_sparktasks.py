@@ -23,6 +23,7 @@ from fastdp.engines.local import local
 from fastdp.engines.partitioned import PartitionedCounter
 from fastdp.errors import DataError, FastdpError, UsageError
 from fastdp.schema.linked_schema import LinkedSchema
+from fastdp.tables import part_checks
 from fastdp.tables.ingest import read
 from fastdp.tables.linked_tables import Links, read_linked
 from fastdp.userkeys import RowsPerUser
@@ -178,7 +179,7 @@ def test_pieces_and_blobs_give_the_table_back(name, blob):
     secret = bytes(range(16))
     users = None if case.schema.user is None else pieces.UserIndex(case.schema.user, secret)
     parts = tasks._parts(iter(case.source.to_batches(500)), {"columns": case.source.column_names})
-    wanted = tasks.ingest.checked_columns(parts, case.schema) if parts else []
+    wanted = part_checks.checked_columns(parts, case.schema) if parts else []
     with patch.object(pieces, "BLOB", blob), patch.object(pieces, "DEAL_ROWS", 1000):
         made = list(pieces.dealt(tasks.ingest.encoded(parts, case.schema, wanted, users, 1), 4))
         tables = []

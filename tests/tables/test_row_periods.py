@@ -12,7 +12,7 @@ from fastdp.engines import pieces
 from fastdp.engines.local import LocalCounter
 from fastdp.errors import DataError, SchemaError, UsageError
 from fastdp.schema.periods import LENGTHS, NO_TIME, NO_TIME_CODE, Period, code_of, name_of
-from fastdp.tables import ingest
+from fastdp.tables import ingest, part_checks
 from fastdp.tables.row_periods import row_periods
 from fastdp.tables.sources.source import open_parts
 from fastdp.tables.userids import UserIndex
@@ -156,7 +156,7 @@ def test_partitions_hold_whole_user_periods():
     schema = fastdp.Schema.from_dict(plain)
     secret = bytes(16)
     parts = open_parts(table, schema.dialect)
-    wanted = ingest.checked_columns(parts, schema)
+    wanted = part_checks.checked_columns(parts, schema)
     encoded = ingest.encoded(parts, schema, wanted, UserIndex("u", secret), 1)
     joined = {p: pieces.Joined(schema, UserIndex(secret=secret)) for p in range(5)}
     for partition, piece in pieces.dealt(encoded, 5):
