@@ -87,7 +87,7 @@ test-all: build $(VENV)/.has-test-all
 	if command -v java > /dev/null; then $(MAKE) test-spark; else echo "no Java: the tests of Spark were left out"; fi
 
 test-slow: build $(VENV)/.has-test-all
-	$(BIN)/python -m pytest -rs -m slow tests
+	$(BIN)/python -m pytest -n 2 --dist load --maxschedchunk 1 -rs -m slow tests
 
 # Whole runs on tables with known truth: do intervals of `run.answer` cover? (part of test-slow; the figures: python -m bench.coverage)
 test-coverage: build $(VENV)/.has-test

@@ -172,7 +172,7 @@ def test_a_planted_fault_of_the_threshold_is_found(bug):
 @pytest.mark.parametrize(("sigma", "bar", "cells"), first(1, [(1.3, 1, 6), (40.0, 50, 60)]))
 def test_the_tail_is_exact_on_the_grid(sigma, bar, cells):
     """Numbers and values against the law of rounded noise, where both have few values."""
-    drawn = [tail.exceeding(sigma, bar, cells, seed=k) for k in range(300)]
+    drawn = [tail.exceeding(sigma, bar, cells, seed=k) for k in range(150)]
     p = norm.sf((bar + 0.5) / sigma)
     mean = np.mean([len(d) for d in drawn])
     error = math.sqrt(cells * p * (1 - p) / len(drawn))

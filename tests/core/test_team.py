@@ -74,7 +74,7 @@ def test_no_bit_depends_on_the_number_of_threads(monkeypatch, dtype):
 def test_a_team_works_on_both_sides_of_a_fork():
     engine = Engine(PLAN, 3)
     expected = results(engine)
-    for _ in range(5):
+    for _ in range(3):
         child = os.fork()
         if child == 0:
             signal.alarm(60)
@@ -92,7 +92,7 @@ def test_a_fork_while_the_team_is_at_work():
     """Threads of the program share the team, and may be inside a call when the process forks; the
     child's copy starts afresh."""
     team = Team(3)
-    x = np.linspace(0, 1, 1_000_000)
+    x = np.linspace(0, 1, 300_000)
     expected = blend(0.5, x, x, x.copy(), 1)
     stop = threading.Event()
     seen = set()
@@ -105,7 +105,7 @@ def test_a_fork_while_the_team_is_at_work():
     for other in others:
         other.start()
     try:
-        for _ in range(10):
+        for _ in range(5):
             child = os.fork()
             if child == 0:
                 signal.alarm(60)

@@ -66,14 +66,14 @@ def known():
 
 
 def exists(name):
-    """Whether it is a path of the project, or each part is a known name."""
+    """Whether each part is a known name, or it is a path of the project."""
+    if not name.endswith(".py") and set(re.split(r"[./]", name)) <= known():
+        return True
     bases = (ROOT, PACKAGE, *(folder for folder in PACKAGE.iterdir() if folder.is_dir()))
     paths = [base / (name + suffix) for base in bases for suffix in ("", ".py")]
     if any(path.exists() for path in paths):
         return True
-    if name.endswith(".py"):
-        return any(ROOT.glob(f"*/**/{name}"))
-    return set(re.split(r"[./]", name)) <= known()
+    return name.endswith(".py") and any(ROOT.glob(f"*/**/{name}"))
 
 
 @pytest.mark.parametrize("place", PLACES, ids=lambda place: str(place.relative_to(ROOT)))

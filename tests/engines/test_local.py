@@ -168,8 +168,8 @@ def test_tables_passed_from_thread_to_thread(threads, outer, budget, monkeypatch
     monkeypatch.setattr("fastdp.engines.local.COPIES_BYTES", budget)
     rng = np.random.default_rng(8)
     domain = {name: 6 for name in "abcdefghij"} | {"k": 300}
-    codes = {n: (rng.random(60_000) ** 2 * s).astype(np.uint16) for n, s in domain.items()}
-    user = rng.integers(0, 700, 60_000)
+    codes = {n: (rng.random(30_000) ** 2 * s).astype(np.uint16) for n, s in domain.items()}
+    user = rng.integers(0, 700, 30_000)
     table = Table.from_codes(domain, codes, user=user)
     cliques = downward_closure([("a", "k", "c"), *(("a", name) for name in "bcdefghij"[:outer])])
     weights = {9: slow.row_weights(user.tolist(), 9), None: [1] * len(user)}

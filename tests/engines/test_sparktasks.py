@@ -115,7 +115,7 @@ def opened(source, schema, partitions=3, split=2):
     return engine_over(Frame(parts), schema, partitions)
 
 
-@pytest.mark.parametrize("name", first(4, [name for name in CASES if name != "no rows"]))
+@pytest.mark.parametrize("name", first(2, [name for name in CASES if name != "no rows"]))
 def test_tasks_of_spark_count_as_every_engine_must(name):
     check(opened, lambda case: case.name == name)
 

@@ -110,6 +110,7 @@ def test_noise_alone_is_told_apart_as_often_as_stated(free):
     assert found > 0.8
 
 
+@pytest.mark.slow
 def test_a_run_on_coins_does_not_follow_noise(monkeypatch):
     """Eight fair coins under much noise, three seeds, by contrasts, and by a tree that has to
     measure pairs: no pair of the rows depends by more than chance, but for false alarms, 5 % of runs. The

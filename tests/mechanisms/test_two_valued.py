@@ -59,9 +59,9 @@ def test_pairs_and_triples_are_nearer_than_by_a_tree(classes):
     domain, columns, session, outcome = classes
     assert {"contrasts of pairs", "contrasts of triples"} <= set(session.steps)
     assert outcome.details["contrasts"] == {"1": 7, "2": 21, "3": 35}
-    found = [outcome, *(run(domain, columns, seed=seed)[1] for seed in (5, 6, 7))]
+    found = [outcome, run(domain, columns, seed=5)[1]]
     with patch.object(two_valued, "names_of", lambda _: []):
-        trees = [run(domain, columns, seed=seed) for seed in (4, 5, 6, 7)]
+        trees = [run(domain, columns, seed=seed) for seed in (4, 5)]
     assert all("contrasts of pairs" not in other.steps for other, _ in trees)
     for size in (2, 3):  # one run alone may be lucky
         by_contrasts = np.mean([off(columns, o, size) for o in found])
@@ -158,6 +158,7 @@ def test_pairs_follow_factors_where_these_say_more(seed):
         assert min(off) < 0.9 * max(off)
 
 
+@pytest.mark.slow
 def test_the_estimate_of_a_risk_is_that_of_a_known_rule():
     """Half of every value: the squared error is (truth / 2)^2 and a quarter of the noise on average, and
     Stein's estimate differs from it by a constant, the noise's own square."""

@@ -55,8 +55,8 @@ def test_days_are_those_of_the_slow_twin(span, week_start):
     rng = np.random.default_rng(3)
     for parts in SOME:
         item = field(parts, span, week_start=week_start)[1]
-        codes = [rng.integers(0, part.count, 40) for part in item.parts]
-        u = {purpose: rng.random(40) for purpose in ("day", "hour", "second")}
+        codes = [rng.integers(0, part.count, 15) for part in item.parts]
+        u = {purpose: rng.random(15) for purpose in ("day", "hour", "second")}
         made = item.join(codes, u.__getitem__) // 86_400
         rows = zip(*codes, strict=True)
         want = [

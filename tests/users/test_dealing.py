@@ -409,7 +409,7 @@ SIZES = {
 
 
 @pytest.mark.parametrize("sigma", [*slow_cases(4.0), 30.0])  # about that of epsilon 10 and 1
-@pytest.mark.parametrize("kind", first(3, SIZES))
+@pytest.mark.parametrize("kind", first(2, SIZES))
 def test_rows_per_user_and_their_sum_are_within_their_errors(kind, sigma):
     """The number of rows is in both its intervals in at least 85 % of 60 runs (of 95 %, three
     standard deviations of such a share are .08), also where nobody can see the users with most
