@@ -91,6 +91,10 @@ class Facts:
             contrasts=contrasts_of(signed, schema.modelled, codes),
         )
 
+    def no_limit(self, name: str) -> str:
+        """Why means and sums of a column with an open bin have no interval."""
+        return f"a bin of {name} has no limit: give the column a `max` or `min`, or a `tail`"
+
     def mostly_outside(self, name: str) -> bool:
         """Whether most rows of the column lie outside the domain that the run found for it. Numbers
         beyond the bounds count as the nearest one, so no code says it."""

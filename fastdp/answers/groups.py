@@ -104,7 +104,7 @@ def totals(a: Layout) -> Groups:
         notes += _about_numbers(a) + [MIXED] * bool(mixed.any())
         if not (np.isfinite(low).all() and np.isfinite(high).all()):
             hidden[:] = True
-            notes.append(_open_bin(a))
+            notes.append(a.facts.no_limit("" if a.asked.value is None else a.asked.value.name))
             low = high = middle
     positive = low is None or bool((low >= 0).all())
     weights = a.weights("part", None if middle is None else middle * valid)
@@ -226,7 +226,7 @@ def means(a: Layout) -> Groups:
         bins = np.where(np.isfinite(bins), bins, 0.0)
     if not np.isfinite(reach).all():
         hidden[:] = True
-        notes.append(_open_bin(a))
+        notes.append(a.facts.no_limit("" if a.asked.value is None else a.asked.value.name))
     if not a.exact:
         hidden[:] = True
         notes.append("`where` selects part of a bin or of merged values: nothing bounds the mean")
@@ -311,8 +311,3 @@ def _hidden_tail(a: Layout, middle: np.ndarray, clear: np.ndarray) -> str:
         f"numbers of {name} above about {most:.4g} do not stand out of the noise: the estimate"
         " leaves them out, the upper end allows for them"
     )
-
-
-def _open_bin(a: Layout) -> str:
-    name = "" if a.asked.value is None else a.asked.value.name
-    return f"a bin of {name} has no limit: give the column a `max` or `min`, or a `tail`"

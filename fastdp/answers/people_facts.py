@@ -7,6 +7,7 @@ it follows from released numbers, so answers are post-processing.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -83,6 +84,11 @@ class PeopleFacts(Facts):
     pairs: Mapping[Clique, np.ndarray] = field(default_factory=dict)
     tabled: bool = True
 
+    def no_limit(self, name: str) -> str:
+        if name != ROWS:
+            return super().no_limit(name)
+        return "users may have more rows than the bound that the run found: set `max_rows` in the schema"
+
     def _modelled(self, columns: Clique) -> Table | None:
         """As for rows; but questions about users add up cells (all numbers of rows from 2 on) that err
         together."""
@@ -119,8 +125,13 @@ def people_facts(
     facts = [_fact(listed) for listed in users.get("people", ())]
     columns: dict[str, Column] = {}
     marginals: list[Marginal] = []
-    by_rows = _rows_histograms(measurements, choice_bound(schema), users.get("rows_bins") or ())
+    found = "max_rows" in (statement.get("schema") or {}).get("found", {})
+    most = math.inf if found else choice_bound(schema)
+    by_rows = _rows_histograms(
+        measurements, choice_bound(schema), users.get("rows_bins") or (), most
+    )
     listed = next((fact.edges for fact in facts if fact.kind == ROWS), ())
+    listed = (*listed[:-1], math.inf) if found and listed else listed
     edges = sorted({*listed, *(edge for one, _ in by_rows for edge in one)})
     if len(edges) > 1:
         columns[ROWS] = _numeric(ROWS, edges, whole=True)
@@ -198,21 +209,23 @@ def _place(fine: Sequence[float], coarse: Sequence[float]) -> np.ndarray:
 
 
 def _rows_histograms(
-    measurements: Sequence[Measurement], bound: int, fine: Sequence[int]
+    measurements: Sequence[Measurement], bound: int, fine: Sequence[int], most: float
 ) -> list[tuple[list[float], Measurement]]:
-    """The released histograms of rows per user, each with the edges of its bins."""
+    """The released histograms of rows per user, each with the edges of its bins. most: of a user; no
+    limit where the run found the bound itself, since users may have more rows: they are in the last
+    bin."""
     lower = {HISTOGRAM: size_edges(bound), FINE: fine}
     found = []
     for answers in measurements:
         edges = [float(e) for e in lower.get(answers.label, ())]
         if answers.clique == (BY_ROWS,) and edges and len(edges) == answers.values.size:
-            found.append(([*edges, max(edges[-1], bound) + 1.0], answers))
+            found.append(([*edges, max(edges[-1], most) + 1.0], answers))
     return found
 
 
 def _numeric(name: str, edges: Sequence[float], whole: bool) -> Column:
     dtype = "int64" if whole else "float64"
-    ends = [int(e) for e in edges] if whole else [float(e) for e in edges]
+    ends = [int(e) if whole and math.isfinite(e) else float(e) for e in edges]
     about = {"kind": "numeric", "dtype": dtype, "edges": ends, "null": "drop", "overflow": "drop"}
     return Schema.from_dict({"columns": {name: about}}).columns[name]
 

@@ -6,7 +6,7 @@ Metrics read the true rows without noise, so nothing computed here is private.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
@@ -30,14 +30,14 @@ BINS = 20
 KNOWN_USERS = ("taxi_id", "sim_resident")
 
 
-def as_arrow(source: Any, what: str) -> pa.Table:
+def as_arrow(source: Any, what: str, texts: Collection[str] = ()) -> pa.Table:
     """Any source that `fastdp.read` takes as a pyarrow.Table of its values; errors name `what` it
-    is."""
+    is. The columns `texts` of text files stay texts."""
     if type(source).__module__.partition(".")[0] == "pandas":
         source = pa.Table.from_pandas(source, preserve_index=False)
     elif not isinstance(source, pa.Table):
         try:
-            source = read_whole(source)
+            source = read_whole(source, texts=texts)
         except (DataError, UsageError) as error:
             raise type(error)(f"{what}: {error}") from None
     if len(set(source.column_names)) != len(source.column_names):

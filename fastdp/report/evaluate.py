@@ -260,7 +260,7 @@ def _read_once(source: Any, schema: Schema | None, what: str) -> Any:
         return source
     if isinstance(source, Source) and source.encoded is not None:
         return source.encoded
-    table = as_arrow(source, what)
+    table = as_arrow(source, what, _listed_texts(schema))
     period = None if schema is None else schema.period
     return table if period is None else of_one_period(table, period)
 
@@ -271,7 +271,14 @@ def _in_dialect(truth: Any, schema: Schema | None) -> Any:
     files = isinstance(truth, str | os.PathLike | list | tuple | Source)
     if schema is None or schema.dialect == Dialect() or not files:
         return truth
-    return read_whole(truth, schema.dialect)
+    return read_whole(truth, schema.dialect, texts=_listed_texts(schema))
+
+
+def _listed_texts(schema: Schema | None) -> list[str]:
+    """The columns whose values the schema lists as texts: `true` and `false` among them are no truth
+    values, which the schema's list would not have."""
+    fields = {} if schema is None else schema.columns
+    return [c.source for c in fields.values() if c.kind == "categorical" and c.dtype == "string"]
 
 
 def _linked_folder(synthetic: Any) -> bool:

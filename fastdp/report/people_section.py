@@ -144,7 +144,7 @@ def _ratio(part: Span, whole: Span) -> Span:
         return None
     middle = (whole[0] + whole[1]) / 2
     half = (whole[1] - whole[0]) / 2
-    if middle < CLEAR * half:
+    if whole[1] <= 0 or middle < CLEAR * half:
         return None
     return max(0.0, part[0] / whole[1]), min(1.0, part[1] / max(whole[0], 1e-9))
 

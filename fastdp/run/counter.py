@@ -28,8 +28,8 @@ def engine_for(source: Source, options: RunOptions) -> str:
     engine.check(_options(options))
     if options.report and not engine.holds_rows:
         raise UsageError(
-            "report= needs the true rows in one table, and Spark's rows stay on the cluster; call "
-            "fastdp.evaluate afterwards, on a machine where they fit"
+            f"report= needs the true rows in one table, and engine={name!r} leaves them where they are;"
+            " call fastdp.evaluate afterwards, on a machine where they fit"
         )
     return name
 

@@ -66,6 +66,8 @@ class RunFolder:
                 "folder"
             )
         self.unfinished.check(self.private)
+        if self.resume and self.finished and not _exists(state):
+            raise RunError(f"resume=True: {self.out} is complete, so there is nothing to resume")
         if self.resume and not _exists(state):
             raise RunError(
                 f"resume=True: there is no run to resume ({state} is missing); if the run has its"

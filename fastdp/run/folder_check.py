@@ -164,6 +164,7 @@ def measurements_of(folder: Path, releases: Sequence[Mapping]) -> tuple[list[Ans
     if texts:
         return entries, texts
     _scan(data, entries, releases)
+    _match_by_noise(entries, releases)
     return entries, [text for m in entries for text in _answer_problems(m, releases)]
 
 
@@ -175,13 +176,33 @@ def release_key(release: Mapping) -> tuple:
     return release["label"], clique, release["count"]
 
 
+def _match_by_noise(entries: Sequence[Answered], releases: Sequence[Mapping]) -> None:
+    """Exchanges the releases of measurements that have the same label, columns and number of
+    answers, so that each has the one of its noise. A column of the table about users may be one of
+    the rows' too: the number of rows, of which both have as many codes."""
+    alike: dict[tuple, list[Answered]] = {}
+    for m in entries:
+        alike.setdefault((m.label, m.clique, m.rows), []).append(m)
+    for group in alike.values():
+        for m in group:
+            others = (
+                o for o in group if _has_noise(m, releases, o) and not _has_noise(o, releases, o)
+            )
+            if not _has_noise(m, releases, m) and (other := next(others, None)) is not None:
+                m.release, other.release = other.release, m.release
+
+
+def _has_noise(m: Answered, releases: Sequence[Mapping], owner: Answered) -> bool:
+    """Whether the standard errors of a measurement are those of the release of `owner`."""
+    release = releases[owner.release or 0]
+    largest = release.get("sigma_max", release["sigma"])
+    return not m.rows or (math.isclose(m.low, release["sigma"]) and math.isclose(m.high, largest))
+
+
 def _answer_problems(m: Answered, releases: Sequence[Mapping]) -> Iterator[str]:
-    release = releases[m.release or 0]
     if m.sha256 is None:
         yield f"{m}: its answers are not whole numbers of grid units, which noisy counts are"
-    smallest = release["sigma"]
-    largest = release.get("sigma_max", release["sigma"])
-    if m.rows and not (math.isclose(m.low, smallest) and math.isclose(m.high, largest)):
+    if not _has_noise(m, releases, m):
         yield f"{m}: its standard errors differ from those of the release in the statement"
 
 

@@ -115,7 +115,10 @@ def _pages(stream: BinaryIO, column: Any, name: str) -> Iterator[int]:
     """The unpacked size of each page of a column chunk, in order."""
     at = column.data_page_offset
     if (dictionary := column.dictionary_page_offset or 0) > 0:  # None: there is none
-        at = min(at, dictionary)
+        without_rows = (
+            column.num_values == 0 and at == 0
+        )  # a dictionary alone, of a file of no rows
+        at = dictionary if without_rows else min(at, dictionary)
     end = at + column.total_compressed_size
     while at < end:
         stream.seek(at)

@@ -8,7 +8,7 @@ this way.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from .._util.lazy import pa, pl
@@ -50,11 +50,17 @@ def other_encoding(source: Any) -> str | None:
     return None
 
 
-def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) -> pa.Table:
+def read_whole(
+    source: Any,
+    dialect: Dialect | Mapping[str, Any] | None = None,
+    *,
+    texts: Collection[str] = (),
+) -> pa.Table:
     """All columns and rows of any source that `fastdp.read` takes; text files are read line by
-    line, as in runs. Keys of JSON lines under which there are arrays or objects become columns of
-    nulls of type struct. DataError if a name is there more than once. The same if the header looks
-    delimited by another mark than the one that a file of its name has."""
+    line, as in runs. `texts`: columns of text files that stay texts. Keys of JSON lines under which
+    there are arrays or objects become columns of nulls of type struct. DataError if a name is there
+    more than once. The same if the header looks delimited by another mark than the one that a file of
+    its name has."""
 
     style = Dialect() if dialect is None else Dialect.from_plain(dialect)
     tables = []
@@ -77,7 +83,9 @@ def read_whole(source: Any, dialect: Dialect | Mapping[str, Any] | None = None) 
         columns = {}
         for i, name in enumerate(names):
             column = pa.chunked_array([batch.column(i) for batch in batches])
-            columns[name] = typed(column) if part.is_text(name) else column
+            if part.is_text(name):
+                column = as_texts(column) if name in texts else typed(column)
+            columns[name] = column
         rows = sum(batch.num_rows for batch in batches)
         columns |= {name: pa.chunked_array([pa.nulls(rows, pa.struct([]))]) for name in nested}
         tables.append(pa.table(columns).replace_schema_metadata(part.schema.metadata))
@@ -130,6 +138,11 @@ def _json_keys(path: str) -> tuple[list[str], list[str]]:
     return [key for key, deep in nested.items() if not deep], [
         key for key, deep in nested.items() if deep
     ]
+
+
+def as_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of text as strings."""
+    return pa.chunked_array([textkinds.series(column).to_arrow().cast(pa.string())])
 
 
 def typed(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -131,6 +131,17 @@ def test_unmeasured_pairs_have_no_interval_and_unknown_facts_are_refused(known):
         people_facts({}, SCHEMA, [], {})
 
 
+def test_a_bound_that_the_run_found_limits_no_user():
+    """Users with more rows are in the last bin, and counted as the bound they gave means whose intervals
+    held in 3 of 10 runs."""
+    statement, given = released(purchases())
+    statement["schema"] = {"found": {"max_rows": 40}}
+    facts = people_facts(statement, SCHEMA, given, {})
+    assert answer(facts, "count", "rows")["rows"][-1].as_py().endswith("inf)")
+    mean = answer(facts, "mean(rows)").to_pylist()[0]
+    assert mean["low"] is None and "set `max_rows` in the schema" in mean["note"]
+
+
 def test_histograms_alone_answer_questions_about_rows():
     table = purchases(seed=3)
     rows = np.bincount(table["who"].to_numpy())

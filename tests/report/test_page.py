@@ -11,7 +11,7 @@ import pytest
 
 import fastdp
 from fastdp.errors import RunError
-from fastdp.report import collect, page as report, quotes, runs, svg, words
+from fastdp.report import collect, page as report, people_section, quotes, runs, svg, words
 from fastdp.schema import Schema
 from fastdp.significance import Z95
 
@@ -323,3 +323,24 @@ def test_habits_of_synthetic_users_are_drawn_only_where_they_are_kept():
             assert table is None or np.isclose(shares[0], follows(table), rtol=1e-5)
     assert any("company_id" in text for _, text in shown["limits"][0])
     assert any("do not keep" in text and "fare" in text for _, text in shown["limits"][0])
+
+
+def test_truth_values_of_a_text_file_stay_the_texts_that_the_schema_lists(tmp_path):
+    """A private domain of a text file lists `True` and `False` as texts; the report read them as truth
+    values, of which the list has none, and could not be made after the charge."""
+    rng = np.random.default_rng(0)
+    flags = np.where(rng.random(300) < 0.5, "True", "False")
+    text = "u,back\n" + "\n".join(f"{i // 2},{flag}" for i, flag in enumerate(flags))
+    (tmp_path / "t.csv").write_text(text)
+    table = {"kind": "string", "values": ["False", "True"], "other": "(other)"}
+    schema = fastdp.Schema.from_dict({"user": {"column": "u"}, "columns": {"back": table}})
+    rows = pa.table({"u": np.arange(300) // 2, "back": flags})
+    page = tmp_path / "page.html"
+    scores = fastdp.evaluate(tmp_path / "t.csv", rows, schema=schema, report=page)
+    assert scores["causes"] is not None and page.exists()
+
+
+def test_cohorts_that_surely_have_nobody_have_no_share():
+    """An interval from 0 to 0 divided the page for publication by zero after the charge."""
+    assert people_section._ratio((0.0, 0.0), (0.0, 0.0)) is None
+    assert people_section._ratio((1.0, 2.0), (4.0, 5.0)) == (0.2, 0.5)

@@ -178,3 +178,16 @@ def test_files_that_a_run_may_write_are_read_as_by_pyarrow(tmp_path, version, co
         read = pa.Table.from_batches(list(batches(file, names, "x")))
     for name in names:
         assert read[name].cast(table[name].type).to_pylist() == table[name].to_pylist(), name
+
+
+def test_a_file_of_no_rows_is_read(tmp_path):
+    """Its columns have a dictionary and no page of data, so the first page was looked for at byte 0: a
+    run whose noise left no rows did not verify."""
+    path = tmp_path / "none.parquet"
+    empty = pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], pa.string()))
+    with pq.ParquetWriter(path, pa.schema([("a", empty.type)])) as writer:
+        writer.write_table(pa.table({"a": empty}))
+    about = pq.ParquetFile(path).metadata.row_group(0).column(0)
+    assert (about.num_values, about.data_page_offset) == (0, 0), "the case that is tested"
+    with bounded_file(path, ["a"]) as file:
+        assert [batch.num_rows for batch in batches(file, ["a"], path.name)] == []

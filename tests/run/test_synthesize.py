@@ -118,6 +118,11 @@ def test_folders_that_exist_or_hold_nothing_are_refused_before_anything_is_read(
     with pytest.raises(RunError, match="no run to resume"):
         go(table, out=tmp_path / "none", resume=True)
     assert not list(tmp_path.glob("none*"))
+    (tmp_path / "run" / "privacy.json").write_text("{}")
+    with pytest.raises(RunError, match="is complete, so there is nothing to resume"):
+        go(
+            Unreadable(), schema=small_schema(), out=tmp_path / "run", resume=True
+        )  # killed after its last step
 
 
 class Unreadable:

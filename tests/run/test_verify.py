@@ -532,3 +532,27 @@ def test_constraints_that_would_take_gigabytes_or_minutes_are_noted(
         )
         (problem,) = folder_check.constraint_problems(tmp_path, [])
         assert problem.startswith("1 rows break constraint 2")
+
+
+def test_releases_of_one_name_are_told_apart_by_their_noise(run):
+    """The number of rows is a column of the rows' groups and of the table about users. Where both had
+    as many codes, each was held for the other, and an honest run did not verify."""
+    folder, _ = run
+    releases = statement_of(folder)["parts"][0]["releases"]
+    table = pq.read_table(folder / "measurements.pq")
+    about = read_json(folder / "measurements.json")
+    twice = about["measurements"][0]
+    named = (twice["label"], tuple(twice["clique"]), twice["rows"])
+    own = next(r for r in releases if folder_check.release_key(r) == named)
+    wide = own | {"sigma": 2 * own["sigma"], "sigma_max": 2 * own.get("sigma_max", own["sigma"])}
+    rows = table.filter(table["measurement"].to_numpy() == twice["measurement"])
+    number = pa.array([len(about["measurements"])] * len(rows), pa.int32())
+    other = rows.set_column(0, "measurement", number)
+    at = other.schema.get_field_index("standard_error")
+    wider = pa.array(2 * other["standard_error"].to_numpy())
+    other = other.set_column(at, "standard_error", wider)
+    about["measurements"].append(twice | {"measurement": number[0].as_py()})
+    pq.write_table(pa.concat_tables([table, other]), folder / "measurements.pq")
+    (folder / "measurements.json").write_text(json.dumps(about))
+    for listed in ([*releases, wide], [wide, *releases]):
+        assert folder_check.measurements_of(folder, listed)[1] == []

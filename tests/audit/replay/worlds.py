@@ -172,12 +172,14 @@ def order(rng: np.random.Generator) -> Scene:
 @world("table about users", pairs=4)
 def table_about_users(rng: np.random.Generator) -> Scene:
     """Users are chosen by a released table of facts about them (`UserFacts`), some of them by the
-    owner: it is asked for in tables as small as these too."""
+    owner: it is asked for in tables as small as these too. Or they are chosen by quoted numbers too."""
     order = str(rng.choice(["n", "t"]))
     own = {"spent": "sum(x)", "ever": "any(g = 'a')", "kinds": "distinct(g) * rows"}
     features = {name: own[name] for name in own if rng.random() < 0.5}
     schema = hostile.schema(rng, amounts=["x"], order=order, features=features)
-    run = synthesize(schema, mechanism="cliquetree", epsilon=20.0)
+    asked = ["count of users", "sum(x) where x > 0", "share of users where rows > 1"]
+    numbers = {"numbers": asked} if rng.random() < 0.5 else {}
+    run = synthesize(schema, mechanism="cliquetree", epsilon=20.0, **numbers)
     return of_users(rng, with_any_facts(run))
 
 
@@ -203,10 +205,32 @@ def two_values(rng: np.random.Generator) -> Scene:
 
 @world("private domain", pairs=6)
 def private_domain(rng: np.random.Generator) -> Scene:
-    """Nothing is known but the types: kinds, bounds, values, clips and sums are found."""
-    return of_users(
-        rng, synthesize(None, domain="private", user="u", mechanism="mst", epsilon=20.0)
-    )
+    """Nothing is known but the types: kinds, bounds, values, clips and sums are found. In half of the
+    scenes amounts lie far apart beside zeros and whole numbers are clock times, so that cells which
+    earlier rounds overlooked are counted again."""
+    epsilon = float(rng.choice([20.0, 30.0]))
+    spread = rng.random() < 0.5
+    inner = synthesize(None, domain="private", user="u", mechanism="mst", epsilon=epsilon)
+
+    def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
+        if spread:  # each row by itself, so neighbours stay neighbours
+            x = [_spread(value) for value in data["x"].to_pylist()]
+            clock = [None if v is None else 100 * (v % 24) + v % 60 for v in data["n"].to_pylist()]
+            data = data.set_column(data.schema.get_field_index("x"), "x", pa.array(x, pa.float64()))
+            at = data.schema.get_field_index("n")
+            data = data.set_column(at, "n", pa.array(clock, pa.int64()))
+        return inner(data, folder)
+
+    return of_users(rng, run)
+
+
+def _spread(value: float | None) -> float | None:
+    """A number as zero, or as one of up to 18 powers of ten of either sign."""
+    if value is None or not math.isfinite(value) or abs(value) > 100:
+        return value
+    if value < 15:
+        return 0.0
+    return (-1) ** int(value) * 10.0 ** (value % 18 - 6)
 
 
 @world("private columns", pairs=8)
