@@ -12,6 +12,7 @@ from fastdp.rows_per_user import (
     _nonnegative,
     last_bin,
     last_run,
+    last_users,
     mean_rows,
     places,
     runs_of,
@@ -44,6 +45,21 @@ def slow_last_run(values, errors):
         if len(found):
             return k, k + int(found[0])
     return -1, -1
+
+
+def test_users_with_thousands_of_rows_have_to_be_clearer_than_others():
+    """A false run at 6,144 rows would be a thousand times the rows of 300 users. At 12 rows the same
+    run is taken, and at 6,144 a clearer one."""
+    edges = size_edges(8192)
+    values = np.zeros(len(edges))
+    values[0] = 300.0
+    bar = standing_bar(len(edges))
+    for rows, above, taken in ((12, 1.5, True), (6144, 1.1, False), (6144, 1.5, True)):
+        at = edges.index(rows)
+        some = values.copy()
+        some[at] = 20 * bar * above
+        assert last_bin(some, 20.0) == at
+        assert (last_users(some, 20.0, edges, 8192) == at) == taken
 
 
 @given(

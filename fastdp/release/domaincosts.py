@@ -13,7 +13,7 @@ import numpy as np
 from ..division import ATOMS, BIN_SUMS, MOST_ATOMS, MOST_BIN_SUMS, MOST_DOMAINS, PER_DOMAIN
 from ..errors import UsageError
 from ..privacy.scale import least_threshold
-from ..rows_per_user import last_bin, size_edges
+from ..rows_per_user import last_users, size_edges
 from ..schema import Schema, dtypes
 from ..schema.columns import Column
 from ..schema.kind_of_text import TEXT, VALUE_KINDS as KIND_NAMES
@@ -306,9 +306,10 @@ def clip_of(clip: int | str | None, schema: Schema) -> int | None:
 
 def rows_bound(counts: Sequence[float], sigma: float, bound: int) -> int:
     """A bound on the rows of a user, from noisy counts of users over `size_edges(bound)`. It is the
-    upper end of the last bin in which users are there for sure (`rows_per_user.last_bin`), at least
+    upper end of the last bin in which users are there for sure (`rows_per_user.last_users`), at least
     2, at most `bound`. A bound needs no more of the posterior: not how many users a bin has, nor a
     tail. That of `RowsPosterior.most` is the same."""
-    ends = (*size_edges(bound)[1:], bound + 1)
-    last = last_bin(counts, sigma)
+    edges = size_edges(bound)
+    ends = (*edges[1:], bound + 1)
+    last = last_users(counts, sigma, edges, bound)
     return min(bound, max(2, ends[last] - 1)) if last >= 0 else 2

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import numpy as np
 from msgspec import Struct, field
 
-from ..rows_per_user import RowsPosterior, last_bin, mean_rows, places
+from ..rows_per_user import RowsPosterior, last_users, mean_rows, places
 from ..significance import SURE, Z95
 
 Codes = Mapping[str, np.ndarray]
@@ -77,7 +77,7 @@ class RowCount(Struct, frozen=True, eq=False):
 
 def rows_limit(coarse: Histogram, bound: int) -> int:
     """The `most` of a `RowCount`: the most rows of users who are there for sure."""
-    last = max(last_bin(coarse.values, coarse.sigma), 0)
+    last = max(last_users(coarse.values, coarse.sigma, coarse.edges, bound), 0)
     return int([*coarse.edges[1:], bound + 1][last] - 1)
 
 
@@ -86,7 +86,7 @@ def row_groups(coarse: Histogram, bound: int, clip: int, least: float) -> tuple[
     are near the clip times powers of 2, and the clip over 4 and 16. Each has `least` rows or more,
     of a user at most the clip; where no two have, half as many, or a quarter. One group where the
     clip leaves out less than LEAST_LOST of the rows."""
-    last = max(last_bin(coarse.values, coarse.sigma), 0)
+    last = max(last_users(coarse.values, coarse.sigma, coarse.edges, bound), 0)
     sizes = mean_rows(coarse.edges, bound)
     users = np.maximum(coarse.values, 0.0)
     weight = np.minimum(sizes, clip) * users
