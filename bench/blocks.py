@@ -17,7 +17,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable
 
-from . import guide_tables, numbers_tables, versions
+from . import guide_tables, numbers_tables, versions, versions_users
 from .machine import kept
 from .markdown import bare, table
 from .scoreboard import since
@@ -516,6 +516,7 @@ BLOCKS: dict[str, Callable[[], str]] = (
         "since": since.block,
         "users": users,
         "versions": versions.block,
+        "versions_users": versions_users.block,
     }
     | tune.BLOCKS
     | numbers_tables.BLOCKS

@@ -421,7 +421,7 @@ def _tail(
     likely_there = above[:, :-1] * in_tail[:, None] >= 1
     typical = np.where(likely_there, users, 0.0)
     rows = typical @ (sizes - most)
-    highest = users @ (sizes - most) + 2 * np.sqrt(users @ np.square(sizes - most))
+    highest = users @ (sizes - most) + LIKELY * np.sqrt(users @ np.square(sizes - most))
     relative = likely / np.maximum(seen + rows, 1.0)
     middle = _weighted_quantile(rows, relative / relative.sum(), 0.5)
     end = _weighted_quantile(highest, likely, UPPER)

@@ -50,7 +50,7 @@ SCORING = 20
 def threshold(looks: int, false_alarms: float = FALSE_ALARMS) -> float:
     """Standard errors that the largest of `looks` numbers without a signal exceeds with a chance of
     at most `false_alarms` (Bonferroni)."""
-    return NormalDist().inv_cdf(1 - min(0.5, false_alarms / max(1, looks)))
+    return -NormalDist().inv_cdf(min(0.5, false_alarms / max(1, looks)))
 
 
 def stands_out(z: np.ndarray | float, looks: int, false_alarms: float = FALSE_ALARMS) -> np.ndarray:

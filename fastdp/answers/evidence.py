@@ -15,11 +15,11 @@ from .._util.lazy import pa
 from ..domain import Clique, Columns, Domain
 from ..measurement import Measurement
 from ..queries import Binned
+from ..significance import SURE
 
 Maps = tuple[np.ndarray, ...]
-CERTAIN = 6.0
-"""Values of at least 3 standard errors of noisy rows keep a code of their own; 3 more, and all do.
-"""
+CERTAIN = 2 * SURE
+"""Values that are `SURE` to be there keep a code of their own; from this many errors on, all do."""
 
 
 class Marginal(Struct, frozen=True, eq=False):

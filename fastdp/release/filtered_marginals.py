@@ -13,6 +13,7 @@ from ..errors import UsageError
 from ..measurement import SCALE
 from ..privacy import noise, scale, tail
 from ..privacy.accountant import Gaussian
+from ..significance import LIKELY, threshold as least_of
 from .noiseplan import positive, release_of
 
 MOST_CELLS = 1 << 42
@@ -98,9 +99,7 @@ def plan_filtered(
     domain: Domain, clip: int, clique: Clique, mu: float, lifted: float, most: int, label: str
 ) -> FilterPlan:
     """The plan of a filtered marginal, from public facts alone. If all its cells were empty, about
-    `lifted` would pass its threshold, which is at least two standard deviations."""
-    from scipy.special import ndtri
-
+    `lifted` would pass its threshold, which is at least `LIKELY` standard deviations."""
     clique = domain.check(clique)
     cost = positive(mu, "mu")
     size = domain.cells(clique)
@@ -110,7 +109,7 @@ def plan_filtered(
         )
     sensitivity2 = (clip * SCALE) ** 2
     sigma = scale.gaussian_sigma(sensitivity2, cost)
-    bar = max(2.0, -float(ndtri(min(0.5, lifted / size))))
+    bar = max(LIKELY, least_of(size, lifted))
     threshold = math.ceil(sigma * round(bar, 3))
     plan = FilterPlan(
         clique=clique,

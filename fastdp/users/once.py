@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from ..significance import onto_simplex
+from ..significance import drawn_towards, onto_simplex
 from .gaps import Gaps
 from .people import Codes
 from .pool import Pool
@@ -83,7 +83,7 @@ def with_gaps(
     codes: np.ndarray, start: np.ndarray, size: int, gaps: Gaps, generator: np.random.Generator
 ) -> np.ndarray:
     """Codes below `size` that rise within each user, moved until as many gaps are in each bin as were
-    released, as far as noise lets it (positive part of James and Stein). A bin that has too many gives some
+    released, as far as noise lets it (`drawn_towards`). A bin that has too many gives some
     of its gaps at random to bins that have too few. Users stay about where they are in the mean. Those who
     would have no room keep their codes.
 
@@ -99,7 +99,7 @@ def with_gaps(
     weight = np.where(first, 0.0, np.repeat(1 / np.maximum(rows - 1.0, 1.0), rows))
     now = np.bincount(bins, weight, len(gaps.shares)) / max(int((rows > 1).sum()), 1)
     apart = np.append(0.0, onto_simplex(gaps.shares[1:], 1.0)) - now  # no period twice
-    apart *= max(0.0, 1 - (len(apart) - 2) * gaps.error**2 / max(float(apart @ apart), 1e-300))
+    apart = drawn_towards(0.0, apart, gaps.error**2)
     missing = np.maximum(apart, 0.0)
     surplus = np.maximum(-apart, 0.0)
     moved = min(float(missing.sum()), float(surplus.sum()))
