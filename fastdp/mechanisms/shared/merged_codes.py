@@ -13,10 +13,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from copy import copy
 from functools import cached_property
 from itertools import combinations
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
@@ -25,23 +24,23 @@ from msgspec.structs import replace
 from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...model.graphical_model import Model
-from ...model.row_facts import DrawnColumn, RowFacts
+from ...model.row_facts import DrawnColumn
 from ...schema import Schema
 from ...significance import drawn_towards, onto_simplex
 from ..base import Job
 from .code_compression import (
     Compression,
     Expansion,
-    equal_rows,
     equivalent_codes,
     merge_classes,
     merge_neighbours,
     merge_outside,
     numberless,
 )
+from .column_sums import sums_of_columns, with_sums_of_groups
+from .expanded_rows import ExpandedRows
 from .expected_counts import expected_counts
 from .halving import Halving
-from .model_rows import ModelRows
 from .number_tails import numbers_in_bins, with_tails
 from .one_ways import averaged, estimate_total, independent, noise_tv
 from .steering import Steering
@@ -66,10 +65,6 @@ NAMED = 5
 
 LEAST_ROWS = 1e-6
 """Total used for a model when noise leaves no rows."""
-
-HALVING = 1 << 31
-"""The stream of randomness that halvings use, in addition to those of `Expansion`, one per column.
-"""
 
 
 class Merged(Struct, frozen=True, eq=False, dict=True):
@@ -177,96 +172,6 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
         return ExpandedRows(model, total, seed, expansion, halving, steering)
 
 
-class ExpandedRows(ModelRows):
-    """Rows of a model of merged codes, in the schema's codes. `steering`: trends that they follow
-    besides. `halving`: how many rows are drawn several times over and halved, shard by shard, so
-    that the marginals of a workload, or all pairs, are closer to the model's (see `halving`); None:
-    no halving. Rows do not have the model's hidden columns."""
-
-    def __init__(
-        self,
-        model: Model,
-        total: int,
-        seed: int,
-        expansion: Expansion,
-        halving: Callable[[int], Halving | None] | None = None,
-        steering: Steering | None = None,
-    ):
-        super().__init__(model, total, seed)
-        self._expansion = expansion
-        self._halving_of = halving
-        self._steering = steering or Steering()
-
-    @property
-    def facts(self) -> RowFacts:
-        scores = self._steering.scores
-        trends = self._steering.changes
-        within = self._expansion.within()
-        drawn = self._expansion.drawn_columns()
-        return RowFacts(within, drawn, scores=scores, trends=trends)
-
-    def again(self, total: int, seed: int) -> Self:
-        other = super().again(total, seed)
-        other._expansion = self._expansion.reseeded(seed)
-        return other
-
-    def given(self, known: Mapping[str, np.ndarray], seed: int) -> dict[str, np.ndarray]:
-        merged = {name: self._expansion.code_map(name)[codes] for name, codes in known.items()}
-        drawn = super().given(merged, seed)
-        made = self._expansion.reseeded(seed)(drawn, 0, known)
-        return self._shown({name: made[name] for name in drawn})
-
-    def _shown(self, rows: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The rows without hidden columns."""
-        return {name: codes for name, codes in rows.items() if name not in self.model.hidden}
-
-    def plain(self) -> Self:
-        other = super().plain()
-        other._halving_of = None
-        return other
-
-    @property
-    def halving(self) -> Halving | None:
-        return None if self._halving_of is None else self._halving_of(self.total)
-
-    @property
-    def shard_rows(self) -> int:
-        """Several times as many rows are in memory at once."""
-        return super().shard_rows if self.halving is None else 1 << 18
-
-    def shard(self, i: int) -> dict[str, np.ndarray]:
-        halving = self.halving
-        levels = 0 if halving is None else halving.levels
-        shard_rows = self.shard_rows << levels
-        drawn = self.model.sample(
-            self.total << levels, seed=self._seed, shard=i, shard_rows=shard_rows
-        )
-        rng = np.random.Generator(
-            np.random.Philox(np.random.SeedSequence([self._seed, i, HALVING]))
-        )
-        rows = self._expansion(self._steering(self.model, drawn, rng), i)
-        return self._shown(rows if halving is None else halving(rows, rng, self._exchanging))
-
-    def _exchanging(
-        self, name: str, rows: Mapping[str, np.ndarray]
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        """See `halving.Groups`."""
-        if name in self._expansion.fixed:
-            return None
-        near = sorted({a for q in self.model.cliques if name in q for a in q} - {name})
-        codes = [self._expansion.code_map(a)[rows[a]] for a in near] or [
-            np.zeros_like(rows[name], np.int64)
-        ]
-        return equal_rows(codes, self.model.domain.shape(near) or (1,))
-
-    def some(self, count: int, seed: int) -> dict[str, np.ndarray]:
-        """Independent rows: they serve trials, or are chosen from, and 2^levels times as many cost
-        time."""
-        plain = copy(self)
-        plain._halving_of = None
-        return super(ExpandedRows, plain).some(count, seed)
-
-
 def merge(
     domain: Domain,
     ones: Sequence[Measurement],
@@ -282,71 +187,89 @@ def merge(
     `expected_counts`. `dependent`: columns that the model leaves out: all their values are
     merged. `schema`: nulls and values outside the domain are not merged with its numbers."""
     impossible = impossible or {}
-    classes = {}
-    for a in domain:
-        if a in dependent:
-            classes[a] = equivalent_codes(impossible, a)
-        else:
-            classes[a] = merge_classes(schema, impossible, a)
-    total = estimate_total(ones)
-    released = tuple(ones)
-    keep = {m.clique[0]: m.values >= rare * np.sqrt(m.variances) for m in ones}
     columns = {} if schema is None else schema.columns
     ordered = frozenset(a for a in domain if a in columns and not columns[a].is_text)
+    total = estimate_total(ones)
     near = expected_counts(ones, total, ordered) if expected else ones
     in_bins = {} if schema is None else numbers_in_bins(schema)
-    shape = {}
-    for m, e in zip(ones, near):
-        a = m.clique[0]
+    codes = _KeptCodes(total, {}, {}, {}, {})
+    classes = {}
+    for one, e in zip(ones, near):
+        a = one.clique[0]
+        keep = one.values >= rare * np.sqrt(one.variances)
         values = e.values if expected else None
-        shape[a] = shape_of(m, ~keep[a], total, in_bins.get(a), values)
-    for a in dependent:
-        keep[a][:] = False
-    others = {a: 1 if c is None else int(c.max()) + 1 for a, c in classes.items()}
-    groups = {}
-    for m in near:
-        a = m.clique[0]
-        free = a not in dependent and equivalent_codes(impossible, a) is None
-        if free and a in columns and not columns[a].is_text:
-            numbers = ~keep[a] & ~numberless(columns[a])
-            groups[a] = rare_groups(m, shape[a], numbers, rare)
-            others[a] += groups[a]
-    limit = largest_within({a: int(k.sum()) + others[a] for a, k in keep.items()}, most)
-    merged_for_size = {}
-    for a, kept in keep.items():
-        if kept.sum() + others[a] > limit:
-            order = np.argsort(-shape[a], kind="stable")
-            frequent = order[kept[order]]
-            lost = frequent[max(0, limit - others[a]) :]
-            many = shape[a][lost].sum() >= RARE_ROWS * total
-            if many and groups.get(a) == 0:  # numbers share codes with neighbours
-                groups[a] = min(MOST_RARE_GROUPS, limit // 2)
-                others[a] += groups[a]
-                lost = frequent[max(0, limit - others[a]) :]
-            kept[lost] = False
-            merged_for_size[a] = len(lost)
-    maps = {a: merge_outside(k, classes[a]) for a, k in keep.items()}
+        codes.shape[a] = shape_of(one, ~keep, total, in_bins.get(a), values)
+        if a in dependent:
+            alike = equivalent_codes(impossible, a)
+            keep[:] = False
+        else:
+            alike = merge_classes(schema, impossible, a)
+        classes[a] = alike
+        codes.keep[a] = keep
+        codes.others[a] = 1 if alike is None else int(alike.max()) + 1
+        if a in ordered and a not in dependent and equivalent_codes(impossible, a) is None:
+            numbers = ~keep & ~numberless(columns[a])
+            codes.groups[a] = rare_groups(e, codes.shape[a], numbers, rare)
+            codes.others[a] += codes.groups[a]
+    limit = largest_within({a: codes.size(a) for a in codes.keep}, most)
+    merged_for_size = codes.cut(limit)
+    maps = {a: merge_outside(keep, classes[a]) for a, keep in codes.keep.items()}
     neighbours = set()
-    for a, count in groups.items():
-        room = min(count, limit - int(keep[a].sum()) - others[a] + count)
-        if schema is not None and room >= LEAST_RARE_GROUPS:
-            numbers = ~keep[a] & ~numberless(schema.columns[a])
-            maps[a] = merge_neighbours(maps[a], numbers, shape[a], room)
+    for a, count in codes.groups.items():
+        room = min(count, limit - codes.size(a) + count)
+        if room >= LEAST_RARE_GROUPS:
+            numbers = ~codes.keep[a] & ~numberless(columns[a])
+            maps[a] = merge_neighbours(maps[a], numbers, codes.shape[a], room)
             neighbours.add(a)
     compression = Compression(domain, maps)
-    merged = tuple(compression.measurement(m) for m in near)
     return Merged(
         compression=compression,
-        ones=merged,
-        shape=shape,
+        ones=tuple(compression.measurement(m) for m in near),
+        shape=codes.shape,
         total=total,
         merged_for_size=merged_for_size,
         zeros=compression.zeros(impossible),
-        released=released,
+        released=tuple(ones),
         neighbours=frozenset(neighbours),
         in_bins=in_bins,
         ordered=ordered,
     )
+
+
+class _KeptCodes(Struct):
+    """Which codes of each column stay apart, while it is decided. `shape`: rows of every code;
+    `keep`: whether a code stays apart; `groups`: of how many neighbours' groups the rare numbers are;
+    `others`: how many codes all that is merged gets, these groups included."""
+
+    total: float
+    shape: dict[str, np.ndarray]
+    keep: dict[str, np.ndarray]
+    groups: dict[str, int]
+    others: dict[str, int]
+
+    def size(self, a: str) -> int:
+        """How many codes the column has once it is merged."""
+        return int(self.keep[a].sum()) + self.others[a]
+
+    def cut(self, limit: int) -> dict[str, int]:
+        """Merge also what is not rare, until each column has at most `limit` codes: its most frequent
+        ones stay. How many were merged, by column. Where they have many rows, numbers among them
+        share codes with their neighbours."""
+        merged = {}
+        for a, keep in self.keep.items():
+            if self.size(a) <= limit:
+                continue
+            order = np.argsort(-self.shape[a], kind="stable")
+            frequent = order[keep[order]]
+            lost = frequent[max(0, limit - self.others[a]) :]
+            many = self.shape[a][lost].sum() >= RARE_ROWS * self.total
+            if many and self.groups.get(a) == 0:
+                self.groups[a] = min(MOST_RARE_GROUPS, limit // 2)
+                self.others[a] += self.groups[a]
+                lost = frequent[max(0, limit - self.others[a]) :]
+            keep[lost] = False
+            merged[a] = len(lost)
+        return merged
 
 
 def rare_groups(one: Measurement, rows: np.ndarray, numbers: np.ndarray, rare: float) -> int:
@@ -390,56 +313,6 @@ def shape_of(
         noise = np.broadcast_to(one.variances, drawn.shape)[rare]
         drawn[rare] = drawn_towards(drawn[rare].mean(), drawn[rare], noise)
     return onto_simplex(drawn, total)
-
-
-class Sums(Struct, frozen=True, eq=False):
-    """Noisy rows of groups of one column's codes. `groups`: code -> group."""
-
-    groups: np.ndarray
-    values: np.ndarray
-    variances: np.ndarray
-
-
-def sums_of_columns(
-    answers: Sequence[Measurement], compression: Compression
-) -> dict[str, list[Sums]]:
-    """What answers over compressed codes say about the codes of each column, by column. Sums over the
-    same groups are averaged by precision; the finest groups come first."""
-    parts: dict[tuple[str, bytes], list[Sums]] = {}
-    for m in answers:
-        shape = compression.domain.shape(m.clique) if m.query is None else m.query.bins
-        values = m.values.reshape(shape)
-        variances = np.broadcast_to(m.variances, m.values.shape).reshape(shape)
-        for axis, a in enumerate(m.clique):
-            codes = compression.code_map(a)
-            if m.query is not None and m.query.maps[axis] is not None:
-                codes = m.query.maps[axis][codes]
-            others = tuple(i for i in range(len(shape)) if i != axis)
-            own = Sums(codes, values.sum(axis=others), variances.sum(axis=others))
-            parts.setdefault((a, codes.tobytes()), []).append(own)
-    out: dict[str, list[Sums]] = {}
-    for (a, _), same in parts.items():
-        precision = np.sum([1 / s.variances for s in same], axis=0)
-        values = np.sum([s.values / s.variances for s in same], axis=0) / precision
-        out.setdefault(a, []).append(Sums(same[0].groups, values, 1 / precision))
-    return {a: sorted(sums, key=lambda s: -s.values.size) for a, sums in out.items()}
-
-
-def with_sums_of_groups(one: Measurement, sums: Sequence[Sums]) -> Measurement:
-    """A 1-way with noisy sums over groups of its codes: the least squares of both. A group's codes
-    share the change of its sum by their variances. They then have errors in common, which are left
-    out: coarser groups count a little too much."""
-    if not sums:
-        return one
-    values = one.values
-    variances = np.broadcast_to(one.variances, values.shape)
-    for s in sums:
-        size = s.values.size
-        gain = 1 / (np.bincount(s.groups, variances, size) + s.variances)
-        change = gain * (s.values - np.bincount(s.groups, values, size))
-        values = values + variances * change[s.groups]
-        variances = variances * (1 - variances * gain[s.groups])
-    return Measurement(one.clique, values, np.sqrt(variances), label=one.label)
 
 
 def largest_within(sizes: Mapping[str, int], most: int) -> int:

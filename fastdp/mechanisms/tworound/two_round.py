@@ -41,7 +41,7 @@ from ..shared.code_compression import (
     merge_outside,
     merge_rare,
 )
-from ..shared.merged_codes import ExpandedRows
+from ..shared.expanded_rows import ExpandedRows
 from ..shared.one_ways import measure_planned, part_mu
 from ..shared.spanning_tree import spanning_tree
 from ..shared.user_histogram import divided, measure_users

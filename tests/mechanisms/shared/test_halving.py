@@ -11,8 +11,9 @@ from fastdp.domain import Domain
 from fastdp.estimate.estimator import fit
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared import halving
+from fastdp.mechanisms.shared.expanded_rows import ExpandedRows
 from fastdp.mechanisms.shared.halving import HalvingRule
-from fastdp.mechanisms.shared.merged_codes import ExpandedRows, merge
+from fastdp.mechanisms.shared.merged_codes import merge
 from fastdp.mechanisms.shared.model_rows import GroupedRows
 from fastdp.mechanisms.shared.workload_weights import Workload
 

@@ -6,7 +6,8 @@ import pytest
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared.code_compression import Compression
-from fastdp.mechanisms.shared.merged_codes import merge, sums_of_columns, with_sums_of_groups
+from fastdp.mechanisms.shared.column_sums import sums_of_columns, with_sums_of_groups
+from fastdp.mechanisms.shared.merged_codes import merge
 from fastdp.queries import Binned
 
 HALVES = np.array([0, 0, 1, 1])
