@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
+
 import numpy as np
 
 from .._util.lazy import pa, pc
@@ -51,43 +54,54 @@ def count_violations(schema: Schema, batch: pa.RecordBatch | pa.Table) -> dict[i
         return {}
     codes, keep = encode_batch(schema, batch, present)
     broken = _breaking(schema, codes)
+    none = np.zeros(batch.num_rows, bool)
+    for breaking in (_out_of_order, _other_written, _other_computed):
+        for number, rows in breaking(schema, codes, batch):
+            broken[number] = broken.get(number, none) | rows
+    if keep is not None:
+        broken = {n: rows & keep for n, rows in broken.items()}
+    return {n: int(np.count_nonzero(rows)) for n, rows in sorted(broken.items())}
+
+
+Breaking = Iterator[tuple[int, np.ndarray]]
+"""(number of a constraint, which rows break it) for constraints that codes alone do not decide."""
+
+
+def _out_of_order(schema: Schema, codes: Columns, batch: pa.RecordBatch | pa.Table) -> Breaking:
+    """Rows whose values are not in the order that a constraint states."""
     for group in compiled_constraints(schema).orders:
         if not all(c in codes for item in group.items for c in item.columns):
             continue
         values = [_numbers(schema, item, codes, batch) for item in group.items]
         for number in group.numbers:
-            names = schema.constraints[number].order
-            rows = broken.setdefault(number, np.zeros(batch.num_rows, bool))
-            at = [i for i, item in enumerate(group.items) if item.name in names]
-            for b in at:
-                for a in at:
-                    if a in group.before[b]:
-                        strict = schema.constraints[number].strict
-                        rows |= values[a] >= values[b] if strict else values[a] > values[b]
-    for number, constraint in enumerate(schema.constraints):
-        item = next(
-            (f for f in compiled_constraints(schema).follows if f.column == constraint.column), None
-        )
-        if (
-            item is None
-            or item.numbers is None
-            or not all(c in codes for c in (*item.sources, item.column))
-        ):
+            constraint = schema.constraints[number]
+            above = np.greater_equal if constraint.strict else np.greater
+            at = [i for i, item in enumerate(group.items) if item.name in constraint.order]
+            rows = np.zeros(batch.num_rows, bool)
+            for a, b in product(at, at):
+                if a in group.before[b]:
+                    rows |= above(values[a], values[b])
+            yield number, rows
+
+
+def _other_written(schema: Schema, codes: Columns, batch: pa.RecordBatch | pa.Table) -> Breaking:
+    """Rows with another number than the one that follows from their codes. Where nothing follows,
+    that number is nan and does not differ."""
+    numbers = {c.column: number for number, c in enumerate(schema.constraints)}
+    for item in compiled_constraints(schema).follows:
+        if item.numbers is None or not all(c in codes for c in (*item.sources, item.column)):
             continue
-        field = schema.fields[item.column]
-        values = pc.cast(batch.column(field.source), "float64", safe=False).to_numpy(
-            zero_copy_only=False
-        )
-        # Where nothing follows, `written` is nan and nothing differs.
-        differs = np.abs(item.written(codes) - values) > 1e-6 * np.abs(values)
-        broken[number] = broken.get(number, np.zeros(batch.num_rows, bool)) | differs
+        array = batch.column(schema.fields[item.column].source)
+        values = pc.cast(array, "float64", safe=False).to_numpy(zero_copy_only=False)
+        yield numbers[item.column], np.abs(item.written(codes) - values) > 1e-6 * np.abs(values)
+
+
+def _other_computed(schema: Schema, codes: Columns, batch: pa.RecordBatch | pa.Table) -> Breaking:
+    """Rows with another number than the one that is computed from their values."""
+    numbers = {c.column: number for number, c in enumerate(schema.constraints)}
     for name, expression in compiled_constraints(schema).computed.items():
         if all(c in codes for c in (*ordered_columns(schema, name), *expression.columns)):
-            number = next(i for i, c in enumerate(schema.constraints) if c.column == name)
-            broken[number] = _other_number(schema, name, expression, codes, batch)
-    if keep is not None:
-        broken = {n: rows & keep for n, rows in broken.items()}
-    return {n: int(np.count_nonzero(rows)) for n, rows in sorted(broken.items())}
+            yield numbers[name], _other_number(schema, name, expression, codes, batch)
 
 
 def _breaking(schema: Schema, codes: Columns) -> dict[int, np.ndarray]:
