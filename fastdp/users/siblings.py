@@ -134,12 +134,12 @@ def with_siblings(
 
 def _siblings_of_each(pool: Pool, odds: np.ndarray) -> np.ndarray:
     """How many siblings each user of the pool gets: a user who is wanted 2.3 times gets two. If they
-    would have more rows than the pool, all get fewer."""
-    siblings = np.ceil(np.maximum(odds, 1.0) - ROUNDING).astype(np.int64) - 1
-    rows = int((siblings * pool.size).sum())
+    would have more rows than the pool, all get fewer. Odds may be beyond any whole number."""
+    siblings = np.minimum(np.ceil(np.fmax(odds, 1.0) - ROUNDING) - 1, pool.rows)
+    rows = float((siblings * pool.size).sum())
     if rows > pool.rows:
-        siblings = (siblings * (pool.rows / rows)).astype(np.int64)
-    return siblings
+        siblings = siblings * (pool.rows / rows)
+    return siblings.astype(np.int64)
 
 
 def rows_like(

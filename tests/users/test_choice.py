@@ -347,6 +347,14 @@ def test_siblings_have_at_most_as_many_rows_as_the_pool():
     assert more.rows <= 2 * pool.rows and more.part.sum() == pytest.approx(500)
 
 
+@pytest.mark.parametrize("most", [1e18, 1e30, np.inf])
+def test_odds_beyond_whole_numbers_make_no_more_rows_than_the_pool_has(most):
+    """As whole numbers they were negative, or a billion siblings: a charged run ended, or took all memory."""
+    pool = Pool.of(*fickle_pool(500))
+    more, siblings, _ = with_siblings(pool, np.append(most, np.full(pool.users - 1, 0.5)), ALIKE, 1)
+    assert siblings.rows <= pool.rows and more.users == pool.users + siblings.users
+
+
 def test_the_pool_is_left_alone_where_targets_are_noise():
     """Targets that are the pool's plus noise of less than their standard errors: the choice does not
     follow them. The same differences with small errors are followed."""
