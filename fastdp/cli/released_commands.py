@@ -73,7 +73,7 @@ def answer(
     costs no budget. A row whose basis is unknown has no interval; its note says why.
     """
     from .._util.texttable import table as lines
-    from ..answers.answer import interval_note
+    from ..answers.answer_table import interval_note
     from ..answers.question import parsed
     from ..run.loading import load_run
 

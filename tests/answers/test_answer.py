@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 
 import fastdp
-from fastdp.answers.answer import answer, interval_note
+from fastdp.answers.answer import answer
+from fastdp.answers.answer_table import interval_note
 from fastdp.answers.clipping import BLIND, Clipping, _parts, clipping_of, from_histogram
 from fastdp.answers.facts import Facts
 from fastdp.answers.question import conditions, parsed
