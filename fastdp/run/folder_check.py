@@ -154,6 +154,7 @@ def measurements_of(folder: Path, releases: Sequence[Mapping]) -> tuple[list[Ans
     in_turn = sorted(enumerate(releases), key=lambda item: item[1].get("of") == "users")
     for i, release in in_turn:
         candidates.setdefault(release_key(release), []).append(i)
+    every = {key: tuple(found) for key, found in candidates.items()}
     texts = []
     for m in entries:
         same = candidates.get((m.label, m.clique, m.rows))
@@ -164,7 +165,7 @@ def measurements_of(folder: Path, releases: Sequence[Mapping]) -> tuple[list[Ans
     if texts:
         return entries, texts
     _scan(data, entries, releases)
-    _match_by_noise(entries, releases)
+    _match_by_noise(entries, releases, every)
     return entries, [text for m in entries for text in _answer_problems(m, releases)]
 
 
@@ -176,25 +177,30 @@ def release_key(release: Mapping) -> tuple:
     return release["label"], clique, release["count"]
 
 
-def _match_by_noise(entries: Sequence[Answered], releases: Sequence[Mapping]) -> None:
-    """Exchanges the releases of measurements that have the same label, columns and number of
-    answers, so that each has the one of its noise. A column of the table about users may be one of
-    the rows' too: the number of rows, of which both have as many codes."""
+def _match_by_noise(
+    entries: Sequence[Answered],
+    releases: Sequence[Mapping],
+    candidates: Mapping[tuple, Sequence[int]],
+) -> None:
+    """Matches measurements that have the same label, columns and number of answers by their noise.
+    `candidates`: the releases of each such key; some may have no measurement. A column of the table
+    about users may be one of another table too: the number of rows, of which both have as many
+    codes."""
     alike: dict[tuple, list[Answered]] = {}
     for m in entries:
         alike.setdefault((m.label, m.clique, m.rows), []).append(m)
-    for group in alike.values():
-        for m in group:
-            others = (
-                o for o in group if _has_noise(m, releases, o) and not _has_noise(o, releases, o)
-            )
-            if not _has_noise(m, releases, m) and (other := next(others, None)) is not None:
-                m.release, other.release = other.release, m.release
+    for key, group in alike.items():
+        left = list(candidates[key])
+        for m in group if len(left) > 1 else ():
+            fits = (i for i in left if _has_noise(m, releases[i]))
+            m.release = next(fits, None)
+            left = [i for i in left if i != m.release]
+        for m in (m for m in group if m.release is None):
+            m.release = left.pop(0)
 
 
-def _has_noise(m: Answered, releases: Sequence[Mapping], owner: Answered) -> bool:
-    """Whether the standard errors of a measurement are those of the release of `owner`."""
-    release = releases[owner.release or 0]
+def _has_noise(m: Answered, release: Mapping) -> bool:
+    """Whether the standard errors of a measurement are those of a release."""
     largest = release.get("sigma_max", release["sigma"])
     return not m.rows or (math.isclose(m.low, release["sigma"]) and math.isclose(m.high, largest))
 
@@ -202,7 +208,7 @@ def _has_noise(m: Answered, releases: Sequence[Mapping], owner: Answered) -> boo
 def _answer_problems(m: Answered, releases: Sequence[Mapping]) -> Iterator[str]:
     if m.sha256 is None:
         yield f"{m}: its answers are not whole numbers of grid units, which noisy counts are"
-    if not _has_noise(m, releases, m):
+    if not _has_noise(m, releases[m.release or 0]):
         yield f"{m}: its standard errors differ from those of the release in the statement"
 
 

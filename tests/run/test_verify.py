@@ -554,5 +554,13 @@ def test_releases_of_one_name_are_told_apart_by_their_noise(run):
     about["measurements"].append(twice | {"measurement": number[0].as_py()})
     pq.write_table(pa.concat_tables([table, other]), folder / "measurements.pq")
     (folder / "measurements.json").write_text(json.dumps(about))
-    for listed in ([*releases, wide], [wide, *releases]):
+    for listed in ([*releases, wide], [wide, *releases], [wide, *releases, own | {"sigma": 1.0}]):
         assert folder_check.measurements_of(folder, listed)[1] == []
+    unmeasured = [
+        own | {"sigma": 1.0},
+        wide,
+        *releases,
+    ]  # as of the table of users, which has no rows
+    assert folder_check.measurements_of(folder, unmeasured)[1] == []
+    forged = [r for r in releases if r != own] + [own | {"sigma": own["sigma"] / 2}, wide]
+    assert "its standard errors differ" in folder_check.measurements_of(folder, forged)[1][0]
