@@ -33,6 +33,7 @@ class RowsSession:
             user=None,
             max_rows_per_user=clip,
             domain=self.domain,
+            modelled=self.domain,
             columns=columns_of,
         )
         self.rng = np.random.default_rng(seed)

@@ -110,6 +110,18 @@ def test_further_codes_have_their_part_and_know_of_nothing():
     assert found["b", "c"][:, :2] == pytest.approx(table.sum(axis=0), abs=1.0)
 
 
+def test_noise_is_no_further_code():
+    """Rows are drawn towards the mean of all columns, and that is taken for 0 where it is smaller than its
+    standard error: in a table without nulls, noise above 0 in one column is none."""
+    noise = [25.0, -20.0, 10.0, -15.0]
+    rows = {f"c{i}": np.array([600.0, 400.0, x]) for i, x in enumerate(noise)}
+    further = FurtherCodes.of(merged_of(rows, 20.0), list(rows))
+    assert all(not part.any() for part in further.parts.values())
+    rows = {f"c{i}": np.array([600.0, 400.0, x + 30]) for i, x in enumerate(noise)}
+    further = FurtherCodes.of(merged_of(rows, 20.0), list(rows))
+    assert [float(p.sum()) for p in further.parts.values()] == pytest.approx([0.03] * 4, rel=0.2)
+
+
 def test_without_further_codes_nothing_is_added():
     merged = merged_of({"a": np.array([600.0, 400.0]), "b": np.array([300.0, 700.0])})
     model = SimpleNamespace(hidden=())

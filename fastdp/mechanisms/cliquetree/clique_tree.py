@@ -22,14 +22,14 @@ from msgspec.structs import replace
 
 from ..._util.arrow import of_numpy, of_texts
 from ..._util.lazy import pa
-from ...division import FOLLOWING, PROBE, TEST
+from ...division import FOLLOWING, LEAST_ONES, PROBE, TEST
 from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...release.gateway import Session
 from ...schema import Schema
 from ..base import Begun, Job, Outcome, Users, whole_total
 from ..limits import size_limits
-from ..plans import DISTANCES, Outline, Planned, PlannedStep
+from ..plans import DISTANCES, ROWS_PER_USER, Outline, Planned, PlannedStep
 from ..registry import mechanism
 from ..shared import dependencies
 from ..shared.bounded_model import BoundedModelConfig
@@ -38,8 +38,8 @@ from ..shared.merged_codes import PAIR_CELLS, Merged, left_out_notes, merge
 from ..shared.one_ways import (
     averaged,
     estimate_total,
+    measure_again,
     measure_ones,
-    measure_planned,
     noise_ratio,
     ones_step,
 )
@@ -74,9 +74,17 @@ class SingleColumns(Struct, frozen=True):
         """The answers with what public data adds to them."""
         return self.ones if self.public is None else self.public.ones(self.ones)
 
+    def again(self, session: Session) -> SingleColumns:
+        """The same, measured a second time as far as the plan wants that before pairs are looked at."""
+        share = self.plan.again
+        if share <= 0:
+            return self
+        measured = self.measured_again(session, share, "1-ways again")
+        return replace(measured, plan=replace(self.plan, again=0.0))
+
     def measured_again(self, session: Session, share: float, label: str) -> SingleColumns:
         """The same, with a second answer for each column, averaged with the first."""
-        again = measure_ones(session, share, label, self.weight)
+        again = measure_again(session, self.ones, share, label, self.weight)
         return replace(self, ones=averaged(self.ones, again), released=[*self.released, *again])
 
     def weight(self, clique: Clique) -> float:
@@ -128,12 +136,31 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
 
     def begin(self, session: Session, job: Job) -> Begun:
         users = measure_users(self, session, job)
-        plan = self.steps(session.domain, users.share, public=job.public is not None)
-        return Begun(users, measure_planned(session, plan, "1-ways"))
+        first = self.first_ones(session.schema, users.share, job.public is not None)
+        weight = self.wanted(session.domain).weight
+        return Begun(users, measure_ones(session, first, "1-ways", weight))
+
+    def by_contrasts(self, schema: Schema, public: bool) -> bool:
+        """Whether contrasts take the place of the tree, unless nulls or other values stand out of noise."""
+        favours = self.wanted(schema.modelled).items or self.important.names_rows
+        return not (favours or public) and two_valued.planned_for(schema)
+
+    def first_ones(self, schema: Schema, taken: float, public: bool) -> float:
+        """The share of mu^2 of the first 1-ways. It is the least where contrasts follow and say the same at
+        half the price, of columns without codes for nulls and other values."""
+        planned = self.steps(schema.modelled, taken, public=public).share("1-ways")
+        if self.by_contrasts(schema, public) and max(schema.modelled.values()) == 2:
+            return min((1 - taken) * LEAST_ONES, planned)
+        return planned
 
     def complete(self, session: Session, job: Job, begun: Begun, saved: float) -> Outcome:
         users = begun.users
         columns = self.measure_columns(session, job, begun, saved)
+        if self.by_contrasts(session.schema, job.public is not None):
+            state = self.tree(session, job, columns, rare=0.0)  # contrasts need no values merged
+            if state.measure_contrasts():
+                return self.finish(session, job, users, columns, state)
+        columns = columns.again(session)
         state = self.tree(session, job, columns)
         if not state.measure_contrasts():
             columns, state = self.decide_open_share(session, job, columns, state)
@@ -145,12 +172,10 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         self, session: Session, job: Job, begun: Begun, saved: float
     ) -> SingleColumns:
         """Steps 1 and 3 of docs/explain/cliquetree.md: the 1-ways, and columns that follow from
-        others. Where noise would spoil them, the 1-ways are measured twice. saved: a further share
-        of mu^2."""
+        others. saved: a further share of mu^2."""
         domain = session.domain
         wanted = self.wanted(domain)
-        plan = self.steps(domain, begun.users.share, public=job.public is not None)
-        first = plan.share("1-ways")
+        first = self.first_ones(session.schema, begun.users.share, job.public is not None)
         ones = begun.ones
         rest = 1 - begun.users.share + saved
         named = {a for clique in [*wanted.named, *job.zeros.impossible] for a in clique} | job.given
@@ -161,10 +186,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         best = better if public is None else public.ones(better)
         ratio = noise_ratio(best, estimate_total(better), math.sqrt(first / rest))
         left = self.divided(domain, rest, ratio, first).after_ones(first)
-        columns = SingleColumns(better, ones, beside, public, wanted, left, ratio)
-        if left.again > 0:
-            return columns.measured_again(session, left.again, "1-ways again")
-        return columns
+        return SingleColumns(better, ones, beside, public, wanted, left, ratio)
 
     def decide_open_share(
         self, session: Session, job: Job, columns: SingleColumns, state: CliqueTreeState
@@ -187,16 +209,17 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         job: Job,
         columns: SingleColumns,
         screened: ScreeningResult | None = None,
+        rare: float | None = None,
     ) -> CliqueTreeState:
         """Step 2: the tree before its first batch, over codes whose rare values are merged.
-        `screened`: the first screening round, where it took place."""
+        `screened`: the first screening round, where it took place. `rare`: in place of the recipe's."""
         most = size_limits.pair_cells(self.memory, PAIR_CELLS, columns.public is not None)
         zeros = job.zeros.impossible
         beside = columns.beside.columns
         merged = merge(
             session.domain,
             columns.best,
-            self.rare,
+            self.rare if rare is None else rare,
             most,
             zeros,
             expected=True,
@@ -280,9 +303,9 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
     def planned(self, schema: Schema, *, public: bool = False) -> Outline:
         outline = super().planned(schema, public=public)
         domain = schema.modelled
-        chooses = not (self.wanted(domain).items or self.important.names_rows or public)
-        if chooses and outline.share("batches") and two_valued.planned_for(schema):
-            return two_valued.planned(outline, domain)
+        if outline.share("batches") and self.by_contrasts(schema, public):
+            taken = outline.share(ROWS_PER_USER)
+            return two_valued.planned(outline, domain, self.first_ones(schema, taken, public))
         return outline
 
     def steps(self, domain: Domain, taken: float, *, public: bool = False) -> Outline:

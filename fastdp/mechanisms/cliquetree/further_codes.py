@@ -19,7 +19,7 @@ from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...model.graphical_model import Model, Node
 from ...model.marginals import marginals
-from ...significance import SURE, posterior_means, stands_out
+from ...significance import SURE, drawn_towards, stands_out
 from ..shared.code_compression import Compression
 from ..shared.merged_codes import Merged
 
@@ -42,11 +42,17 @@ class FurtherCodes(Struct, frozen=True):
 
     @classmethod
     def of(cls, merged: Merged, names: Sequence[str]) -> FurtherCodes:
-        """By the released 1-ways: each column's rows are taken for their mean given all others."""
+        """By the released 1-ways: each column's rows are drawn towards the mean of all columns. That mean is
+        taken for 0 where it is smaller than its standard error, since its error is larger then."""
         rows, errors = _noisy_rows(merged, names)
         there = errors > 0
         part = np.zeros(len(names))
-        part[there] = posterior_means(rows[there], errors[there], 0.0) / merged.fitted_total
+        if there.any():
+            precision = 1 / np.square(errors[there])
+            mean = float(rows[there] @ precision / precision.sum())
+            if mean * math.sqrt(precision.sum()) > 1:
+                near = drawn_towards(mean, rows[there], 1 / precision)
+                part[there] = near / merged.fitted_total
         parts = {}
         for a, own in zip(names, np.clip(part, 0.0, 0.5)):
             shape = merged.ones_shape[a][2:]

@@ -167,7 +167,8 @@ class CliqueTreeState:
         if not names or not plan.batches:
             return False
         table = two_valued.TwoValuedTable(self, names)
-        table.spend(plan.open + plan.screening * len(plan.batches) + math.fsum(plan.batches))
+        rounds = plan.screening * len(plan.batches) + math.fsum(plan.batches)
+        table.spend(plan.again + plan.open + rounds)
         self.by_contrasts, self.merged = table.finished()
         self.contrasts = table.released
         self.screened = set(self.pairs)

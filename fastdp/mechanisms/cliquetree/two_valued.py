@@ -19,8 +19,8 @@ and an eighth for a triple. Nothing has to be chosen, and no edge of a tree is m
 4. *Factors.* If all columns follow few hidden ones, the matrix of the pairs' contrasts, less what independent
    columns have, is one of few factors but for noise. Then what is shrunk is the rest. Stein's estimate says
    whether that is better (`Contrasts.risk`).
-5. *The rest* is divided among columns, pairs and triples such that the expected errors of all three are
-   least, in proportion (`division`). Then all is shrunk again.
+5. *The rest* is divided among columns, pairs and triples such that the square roots of their expected errors
+   add up to least (`division`). Then all is shrunk again.
 6. *Fit* of one clique of all columns to these. Then rows get further codes (`further_codes`).
 
 Everything but the contrasts is a function of released numbers and public facts."""
@@ -47,7 +47,7 @@ from ...significance import LIKELY, posterior_moments, stands_out
 from ..base import Job
 from ..plans import Outline, Planned, PlannedStep
 from ..shared.merged_codes import Merged
-from ..shared.one_ways import independent, part_mu
+from ..shared.one_ways import independent, ones_step, part_mu
 from .beyond_independence import noise_alone
 from .further_codes import FurtherCodes, have_two_values
 from .hidden_factors import GRID, of_factors
@@ -63,6 +63,11 @@ MOST_WORK = 1 << 24
 times: a run on 16 columns takes five processor seconds. More than 16 columns are left to the tree."""
 STEPS = 20
 """Shares of the rest are multiples of one part in so many."""
+POWER = 0.25
+"""Expected squared errors of columns, pairs and triples are added in this power. With 1/2 the errors
+themselves would be added, of which those of columns are least; with nearly 0 a percent of each would count
+alike. Between the two neither is lost by much (docs/research/cliquetree.md; `python -m bench.tune --set
+mechanisms.cliquetree.two_valued.POWER=.5 --tables classes flags traits xor3`)."""
 SIGNS = (1, -1)
 """The signs of the two values of each column, which are its first two merged codes."""
 PROBES = 4
@@ -98,15 +103,17 @@ def planned_for(schema: Schema) -> bool:
     return two and possible(len(sizes)) and not schema.constraints
 
 
-def planned(outline: Outline, domain: Domain) -> Outline:
-    """The plan with contrasts in place of screening rounds and batches. What their first releases decide
-    is not known: the rest is divided evenly."""
-    chosen = [s for s in outline.steps if s.label == "batches" or "screening" in s.label]
-    share = math.fsum(s.share for s in chosen)
+def planned(outline: Outline, domain: Domain, first: float) -> Outline:
+    """The plan with contrasts in place of screening rounds and batches. `first`: the share
+    of the first 1-ways. What the first contrasts decide is not known: the rest is divided evenly."""
+    chosen = [
+        s for s in outline.steps if s.label in ("1-ways", "batches") or "screening" in s.label
+    ]
+    share = math.fsum(s.share for s in chosen) - first
     rest = share * (1 - 2 * FIRST) / 3
     label = "contrasts of columns"
     columns = [Planned((a,), rest / len(domain), 1, note=label, contrast=True) for a in domain]
-    steps = [PlannedStep(label, rest, tuple(columns))]
+    steps = [ones_step(domain, first), PlannedStep(label, rest, tuple(columns))]
     for size, name, clique in ((2, "pairs", ("any", "pair")), (3, "triples", ("any",) * 3)):
         count = math.comb(len(domain), size)
         own = FIRST * share + rest
@@ -123,10 +130,12 @@ def planned(outline: Outline, domain: Domain) -> Outline:
 
 
 def names_of(state: GrowingTable) -> list[str]:
-    """The columns with two values; none where the table has others, or where the run favours some
-    sets, starts from public data, or keeps constraints."""
+    """The columns with two values; none where the table has others, or some of which noise hides all values,
+    or where the run favours some sets, starts from public data, or keeps constraints."""
     merged = state.merged
     wide = [a for a, n in merged.domain.items() if n > 1]
+    if any(merged.domain[a] < 2 <= n for a, n in merged.compression.full.items()):
+        return []
     favours = state.workload.items or state.config.important.names_rows
     other = favours or state.priors is not None or state.dependent
     schema = state.session.schema
@@ -156,13 +165,19 @@ class Contrasts(Struct):
     @classmethod
     def of(cls, merged: Merged, names: Sequence[str], size: int) -> Contrasts:
         sets: list[Clique] = list(combinations(names, size))
-        total = merged.fitted_total
-        chance = 1 / max(total, 1.0)
-        parts = {a: np.maximum(merged.ones_shape[a][:2] / total, chance) for a in names}
-        sd = [math.prod(2 * math.sqrt(parts[a][0] * parts[a][1]) for a in c) for c in sets]
         none = np.zeros(len(sets))
-        scale = total * np.array(sd)
-        return cls(sets, none, none, none, chance * np.square(scale), scale, chance)
+        out = cls(sets, none, none, none, none, none, 1 / max(merged.fitted_total, 1.0))
+        out.scale_by(merged)
+        out.errors = out.chance * np.square(out.scale)
+        return out
+
+    def scale_by(self, merged: Merged) -> None:
+        """Set the scale by single columns."""
+        total = merged.fitted_total
+        columns = {a for c in self.sets for a in c}
+        parts = {a: np.maximum(merged.ones_shape[a][:2] / total, self.chance) for a in columns}
+        sd = [math.prod(2 * math.sqrt(parts[a][0] * parts[a][1]) for a in c) for c in self.sets]
+        self.scale = total * np.array(sd)
 
     def add(self, values: np.ndarray, variance: float) -> None:
         weight = 1.0 if math.isinf(self.variance) else self.variance / (self.variance + variance)
@@ -259,6 +274,9 @@ class TwoValuedTable:
         if for_columns:
             self.measure(self.columns, for_columns * share, "contrasts of columns")
             self.merged = self.merged.with_sums(self.of_columns())
+            for kind in (self.pairs, self.triples):
+                if kind is not None:
+                    kind.scale_by(self.merged)
         if for_pairs:
             self.measure(self.pairs, for_pairs * share, "contrasts of pairs again")
         if for_triples and self.triples is not None:
@@ -303,7 +321,7 @@ class TwoValuedTable:
     def division(self, share: float) -> tuple[float, float, float]:
         """The parts of the rest for columns, pairs and triples. Squared errors of contrasts add up: a
         pair has those of two columns and its own, a triple those of three columns, three pairs and its
-        own. A percent of the error of columns, of pairs and of triples count alike."""
+        own. The square roots of the errors of columns, pairs and triples are added (POWER)."""
         own = [
             float(np.sum(m.variances[:2])) for m in self.merged.ones if m.clique[0] in self.names
         ]
@@ -319,10 +337,10 @@ class TwoValuedTable:
                     continue
                 v = 1 / (ones + each[0] * i / STEPS)
                 r = self.pairs.left(each[1] * j / STEPS)
-                error = math.log(v) + math.log(2 * v + r)
+                error = v**POWER + (2 * v + r) ** POWER
                 if three is not None:
                     s = three.left(whole / len(three.sets) * k / STEPS)
-                    error += math.log(3 * v + 3 * r + s)
+                    error += (3 * v + 3 * r + s) ** POWER
                 if error < best[0] - 1e-9:
                     best = (error, (i / STEPS, j / STEPS, k / STEPS))
         return best[1]

@@ -13,7 +13,10 @@ from ...measurement import Measurement, Request
 from ...release.gateway import Session
 from ...significance import LIKELY, onto_simplex
 from ..plans import Outline, Planned, PlannedStep
+from .expected_counts import expected_counts
 
+PARTS = 8
+"""1-ways that are measured again share so many parts for each of them."""
 NOISE = math.sqrt(2 / math.pi)
 """Mean of |N(0, 1)|."""
 
@@ -63,10 +66,33 @@ def measure_ones(
     weight: Callable[[Clique], float] | None = None,
 ) -> list[Measurement]:
     """Every 1-way marginal, for `share` of mu^2 in all (see `ones_shares`)."""
-    shares = ones_shares(session.domain, share, weight)
-    return session.measure(
-        [Request((a,), part_mu(session, s)) for a, s in shares.items()], label=label
-    )
+    return measure_shares(session, ones_shares(session.domain, share, weight), label)
+
+
+def measure_shares(session: Session, shares: Mapping[str, float], label: str) -> list[Measurement]:
+    """The 1-ways of columns with a share of mu^2."""
+    asked = [Request((a,), part_mu(session, s)) for a, s in shares.items() if s > 0]
+    return session.measure(asked, label=label)
+
+
+def measure_again(
+    session: Session,
+    ones: Sequence[Measurement],
+    share: float,
+    label: str,
+    weight: Callable[[Clique], float],
+) -> list[Measurement]:
+    """A further answer for the 1-ways that are worth one (see `shares_again`). A code that noise hides is
+    expected to have as many rows as the others of its column, and a column of equal counts needs no better
+    answer. So that a frequent code is not hidden for good, the most frequent ones count as if they had at
+    least the rows that Zipf's law gives them."""
+    total = estimate_total(ones)
+    counts = []
+    for m in expected_counts(ones, total):
+        law = 1 / np.arange(1, m.values.size + 1)
+        counts.append(np.maximum(np.sort(m.values)[::-1], total * law / law.sum()))
+    unit = (part_mu(session, 1.0) / session.clip) ** 2
+    return measure_shares(session, shares_again(ones, counts, share, unit, weight), label)
 
 
 def estimate_total(measurements: Sequence[Measurement]) -> float:
@@ -78,6 +104,39 @@ def estimate_total(measurements: Sequence[Measurement]) -> float:
     sums = [(float(np.sum(m.values)), float(np.sum(m.variances))) for m in measurements]
     total, variance = average(sums)
     return max(total, LIKELY * math.sqrt(variance))
+
+
+def shares_again(
+    ones: Sequence[Measurement],
+    counts: Sequence[np.ndarray],
+    share: float,
+    unit: float,
+    weight: Callable[[Clique], float],
+) -> dict[str, float]:
+    """What each 1-way gets of `share` where all have been measured before, and rows of each code are
+    expected to be `counts`. unit: the precision (one over the variance) of all of mu^2.
+
+    With noise s the error of a code of t rows is about t s / sqrt(t^2 + s^2): s where it has many rows, and t
+    where noise hides it, however large. So a column whose codes stay hidden gets nothing. The sum of all
+    errors is convex in the shares, so each part goes where it helps most."""
+    squares = [np.square(c[c > 0]) for c in counts]
+    sizes = [weight(m.clique) * np.sqrt(t) for m, t in zip(ones, squares)]
+    known = np.array([1 / float(np.mean(m.variances)) for m in ones])
+    parts = np.zeros(len(ones), np.int64)
+    count = PARTS * len(ones)
+    step = share * unit / count
+
+    def error(i: int, more: int) -> float:
+        return float(np.sum(sizes[i] / np.sqrt(1 + (known[i] + more * step) * squares[i])))
+
+    now = np.array([error(i, 0) for i in range(len(ones))])
+    then = np.array([error(i, 1) for i in range(len(ones))])
+    for _ in range(count):
+        gain = now - then
+        i = int(np.argmax(gain > gain.max() * (1 - 1e-9)))
+        parts[i] += 1
+        now[i], then[i] = then[i], error(i, int(parts[i]) + 1)
+    return {m.clique[0]: share * int(n) / count for m, n in zip(ones, parts)}
 
 
 def independent(
@@ -94,9 +153,15 @@ def independent(
 
 
 def averaged(first: Sequence[Measurement], second: Sequence[Measurement]) -> list[Measurement]:
-    """Two measurements of each marginal as one: the mean by precision, with its standard error."""
+    """Two measurements of each marginal as one: the mean by precision, with its standard error. Those
+    that were measured once stay."""
+    again = {m.clique: m for m in second}
     out = []
-    for a, b in zip(first, second, strict=True):
+    for a in first:
+        b = again.get(a.clique)
+        if b is None:
+            out.append(a)
+            continue
         p, q = 1 / a.variances, 1 / b.variances
         values = (a.values * p + b.values * q) / (p + q)
         errors = 1 / np.sqrt(p + q)
