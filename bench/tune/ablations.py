@@ -352,6 +352,23 @@ REPLACED = (
 )
 TRIED = (
     Ablation(
+        "tried: rules of noise",
+        "without least cells, divided noise and cells anew: each alone is not shown",
+        change={
+            f"{SHARED}.screening.divided": evenly,
+            f"{SHARED}.screening.least_cells": nothing(1.0),
+            f"{TREE}.tree_state.CliqueTreeState.again": lambda self, held, *of: held,
+        },
+    ),
+    Ablation(
+        "tried: cells anew alone",
+        "without least cells and divided noise",
+        change={
+            f"{SHARED}.screening.divided": evenly,
+            f"{SHARED}.screening.least_cells": nothing(1.0),
+        },
+    ),
+    Ablation(
         "tried: FIRST .3",
         "three times as much for first contrasts",
         change={f"{TREE}.two_valued.FIRST": 0.3},
