@@ -4,10 +4,11 @@
     python -m bench.pool --whole 10000000 --threads 2
 
 Per stage, on one thread: draw: rows of the pool, three times as many as are wanted. places: which
-users may get which rows. deal: urns. order: rows in order of time, and exchanged. choice: whole
-users, such that what was released holds. write: values of the codes. Once for a run: measure (reading,
-counting, noise, fits), trials (the parameters of urns). floor: what a pool takes whose users want nothing
-and exchange nothing: places, lists of rows, one sort by user and time. Peak memory of the process, in MB.
+users may get which rows. features: what urns and exchanges know of rows. deal: urns. order: rows in
+order of time, and exchanged. choice: whole users, such that what was released holds. write: values of
+the codes. Once for a run: measure (reading, counting, noise, fits), trials (the parameters of urns).
+floor: what a pool takes whose users want nothing and exchange nothing: places, lists of rows, one
+sort by user and time. Peak memory of the process, in MB.
 Tables are those of `bench.users`, with their order declared, at epsilon 1; each line is a process of its own.
 """
 
@@ -36,6 +37,7 @@ from .users import DELTA, HELD_OUT, inputs, load
 STAGES = {
     "draw": (Output, "_draw"),
     "places": (Dealer, "places"),
+    "features": (Dealer, "features"),
     "deal": (Dealer, "urns"),
     "order": (Dealer, "_in_order"),
     "choice": (Choice, "choose"),
@@ -78,9 +80,10 @@ def floor(output: Output) -> float:
     plain = replace(dealer, alpha=alpha, joint=(), levels=())
     start = time.process_time()
     at = plain.places(codes, 0)
-    owner, _ = plain.urns(codes, at, 0, 1)
+    values = plain.features(codes, at.take)
+    owner, _ = plain.urns(values, at, 0, 1)
     if plain.order is not None:
-        plain._in_order(codes, at, owner, 0, 1, 0)
+        plain._in_order(codes, values, at, owner, 0, 1, 0)
     return (time.process_time() - start) * dealer.times / len(owner) * 1e6
 
 
@@ -102,7 +105,7 @@ def one(name: str, rows: int, seed: int) -> dict[str, float]:
         all_rows = time.process_time() - start
     spent["write"] = all_rows - sum(spent.values())
     found = {stage: seconds / made * 1e6 for stage, seconds in spent.items()}
-    found["pool"] = found["places"] + found["deal"] + found["order"]
+    found["pool"] = sum(found[x] for x in ("places", "features", "deal", "order"))
     found["all"] = all_rows / made * 1e6
     found["measure"] = before - once["trials"]
     found |= {"trials": once["trials"], "MB": machine.peak_mb()}

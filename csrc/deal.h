@@ -9,10 +9,12 @@
  * alpha[group * features + f] > 0: how seldom users of a group repeat a feature; < 0: they avoid it.
  * candidates: rows that are looked at for each place.
  *
- * The last `levels` features are levels: their values are FDP_LEVELS groups of rows in order, between[l]
- * is the part of the variance that lies between users, and level[l * users + u] the user's own level, both
- * of normal scores; cuts[l * (FDP_LEVELS + 1) + g] is the score at which group g begins. */
+ * The last `levels` features are levels: their values are FDP_LEVELS groups of rows in order. level[l *
+ * users + u] is the normal score of the user's own level, and spread[l] the standard deviation of its rows'
+ * scores around it; cuts[l * (FDP_LEVELS + 1) + g] is the score at which group g begins. scores: quantiles of
+ * the normal law in the middles of 2^FDP_SCORES equal parts. */
 #define FDP_LEVELS 8
+#define FDP_SCORES 10
 typedef struct {
     int64_t chunks, rows, users;
     const int64_t *row_start, *user_start;
@@ -21,7 +23,7 @@ typedef struct {
     const uint32_t *wanted, *group;
     const double *alpha;
     int64_t levels;
-    const double *level, *between, *cuts;
+    const double *level, *spread, *cuts, *scores;
     uint64_t seed;
 } fdp_deal_plan;
 
@@ -35,9 +37,10 @@ typedef struct {
  * give them too few values. All values come from one earlier row, so they are found together as often as in
  * the model of rows.
  *
- * `candidates` unused rows are looked at, and the one is taken that is nearest to what is wanted: every other
+ * `candidates` unused rows are looked at, and the one is taken that is nearest to what is wanted: half of them
  * from the shortest list of rows that have one or two of the wanted values, the rest from the shortest list
- * of rows that have a random one of them and another, or it alone. Where none has all that is wanted, another
+ * of rows that have a random one of them and another, or it alone. Rows come in no order, so those that follow
+ * a random place of a list are as good as random ones, and are read at once. Where none has all that is wanted, another
  * earlier row is drawn, up to TRIES times.
  *
  * A user avoids values of f where alpha_f < 0: a row is passed over, if it can be, with probability 1 -
@@ -51,8 +54,9 @@ typedef struct {
  * 1))), S the number of ordered pairs of their rows that agree in f; NULL: not counted.
  *
  * A chunk depends on (seed, number of the chunk) and its own rows alone. A thread needs 4 bytes for each
- * row of its chunk in each list (features, pairs of the first and of levels, all) and for each of its
- * features, and 16 for each value of a list. FDP_ERR_ARGUMENT where the rows of a chunk are not those
+ * row of its chunk in each list (features, pairs of the first and of levels, all), 2 for each of its
+ * features, 16 for each value of a list, and 4 for each code of a feature. Of a feature with more than 65,536
+ * values in a chunk some count as one. FDP_ERR_ARGUMENT where the rows of a chunk are not those
  * wanted, or features more than 64. */
 int fdp_deal(const fdp_deal_plan *plan, int threads, uint32_t *owner, int64_t *equal);
 

@@ -285,16 +285,16 @@ PEOPLE = (
         "joint urns",
         "pairs of columns that users repeat together",
         "people",
-        {"users.dealing.MOST_JOINT": 0},
+        {"users.trials.MOST_JOINT": 0},
     ),
     Ablation(
         "near urns",
         "groups of neighbouring codes that users repeat",
         "people",
-        {"users.dealing.MOST_NEAR": 0},
+        {"users.trials.MOST_NEAR": 0},
     ),
     Ablation("chains", "succession of a user's rows", "people", {"users.order.MOST_CHAINS": 0}),
-    Ablation("trials", "trial dealings", "people", {"users.dealing.TRIALS": 0}),
+    Ablation("trials", "trial dealings", "people", {"users.trials.TRIALS": 0}),
 )
 NUMBERS = (
     Ablation(
@@ -377,7 +377,7 @@ TRIED = (
         "tried: looks of users",
         "`threshold` by the number of looks in urns and chains, in place of SURE",
         "people",
-        {"users.dealing.SURE": threshold(24), "users.order.SURE": threshold(24)},
+        {"users.trials.SURE": threshold(24), "users.order.SURE": threshold(24)},
     ),
     Ablation(
         "tried: posterior 1-ways",

@@ -13,10 +13,12 @@ def deal(
     alpha: NDArray[np.float64],
     candidates: int,
     level: NDArray[np.float64],
-    between: NDArray[np.float64],
+    spread: NDArray[np.float64],
     cuts: NDArray[np.float64],
+    scores: NDArray[np.float64],
     seed: int,
     threads: int,
+    counted: bool = ...,
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]: ...
 def order_rows(
     plan: Any, owner: NDArray[np.uint32], seed: int, threads: int

@@ -23,8 +23,9 @@ cdef extern from "deal.h" nogil:
         const double *alpha
         int64_t levels
         const double *level
-        const double *between
+        const double *spread
         const double *cuts
+        const double *scores
         uint64_t seed
     int fdp_deal(const fdp_deal_plan *, int, uint32_t *, int64_t *)
 
@@ -60,12 +61,14 @@ def deal(
     const double[:, ::1] alpha,
     int64_t candidates,
     const double[:, ::1] level,
-    const double[::1] between,
+    const double[::1] spread,
     const double[:, ::1] cuts,
+    const double[::1] scores,
     uint64_t seed,
     int threads,
+    bint counted=True,
 ):
-    """(owner uint32[rows], equal int64[groups, features])."""
+    """(owner uint32[rows], equal int64[groups, features], zeros unless `counted`)."""
     owner = np.zeros(codes.shape[1], np.uint32)
     equal = np.zeros((alpha.shape[0], alpha.shape[1]), np.int64)
     cdef uint32_t[::1] owner_view = owner
@@ -79,11 +82,12 @@ def deal(
     plan.features, plan.groups = codes.shape[0], alpha.shape[0]
     plan.codes, plan.size = &codes[0, 0], &size[0]
     plan.wanted, plan.group, plan.alpha = &wanted[0], &group[0], &alpha[0, 0]
-    plan.candidates, plan.seed, plan.levels = candidates, seed, between.shape[0]
-    if between.shape[0]:
-        plan.level, plan.between, plan.cuts = &level[0, 0], &between[0], &cuts[0, 0]
+    plan.candidates, plan.seed, plan.levels = candidates, seed, spread.shape[0]
+    if spread.shape[0]:
+        plan.level, plan.spread, plan.cuts = &level[0, 0], &spread[0], &cuts[0, 0]
+    plan.scores = &scores[0]
     with nogil:
-        code = fdp_deal(&plan, threads, &owner_view[0], &equal_view[0, 0])
+        code = fdp_deal(&plan, threads, &owner_view[0], &equal_view[0, 0] if counted else NULL)
     check(code, "dealing rows to users")
     return owner, equal
 

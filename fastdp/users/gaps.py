@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -28,8 +29,9 @@ class Gaps(Struct, frozen=True, eq=False):
         columns = [codes[name].astype(np.int64) for name in self.order]
         time = np.ravel_multi_index(columns, [sizes[name] for name in self.order])
         gap = np.abs(np.diff(time, prepend=time[:1]))
-        # the number of binary digits: 0, 1, 2 to 3, 4 to 7, ...
-        bins = np.minimum(np.frexp(gap.astype(float))[1].astype(np.int64), len(self.shares) - 1)
+        cells = math.prod(sizes[name] for name in self.order)
+        bins = _digits(np.arange(cells))[gap] if cells <= len(gap) else _digits(gap)
+        bins = np.minimum(bins, len(self.shares) - 1)
         bins[start[:-1]] = len(self.shares)
         return bins
 
@@ -41,3 +43,8 @@ class Gaps(Struct, frozen=True, eq=False):
         cells += np.repeat(np.arange(users), np.diff(start))
         counts = np.bincount(cells, minlength=(bins + 1) * users).reshape(bins + 1, users)[:bins]
         return counts / np.maximum(np.diff(start) - 1.0, 1.0)
+
+
+def _digits(numbers: np.ndarray) -> np.ndarray:
+    """The number of binary digits: 0 of 0, 1 of 1, 2 of 2 and 3, 3 of 4 to 7, ..."""
+    return np.frexp(numbers.astype(float))[1].astype(np.int64)

@@ -115,7 +115,7 @@ class Order(Struct, frozen=True, eq=False):
     def plan(self, codes: Codes, take: np.ndarray, dealt: Dealt, tries: int) -> OrderPlan:
         """The rows `take` of `codes`, which were dealt, for the exchange."""
         lead = self.key.order[0]
-        end = codes[lead].astype(np.int64) * self.key.ends // self.sizes[lead]
+        of_code = np.arange(self.sizes[lead]) * self.key.ends // self.sizes[lead]
         sides = np.empty((2, len(self.key.pairs), len(take)), np.uint32)
         for i, pair in enumerate(self.key.pairs):
             sides[:, i] = [codes[name][take] for name in pair]
@@ -132,8 +132,8 @@ class Order(Struct, frozen=True, eq=False):
             groups=len(GROUPS),
             kind=_kinds(dealt.wanted),
             kinds=len(KINDS),
-            time=self.times(codes)[take].astype(np.uint32),
-            end=end[take].astype(np.uint32),
+            time=self.times({n: codes[n][take] for n in self.key.order}).astype(np.uint32),
+            end=of_code.astype(np.uint32)[codes[lead][take]],
             ends=self.key.ends,
             this=sides[0],
             that=sides[1],

@@ -274,7 +274,7 @@ def test_a_constant_is_measured_where_it_acts():
     shared = "mechanisms.shared"
     assert given(f"{shared}.public_prior.BELIEF=0.0").suite == "public"
     assert given(f"{shared}.halving.LEVELS=2").suite == "rows"
-    assert given("users.dealing.TRIALS=1").suite == "people"
+    assert given("users.trials.TRIALS=1").suite == "people"
     assert given("mechanisms.with_users.chosen_users.LEAST_POOL=1").suite == "people"
     here, why = suites.prepared("public", ("factors, shuffled",))
     assert here == ["factors, shuffled"] and not why

@@ -1,6 +1,5 @@
 """A slow, obvious twin of csrc/deal.c: lists and loops, the same stream of random numbers."""
 
-from collections.abc import Iterator
 from itertools import combinations
 
 from tests.reference.sample import ORDER, Stream, key_of, mix
@@ -24,43 +23,50 @@ class Lists:
     def unused(self, value) -> list[int]:
         return [i for i in self.of.get(value, []) if not self.used[i]]
 
-    def any(self, value, stream: Stream) -> int:
+    def rows(self, value) -> list[int]:
         unused = self.unused(value)
-        if len(self.of[value]) > 2 * len(unused):
+        if 2 * len(self.of[value]) > 3 * len(unused):
             self.of[value] = unused
-        rows = self.of[value]
+        return self.of[value]
+
+    def any(self, value, stream: Stream) -> int:
+        rows = self.rows(value)
         row = rows[stream.below(len(rows))]
         while self.used[row]:
             row = rows[stream.below(len(rows))]
         return row
 
-    def some(self, value, stream: Stream, count: int) -> Iterator[int]:
-        """So many unused rows, or all where there are no more."""
-        if len(self.unused(value)) > count:
-            yield from (self.any(value, stream) for _ in range(count))
-        else:
-            self.of[value] = self.unused(value)
-            yield from self.of[value]
+    def some(self, value, stream: Stream, count: int) -> list[int]:
+        """So many unused rows from a random place on, or all where there are no more."""
+        rows = self.rows(value)
+        at = stream.below(len(rows))
+        return [row for row in rows[at:] + rows[:at] if not self.used[row]][:count]
+
+
+def numbered(rows: list[tuple]) -> list[tuple]:
+    """The same rows, where values of each feature have numbers: 0 for the first, 1 for the next new one."""
+    numbers: list[dict] = [{} for _ in rows[0]]
+    return [tuple(of.setdefault(x, len(of)) for x, of in zip(row, numbers)) for row in rows]
 
 
 def pair_of(f: int, g: int, sizes: list[int], rows: int):
     """The value of a pair: where there are many combinations, several share one."""
     room = min(sizes[f] * sizes[g], 2 * rows + 1)
-    start = [sum(sizes[:i]) for i in (f, g)]
 
     def value(row):
         if sizes[f] * sizes[g] <= room:
             return row[f] * sizes[g] + row[g]
-        return mix((start[0] + row[f] << 32) | start[1] + row[g]) * room >> 64
+        return mix(row[f] << 32 | row[g]) * room >> 64
 
     return value
 
 
 def deal_chunk(
-    number, rows: list[tuple], wanted: list[int], alphas: list[list[float]], candidates, seed, sizes
+    number, rows: list[tuple], wanted: list[int], alphas: list[list[float]], candidates, seed
 ):
-    """The user (0, 1, ... of the chunk) of each row. rows: their features, of so many values
-    (`sizes`); alphas: one list per user."""
+    """The user (0, 1, ... of the chunk) of each row. rows: their features; alphas: one list per user."""
+    rows = numbered(rows)
+    sizes = [max(of) + 1 for of in zip(*rows)]
     stream = Stream(key_of(seed, number, 0, ORDER))
     features = len(rows[0])
     owner = [-1] * len(rows)
@@ -88,11 +94,9 @@ def deal_chunk(
             of_one = [] if of_two else of_one
         return min((*of_two, *of_one), key=lambda at: len(at[0].unused(at[1])), default=(every, 0))
 
-    def apart(row: int, wants: list, mine: list[int], alpha: list[float], least: int) -> int:
+    def apart(row: int, wants: list, mine: list[int], alpha: list[float]) -> int:
         cost = 0
         for f in range(features):
-            if cost >= least:
-                break
             if alpha[f] < 0:
                 part = 1.0
                 for _ in [r for r in mine if rows[r][f] == rows[row][f]]:
@@ -107,31 +111,26 @@ def deal_chunk(
         best = -1
         least = 1 << 32
         again = [
-            bool(mine)
-            and alpha[f] > 0
-            and stream.unit() < FRESH / (FRESH + alpha[f]) * k / (k + alpha[f])
+            f
             for f in range(features)
+            if mine
+            and alpha[f] > 0
+            and stream.unit() * ((FRESH + alpha[f]) * (k + alpha[f])) < FRESH * k
         ]
-        count = sum(again) + sum(a < 0 for a in alpha) * bool(mine)
-        if not count:
+        if not again and not (mine and min(alpha) < 0):
             return every.any(0, stream)
         for _ in range(min(k + 1, TRIES)):
             like = rows[mine[stream.below(k)]] if mine else ()
-            wants = [like[f] if again[f] else None for f in range(features)]
-            lead = None
-            seen = 0
-            for f in range(features):
-                if again[f]:
-                    seen += 1
-                    lead = f if stream.below(seen) == 0 else lead
+            wants = [like[f] if f in again else None for f in range(features)]
+            lead = again[stream.below(len(again))] if again else None
             lists = shortest(wants), shortest(wants, lead)
             for (made, value), looks in zip(lists, (candidates // 2, candidates - candidates // 2)):
-                for row in made.some(value, stream, looks) if least > 0 else ():
-                    cost = apart(row, wants, mine, alpha, least)
-                    if cost < least:
-                        best, least = row, cost
+                for row in made.some(value, stream, looks):
                     if least == 0:
                         break
+                    cost = apart(row, wants, mine, alpha)
+                    if cost < least:
+                        best, least = row, cost
             if least < MISSED:
                 break
         return best

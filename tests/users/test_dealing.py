@@ -6,8 +6,8 @@ import pytest
 
 from fastdp._core import deal as core
 from fastdp.privacy.clip import size_edges
-from fastdp.users import dealing, people as crowds
-from fastdp.users.dealing import Dealer, dealer
+from fastdp.users import people as crowds, places
+from fastdp.users.dealing import Dealer
 from fastdp.users.people import Histogram, People, Sizes, size_bins
 from fastdp.users.rates import (
     GROUPS,
@@ -20,12 +20,13 @@ from fastdp.users.rates import (
     roles,
     scatter,
 )
+from fastdp.users.trials import dealer
 from tests.tiers import first, slow_cases
 
 from ..reference import dealing as slow
 
 GROUPED = (1, 4, 16)
-NO_LEVELS = (np.empty((0, 0)), np.empty(0), np.empty((0, 0)))
+NO_LEVELS = (np.empty((0, 0)), np.empty(0), np.empty((0, 0)), np.zeros(1))
 
 
 def people(constants=None, bound=60):
@@ -48,7 +49,7 @@ def random_rows(rng, rows, sizes):
 def agreed(made, codes):
     """(rows of each user, sums of agreement) of a dealing that no trial has seen."""
     at = made.places(codes, 99)
-    return at.wanted, made.urns(codes, at, 99, 2)[1]
+    return at.wanted, made.urns(made.features(codes, at.take), at, 99, 2, counted=True)[1]
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -72,8 +73,7 @@ def test_the_kernel_deals_like_its_slow_twin(seed):
         rows = [tuple(r) for r in codes[:, row_start[c] : row_start[c + 1]].T.tolist()]
         users = range(user_start[c], user_start[c + 1])
         alphas = [alpha[group[u]].tolist() for u in users]
-        about = (16 - seed, 11 + seed, size.tolist())
-        owner = slow.deal_chunk(c, rows, wanted[users].tolist(), alphas, *about)
+        owner = slow.deal_chunk(c, rows, wanted[users].tolist(), alphas, 16 - seed, 11 + seed)
         assert [o + users[0] for o in owner] == made[0][0][row_start[c] : row_start[c + 1]].tolist()
         for f in range(features):
             for user, share in slow.agreement(rows, owner, f).items():
@@ -100,7 +100,7 @@ def test_users_get_their_rows_and_one_value_of_each_constant(constants, monkeypa
     most, of 10 rows in the mean. Where every row has constants of its own, others make up for what
     users want, of those with the same a: its shares change by less than the rows of one user.
     Chunks change nothing of this."""
-    monkeypatch.setattr(dealing, "CHUNK_ROWS", 700)
+    monkeypatch.setattr(places, "CHUNK_ROWS", 700)
     rng = np.random.default_rng(3)
     sizes = {"a": 4, "b": 6, "c": 5, "d": 1000}
     codes = random_rows(rng, 5000, sizes) | {"d": np.arange(5000, dtype=np.uint32)}
@@ -137,7 +137,7 @@ def test_large_users_give_way_where_a_constant_has_too_few_rows():
     here = np.zeros(31, np.int64)
     rng = np.random.default_rng(0)
     groups = (np.zeros(2), here)
-    found = dealing._with_rows(np.array([100, 900]), wanted[::-1], here, groups, rng)
+    found = places._with_rows(np.array([100, 900]), wanted[::-1], here, groups, rng)
     assert found[0] == 1 and (found[1:] == 0).all()
 
 

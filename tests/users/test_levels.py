@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
-from fastdp.users.dealing import Dealer, dealer
+from fastdp.users.dealing import Dealer
 from fastdp.users.levels import LEVEL_GROUPS, _agreement, _scores, levels_of
 from fastdp.users.rates import GROUPS, Rates, Roles
+from fastdp.users.trials import dealer
 
 from .test_dealing import people
 

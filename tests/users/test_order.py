@@ -14,9 +14,9 @@ from fastdp.measurement import Measurement
 from fastdp.mechanisms.cliquetree import CliqueTree
 from fastdp.mechanisms.with_users import check_users
 from fastdp.schema import Schema
-from fastdp.users.dealing import dealer
 from fastdp.users.order import KINDS, Goal, OrderPlan, order_of, to_ask
 from fastdp.users.rates import GROUPS, Rates, Roles
+from fastdp.users.trials import dealer
 
 from .test_dealing import people
 

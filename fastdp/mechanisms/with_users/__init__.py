@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from ...errors import UsageError
 from ...measurement import Measurement
 from ...release.gateway import Session
-from ...users.dealing import SAMPLE_ROWS
 from ...users.rates import chance
+from ...users.trials import SAMPLE_ROWS
 from .. import registry
 from ..base import Config, Job, Outcome, run_checked, run_in_parts
 from ..shared.model_rows import ModelRows

@@ -6,8 +6,9 @@ from msgspec.structs import replace
 from ..._util.threads import resolve
 from ...answers.people_facts import PAIRS
 from ...user_views import UserFacts
-from ...users.dealing import SAMPLE_ROWS, Dealer, dealer
+from ...users.dealing import Dealer
 from ...users.siblings import Likeness
+from ...users.trials import SAMPLE_ROWS, dealer
 from ...users.user_choice import Agreements, Choice
 from ...users.user_table import PERIODS
 from ..base import Outcome

@@ -12,10 +12,11 @@ from ...answers.people_facts import described_facts, pairs_of_users
 from ...answers.values import numbers_of
 from ...privacy.clip import choice_bound
 from ...user_views import UserFacts
-from ...users.dealing import SAMPLE_ROWS, Dealer
+from ...users.dealing import Dealer
 from ...users.once import once_per_period
 from ...users.order import to_ask
 from ...users.siblings import Likeness
+from ...users.trials import SAMPLE_ROWS
 from ...users.user_table import Marginal, PoolTable, combined, pool_facts, user_facts
 from ..limits.structural_zeros import StructuralZeros
 from ..shared.model_rows import ModelRows
