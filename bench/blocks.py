@@ -123,7 +123,7 @@ def pool() -> str:
     rows = []
     for name, title in POOL.items():
         one = found[f"{name}, 1000000 rows"]
-        dealt = one["places"] + one["deal"]
+        dealt = one["segments"] + one["deal"]
         cells = [f"{x:.1f}" for x in (one["draw"], dealt, one["order"], one["choice"])]
         rows.append([title, *cells, f"{one['all']:.0f}", f"{one['MB'] / 1000:.1f} GB"])
     return table(head, rows)

@@ -3,11 +3,11 @@
     python -m bench.pool [--tables cohorts events patients] [--rows 300000 1000000 3000000]
     python -m bench.pool --whole 10000000 --threads 2
 
-Per stage, on one thread: draw: rows of the pool, three times as many as are wanted. places: which
+Per stage, on one thread: draw: rows of the pool, three times as many as are wanted. segments: which
 users may get which rows. features: what urns and exchanges know of rows. deal: urns. order: rows in
 order of time, and exchanged. choice: whole users, such that what was released holds. write: values of
 the codes. Once for a run: measure (reading, counting, noise, fits), trials (the parameters of urns).
-floor: what a pool takes whose users want nothing and exchange nothing: places, lists of rows, one
+floor: what a pool takes whose users want nothing and exchange nothing: segments, lists of rows, one
 sort by user and time. Peak memory of the process, in MB.
 Tables are those of `bench.users`, with their order declared, at epsilon 1; each line is a process of its own.
 """
@@ -36,7 +36,7 @@ from .users import DELTA, HELD_OUT, inputs, load
 
 STAGES = {
     "draw": (Output, "_draw"),
-    "places": (Dealer, "places"),
+    "segments": (Dealer, "segments"),
     "features": (Dealer, "features"),
     "deal": (Dealer, "urns"),
     "order": (Dealer, "_in_order"),
@@ -79,7 +79,7 @@ def floor(output: Output) -> float:
     alpha = np.full((len(dealer.alpha), len(dealer.roles.dealt)), FREE)
     plain = replace(dealer, alpha=alpha, joint=(), levels=())
     start = time.process_time()
-    at = plain.places(codes, 0)
+    at = plain.segments(codes, 0)
     values = plain.features(codes, at.take)
     owner, _ = plain.urns(values, at, 0, 1)
     if plain.order is not None:
@@ -105,7 +105,7 @@ def one(name: str, rows: int, seed: int) -> dict[str, float]:
         all_rows = time.process_time() - start
     spent["write"] = all_rows - sum(spent.values())
     found = {stage: seconds / made * 1e6 for stage, seconds in spent.items()}
-    found["pool"] = sum(found[x] for x in ("places", "features", "deal", "order"))
+    found["pool"] = sum(found[x] for x in ("segments", "features", "deal", "order"))
     found["all"] = all_rows / made * 1e6
     found["measure"] = before - once["trials"]
     found |= {"trials": once["trials"], "MB": machine.peak_mb()}

@@ -16,8 +16,8 @@ from msgspec import Struct
 from .levels import COARSE, LEVEL_GROUPS, Level
 from .order import TRIES, Dealt, Order
 from .people import ALL, Codes, Groups, People
-from .places import Places, numbered, places_of
 from .rates import GROUPS, Feature, Roles
+from .segments import Segments, numbered, segments_of
 from .user_choice import Choice
 
 CANDIDATES = 8
@@ -81,14 +81,14 @@ class Dealer(Struct, frozen=True, eq=False):
             tell(DEALT, "choosing users")
         return self.choice.choose(made, owner, len(owner) // self.times, seed, threads)
 
-    def places(self, codes: Codes, seed: int) -> Places:
+    def segments(self, codes: Codes, seed: int) -> Segments:
         """Users for so many rows, and which of the rows each of them may get."""
-        return places_of(self.people, self.roles.constant, self.groups, codes, seed)
+        return segments_of(self.people, self.roles.constant, self.groups, codes, seed)
 
     def _dealt(
         self, codes: Codes, seed: int, threads: int
     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
-        at = self.places(codes, seed)
+        at = self.segments(codes, seed)
         values = self.features(codes, at.take)
         owner, _ = self.urns(values, at, seed, threads)
         sequence = None
@@ -127,7 +127,7 @@ class Dealer(Struct, frozen=True, eq=False):
         return values
 
     def urns(
-        self, values: np.ndarray, at: Places, seed: int, threads: int, counted: bool = False
+        self, values: np.ndarray, at: Segments, seed: int, threads: int, counted: bool = False
     ) -> tuple[np.ndarray, np.ndarray]:
         """(the user of each row of `at.take`, whose features are `values`; sums of agreement [groups,
         features], if they are to be `counted`)."""
@@ -160,7 +160,7 @@ class Dealer(Struct, frozen=True, eq=False):
         self,
         codes: Codes,
         values: np.ndarray,
-        at: Places,
+        at: Segments,
         owner: np.ndarray,
         seed: int,
         threads: int,

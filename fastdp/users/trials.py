@@ -13,8 +13,8 @@ from .dealing import FREE, Dealer
 from .levels import Level, levels_of
 from .order import Goal, Order
 from .people import ALL, Codes, Groups, People
-from .places import Places
 from .rates import GROUPS, Rates, Roles, chance, shrunk, urn
+from .segments import Segments
 
 SAMPLE_ROWS = 1 << 18
 """Rows of the model that are laid out as they will be dealt."""
@@ -58,24 +58,24 @@ def dealer(
     made = Dealer(people, roles, np.full((len(GROUPS), len(roles.dealt)), FREE), groups)
     if not len(next(iter(codes.values()))):
         return made
-    places = made.places(codes, seed)
-    trial = _Trial(codes, places.part(_trial_rows(rates, places)), seed, threads)
+    segments = made.segments(codes, seed)
+    trial = _Trial(codes, segments.part(_trial_rows(rates, segments)), seed, threads)
     if roles.dealt or rates.pairs:
         made = _repeating(made, rates, trial, numbers)
     if order is None:
         return made
     made = replace(made, order=order[0])
-    values = made.features(codes, trial.places.take)
-    owner, _ = made.urns(values, trial.places, seed, threads)
-    _, before = made._in_order(codes, values, trial.places, owner, seed, threads, 0)
-    return replace(made, order=order[0].aimed(before, trial.places.wanted, order[1]))
+    values = made.features(codes, trial.segments.take)
+    owner, _ = made.urns(values, trial.segments, seed, threads)
+    _, before = made._in_order(codes, values, trial.segments, owner, seed, threads, 0)
+    return replace(made, order=order[0].aimed(before, trial.segments.wanted, order[1]))
 
 
-def _trial_rows(rates: Rates, places: Places) -> int:
+def _trial_rows(rates: Rates, segments: Segments) -> int:
     """Rows of a trial dealing: see MOST_TRIAL_ROWS."""
     error = float(rates.error.min(initial=np.inf))
     users = (SPREAD / max(error, 1e-9)) ** 2
-    rows = users * float(places.wanted.mean())
+    rows = users * float(segments.wanted.mean())
     return int(np.clip(rows, LEAST_TRIAL_ROWS, MOST_TRIAL_ROWS))
 
 
@@ -83,15 +83,15 @@ class _Trial(Struct, frozen=True, eq=False):
     """A part of the rows and their places, which is dealt again and again."""
 
     codes: Codes
-    places: Places
+    segments: Segments
     seed: int
     threads: int
 
     def agreement(self, made: Dealer, number: int) -> tuple[np.ndarray, np.ndarray]:
         """(agreement [groups, features], users [groups, 1] with two rows or more)."""
-        values = made.features(self.codes, self.places.take)
-        _, equal = made.urns(values, self.places, self.seed + number, self.threads, counted=True)
-        wanted = self.places.wanted
+        values = made.features(self.codes, self.segments.take)
+        _, equal = made.urns(values, self.segments, self.seed + number, self.threads, counted=True)
+        wanted = self.segments.wanted
         group = np.searchsorted(GROUPS, wanted, "right") - 1
         users = np.bincount(group[wanted > 1], minlength=len(GROUPS))[:, None]
         return np.clip(equal / np.maximum(users, 1) / (1 << 20), 1e-3, 1 - 1e-3), users

@@ -6,7 +6,7 @@ import pytest
 
 from fastdp._core import deal as core
 from fastdp.privacy.clip import size_edges
-from fastdp.users import people as crowds, places
+from fastdp.users import people as crowds, segments
 from fastdp.users.dealing import Dealer
 from fastdp.users.people import Histogram, People, Sizes, size_bins
 from fastdp.users.rates import (
@@ -48,7 +48,7 @@ def random_rows(rng, rows, sizes):
 
 def agreed(made, codes):
     """(rows of each user, sums of agreement) of a dealing that no trial has seen."""
-    at = made.places(codes, 99)
+    at = made.segments(codes, 99)
     return at.wanted, made.urns(made.features(codes, at.take), at, 99, 2, counted=True)[1]
 
 
@@ -100,7 +100,7 @@ def test_users_get_their_rows_and_one_value_of_each_constant(constants, monkeypa
     most, of 10 rows in the mean. Where every row has constants of its own, others make up for what
     users want, of those with the same a: its shares change by less than the rows of one user.
     Chunks change nothing of this."""
-    monkeypatch.setattr(places, "CHUNK_ROWS", 700)
+    monkeypatch.setattr(segments, "CHUNK_ROWS", 700)
     rng = np.random.default_rng(3)
     sizes = {"a": 4, "b": 6, "c": 5, "d": 1000}
     codes = random_rows(rng, 5000, sizes) | {"d": np.arange(5000, dtype=np.uint32)}
@@ -137,7 +137,7 @@ def test_large_users_give_way_where_a_constant_has_too_few_rows():
     here = np.zeros(31, np.int64)
     rng = np.random.default_rng(0)
     groups = (np.zeros(2), here)
-    found = places._with_rows(np.array([100, 900]), wanted[::-1], here, groups, rng)
+    found = segments._with_rows(np.array([100, 900]), wanted[::-1], here, groups, rng)
     assert found[0] == 1 and (found[1:] == 0).all()
 
 

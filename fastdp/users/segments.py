@@ -18,10 +18,10 @@ MOST_ROOM = 4
 """Keys are numbered without sorting where they are at most so many times as large as their number."""
 
 
-class Places(Struct, frozen=True, eq=False):
-    """Who may get which rows. `wanted`: rows of each user; `take`: the rows, chunk after chunk, whose
-    first users and places in `take` are `user_start` and `row_start`. `of_row`, `of_user`: segments of
-    rows and users; `first`: a row of each segment."""
+class Segments(Struct, frozen=True, eq=False):
+    """Which users may get which rows: those of their segment. `wanted`: rows of each user. `take`: the
+    rows, chunk after chunk, whose first users and places in `take` are `user_start` and `row_start`.
+    `of_row`, `of_user`: segments of rows and users; `first`: a row of each segment."""
 
     wanted: np.ndarray
     take: np.ndarray
@@ -31,7 +31,7 @@ class Places(Struct, frozen=True, eq=False):
     of_user: np.ndarray
     first: np.ndarray
 
-    def part(self, rows: int) -> Places:
+    def part(self, rows: int) -> Segments:
         """Whole chunks with about so many rows, of users of all sizes alike."""
         of_chunk = np.diff(self.row_start)
         users = np.diff(self.user_start)
@@ -40,7 +40,7 @@ class Places(Struct, frozen=True, eq=False):
         count = max(1, round(rows / max(1.0, float(of_chunk.mean()))))
         turns = np.arange(0.5, count) / count
         chosen = np.unique(order[np.searchsorted(upto, turns * upto[-1], "right")])
-        return Places(
+        return Segments(
             _pieces(self.wanted, self.user_start, chosen),
             _pieces(self.take, self.row_start, chosen),
             np.append(0, np.cumsum(users[chosen])),
@@ -55,9 +55,9 @@ def _pieces(of: np.ndarray, start: np.ndarray, chosen: np.ndarray) -> np.ndarray
     return np.concatenate([of[start[i] : start[i + 1]] for i in chosen])
 
 
-def places_of(
+def segments_of(
     people: People, constant: tuple[str, ...], groups: Groups, codes: Codes, seed: int
-) -> Places:
+) -> Segments:
     """Users for so many rows, and which of the rows each of them may get."""
     column, edges = groups
     names = (*constant, *([column] if column else ()))
@@ -65,7 +65,7 @@ def places_of(
     wanted = people.draw(len(next(iter(codes.values()))), generator)
     of_size = np.searchsorted(edges, wanted, "right") - 1
     fixed = people.constants(wanted, generator) | {column: of_size}
-    of_row, of_user, first = _segments(names, codes, fixed, len(wanted))
+    of_row, of_user, first = _of_rows_and_users(names, codes, fixed, len(wanted))
     there = codes[column][first] if column else np.zeros(len(first), np.int64)
     of_user = _with_rows(np.bincount(of_row), wanted, of_user, (there, of_size), generator)
     # small users first, so that large ones leave enough of each value to them
@@ -74,10 +74,10 @@ def places_of(
     of_user = of_user[order]
     take = _chosen(of_row, np.bincount(of_user, wanted, len(first)).astype(np.int64))
     ends = np.cumsum(np.bincount(of_user, minlength=len(first)))
-    return Places(wanted, take, *_chunks(wanted, ends), of_row, of_user, first)
+    return Segments(wanted, take, *_chunks(wanted, ends), of_row, of_user, first)
 
 
-def _segments(names, codes: Codes, fixed: Codes, users: int):
+def _of_rows_and_users(names, codes: Codes, fixed: Codes, users: int):
     """(segment of each row, segment of each user, -1 where no row has its constants, a row of each
     segment). A segment: rows with the same codes in the columns `names`."""
     of_row, of_user = (np.zeros(n, np.int64) for n in (len(next(iter(codes.values()))), users))
