@@ -115,9 +115,8 @@ def _pages(stream: BinaryIO, column: Any, name: str) -> Iterator[int]:
     """The unpacked size of each page of a column chunk, in order."""
     at = column.data_page_offset
     if (dictionary := column.dictionary_page_offset or 0) > 0:  # None: there is none
-        without_rows = (
-            column.num_values == 0 and at == 0
-        )  # a dictionary alone, of a file of no rows
+        # A file of no rows may have a dictionary alone.
+        without_rows = column.num_values == 0 and at == 0
         at = dictionary if without_rows else min(at, dictionary)
     end = at + column.total_compressed_size
     while at < end:
