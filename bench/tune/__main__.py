@@ -29,6 +29,7 @@ from .of_class import CLASS
 from .store import STORE, Store
 
 EPSILONS = {"rows": (0.1, 1.0), "public": (0.1, 1.0), "people": (1.0,), "numbers": (1.0,)}
+EPSILONS |= {"adagrid": (1.0,), "linked": (2.0,)}
 
 
 def parser() -> argparse.ArgumentParser:

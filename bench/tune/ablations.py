@@ -139,7 +139,7 @@ ROWS = (
     Ablation(
         "FIRST",
         "a first look at contrasts that decides about the others",
-        change={f"{TREE}.two_valued.FIRST": 0.02},
+        change={"division.CONTRASTS": 0.02},
     ),
     Ablation(
         "factors of pairs",
@@ -369,9 +369,26 @@ TRIED = (
         },
     ),
     Ablation(
+        "tried: least cells alone",
+        "without divided noise and cells anew",
+        change={
+            f"{SHARED}.screening.divided": evenly,
+            f"{TREE}.tree_state.CliqueTreeState.again": lambda self, held, *of: held,
+        },
+    ),
+    Ablation(
+        "tried: gains alone",
+        "without divided noise, cells anew and findings",
+        change={
+            f"{SHARED}.screening.divided": evenly,
+            f"{TREE}.tree_state.CliqueTreeState.again": lambda self, held, *of: held,
+            f"{SHARED}.screening.findings": gain_of,
+        },
+    ),
+    Ablation(
         "tried: FIRST .3",
         "three times as much for first contrasts",
-        change={f"{TREE}.two_valued.FIRST": 0.3},
+        change={"division.CONTRASTS": 0.3},
     ),
     Ablation(
         "tried: looks of users",
@@ -436,16 +453,31 @@ SUITE_OF = {
     "numbers.": "numbers",
     f"{SHARED}.prior_screening.": "public",
     f"{SHARED}.public_prior.": "public",
+    "division.AGREEMENT": "people",
+    "division.USERS": "people",
+    "division.ORDER_OF_ROWS": "people",
+    "division.PARENTS": "linked",
+    "mechanisms.adagrid.": "adagrid",
 }
 """The suite that measures constants of a place, where it is not that of rows."""
 
 
 def given(text: str) -> Ablation:
-    """Another value of one constant: "mechanisms.shared.halving.LEVELS=2". Its place says which
-    suite measures it."""
+    """Another value of one constant: "mechanisms.shared.halving.LEVELS=2". All numbers of a constant
+    times one: "division.USERS*=.5". Its place says which suite measures it."""
     path, value = text.split("=", 1)
+    if path.endswith("*"):
+        path = path[:-1]
+        value = repr(times(vars(owner(path)[0])[owner(path)[1]], float(value)))
     suite = next((suite for place, suite in SUITE_OF.items() if path.startswith(place)), "rows")
     return Ablation(text, f"{path} = {value}", suite, {path: ast.literal_eval(value)})
+
+
+def times(value: Any, factor: float) -> Any:
+    """All numbers of a constant times one."""
+    if isinstance(value, dict):
+        return {name: times(one, factor) for name, one in value.items()}
+    return tuple(times(v, factor) for v in value) if isinstance(value, tuple) else value * factor
 
 
 def owner(path: str) -> tuple[Any, str]:

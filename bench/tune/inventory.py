@@ -23,7 +23,7 @@ KINDS = {
 }
 CHOSEN = re.compile(
     r"[Cc]hosen(,[^,]*,)? (on|among|by `|with the)|[Tt]ried on|[Ww]ithout (it|them)|lost? \.?\d"
-    r"|errors (were|are|differ|grow)|better|worse|win"
+    r"|(?<!standard )errors (were|are|differ|grow)|better|worse|win"
     r" back|costs? 1",
     re.IGNORECASE,
 )

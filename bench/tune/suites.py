@@ -3,6 +3,8 @@
 rows      a mechanism on a table of the scoreboard, or of `aside`, by measures of the scoreboard
 people    a table with users, by the measures of bench.users
 public    the default mechanism with public data, on a table of `bench.public`
+adagrid   the mechanism `adagrid` on a table of the scoreboard
+linked    two linked tables of `bench.linked`, a thousand parents
 numbers   a number asked for before the run, by misses of its interval and half-widths
 """
 
@@ -16,7 +18,7 @@ from typing import Any
 
 import fastdp
 
-from .. import public as public_data, users
+from .. import linked as linked_data, public as public_data, users
 from ..numbers_asked import Line, run_line
 from ..people_measures import PEOPLE
 from ..scoreboard import measures, tables
@@ -39,6 +41,7 @@ USERS = ("few", "purchases")
 SHAPES = (("log-normal 1.5", 2400), (".2 % times 20", 24_000), ("1 % times 30", 2400))
 SCENARIOS = ("another year", "half shuffled", "shuffled")
 """Public tables that help, that help in part, and that do not."""
+PARENTS = 1_000
 NUMBER_RUNS = 20
 """Runs behind one line of a number: misses are counted among them."""
 
@@ -60,6 +63,18 @@ def rows(table: str, epsilon: float, seed: int, options: Mapping[str, Any]) -> d
     codes = {name: data[name].to_numpy().astype("int64") for name in given.sizes}
     found = measures.score(given, codes, models=False, quality=False)
     return {name: found[name] for name in ROW_MEASURES if name in found}
+
+
+def adagrid(table: str, epsilon: float, seed: int, options: Mapping[str, Any]) -> dict[str, float]:
+    """The errors of AdaGrid's rows."""
+    return rows(table, epsilon, seed, {"mechanism": "adagrid", **options})
+
+
+def linked(table: str, epsilon: float, seed: int, options: Mapping[str, Any]) -> dict[str, float]:
+    """The errors of linked tables: numbers of children, pairs across tables, pairs of a table."""
+    truth = linked_data.simulated(table, PARENTS)
+    found = linked_data.measured(table, truth, linked_data.together(table, truth, epsilon, seed))
+    return {name: found[name] for name in ("children", "pairs", "own")}
 
 
 @cache
@@ -112,14 +127,27 @@ def numbers(table: str, epsilon: float, seed: int, options: Mapping[str, Any]) -
     return {"missed": 1 - line["cover"], "low": line["low"], "high": line["high"]}
 
 
-KNOWN = {"rows": tuple(BENCHMARKS), "people": tuple(users.TABLES)}
+KNOWN = {
+    "rows": tuple(BENCHMARKS),
+    "adagrid": tuple(BENCHMARKS),
+    "people": tuple(users.TABLES),
+}
 """Tables that can be named, where these are more than `TABLES`."""
-SUITES = {"rows": rows, "public": public, "people": people, "numbers": numbers}
+SUITES = {
+    "rows": rows,
+    "public": public,
+    "people": people,
+    "numbers": numbers,
+    "adagrid": adagrid,
+    "linked": linked,
+}
 TABLES = {
     "rows": (*SMALL, *LARGER, *REAL, *PUBLIC),
     "public": tuple(f"{name}, {scenario}" for name in public_data.CASES for scenario in SCENARIOS),
     "people": USERS,
     "numbers": tuple(f"{shape}, {count}" for shape, count in SHAPES),
+    "adagrid": ("causal", "purchases", "wide"),
+    "linked": tuple(linked_data.SCHEMAS),
 }
 
 
@@ -128,7 +156,7 @@ def prepared(suite: str, names: tuple[str, ...]) -> tuple[list[str], dict[str, s
     if suite == "public":
         here = [t for t in names if public_data.is_here(t.split(", ")[0])]
         return here, {t: "its data is not here" for t in names if t not in here}
-    if suite != "rows":
+    if suite not in ("rows", "adagrid"):
         return list(names), {}
     here = []
     why: dict[str, str] = {}

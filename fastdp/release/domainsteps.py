@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import division
 from ..measurement import Measurement, Request
 from ..privacy.accountant import Gaussian, Threshold, event_from_dict
 from ..privacy.budget import mu2, root_down
@@ -142,7 +143,7 @@ class DomainSteps:
             session = self._session(engine, clip)
             mu = costs.column_mu(self.asked, self.mu)
             requests = [Request((name,), mu * math.sqrt(share)) for name in columns]
-            requests += [Request((name,), mu * math.sqrt(costs.PLACES)) for name in digits]
+            requests += [Request((name,), mu * math.sqrt(division.DIGITS)) for name in digits]
             answers = session.measure(requests, label)
         for release in session.releases:
             (name,) = release["attributes"]

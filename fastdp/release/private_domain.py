@@ -40,6 +40,7 @@ from typing import cast
 
 import numpy as np
 
+from .. import division
 from ..measurement import Request
 from ..privacy import clip as clip_rules
 from ..schema import Schema, dtypes, kind_of_text
@@ -106,7 +107,7 @@ class Learning(DomainSteps):
         few texts are of."""
         texts = {name: column for name, column in self.columns.items() if column.wanted == ANY}
         fields = {n: TextKind(name=n, source=c.source, dtype=c.dtype) for n, c in texts.items()}
-        mu = costs.column_mu(self.asked, self.mu) * math.sqrt(costs.KINDS)
+        mu = costs.column_mu(self.asked, self.mu) * math.sqrt(division.KINDS_OF_TEXT)
         about = {"kind": "grid", "clip": 1, "of": "kinds of text"}
         answers = self._counted(fields, mu, "domain of kinds of text", about)
         for name, answer in answers.items():
@@ -122,7 +123,7 @@ class Learning(DomainSteps):
         nothing is asked."""
         columns = {name: cast(Numeric, found.columns[name]) for name in found.measured}
         budget = self.mu**2 * min(costs.sums_share(len(columns)), self._left(0.0)) * costs.LESS
-        each = math.sqrt(budget * (1 - costs.RANKS) / len(columns))
+        each = math.sqrt(budget * (1 - division.RANKS) / len(columns))
         unit = sums.unit_for(self.clip or 1, each)
         cells = {
             n: made for n, c in columns.items() if unit and len((made := sums.cells_of(c)).bin)
@@ -137,7 +138,7 @@ class Learning(DomainSteps):
                 requests = [Request((n,), each, c.query(unit)) for n, c in cells.items()]
                 answers = self._count(engine, requests, "sums", {})
                 means |= {n: c.means(a) for (n, c), a in zip(cells.items(), answers, strict=True)}
-                half = budget * costs.RANKS / 2  # of steps, and of ranks
+                half = budget * division.RANKS / 2  # of steps, and of ranks
                 levels = {n: c.levels(means[n][0]) for n, c in cells.items()}
                 requests = [
                     sums.step_request(n, levels[n], c, math.sqrt(half / len(cells)))
@@ -164,7 +165,7 @@ class Learning(DomainSteps):
         columns = {name: c for name, c in self.columns.items() if c.keyed}
         if not columns:
             return {}
-        first = costs.column_mu(self.asked, self.mu) ** 2 * costs.FIRST / self.mu**2
+        first = costs.column_mu(self.asked, self.mu) ** 2 * division.FIRST_VALUES / self.mu**2
         found: dict[str, tuple] = {}
         for name, column in columns.items():
             found[name] = self._keys(column, first, len(columns), f"values of {name}")[0]
@@ -204,7 +205,7 @@ class Learning(DomainSteps):
         fields = {name: listed(columns[name], values) for name, values in found.items() if values}
         if not fields:
             return missing
-        mu = costs.column_mu(self.asked, self.mu) * math.sqrt(costs.MISSING)
+        mu = costs.column_mu(self.asked, self.mu) * math.sqrt(division.MISSING_VALUES)
         recode = {name: np.array([*[0] * field.base, 1, 2]) for name, field in fields.items()}
         about = {"kind": "grid", "clip": 1, "of": "values not found"}
         label = "domain of values not found"
@@ -226,7 +227,9 @@ class Learning(DomainSteps):
         with self._engine(schema) as engine:
             session = self._session(engine, 1)
             key = RowsPerUser(clip_rules.size_edges(bound))
-            answer = session.user_histogram(key, mu=mu * math.sqrt(costs.ROWS), label=label)
+            answer = session.user_histogram(
+                key, mu=mu * math.sqrt(division.ROWS_PER_USER), label=label
+            )
         about = {"kind": "grid", "attributes": [self.asked.user], "of": "rows per user", "clip": 1}
         self.releases += [r | about for r in session.releases]
         self.steps += 1
@@ -235,12 +238,12 @@ class Learning(DomainSteps):
             self.max_rows = costs.rows_bound(counts, float(np.max(answer.sigma)), bound)
         if self.clip is None:
             bins = [
-                (costs.FINER * c.bins, costs.ROUNDS[-1])
+                (costs.FINER * c.bins, division.PARTITIONS[-1])
                 for c in self.columns.values()
                 if not c.keyed
             ]
             bins = bins or [
-                (2, 1.0) if self.asked.pending else (64, costs.BIN_SUMS / costs.PER_DOMAIN)
+                (2, 1.0) if self.asked.pending else (64, division.BIN_SUMS / division.PER_DOMAIN)
             ]
             most = self.max_rows or bound
             sizes, users = clip_rules.from_histogram(counts, bound, float(np.max(answer.sigma)))
@@ -270,7 +273,7 @@ class Learning(DomainSteps):
             return {}
         lines = {name: line_of(c) for name, c in columns.items()}
         grids = {name: Grid(line.first()) for name, line in lines.items()}
-        self._measure(columns, grids, costs.ROUNDS[0], "domain 1", places=True)
+        self._measure(columns, grids, division.PARTITIONS[0], "domain 1", places=True)
         for name, column in columns.items():
             if "digits" in column.stated and dtypes.family(column.dtype) == "float":
                 grids[name].digits = column.stated["digits"]
@@ -278,18 +281,20 @@ class Learning(DomainSteps):
         out = self._calendars(columns, lines, grids)
         out |= self._clocks(columns, lines, grids)
         columns = {name: self.columns[name] for name in columns if name not in out}
-        for number, share in enumerate(costs.ROUNDS[1:] if columns else (), 2):
+        for number, share in enumerate(division.PARTITIONS[1:] if columns else (), 2):
             for name, column in columns.items():
                 grids[name] = grids[name].refined(
-                    lines[name], column.bins, share / costs.ROUNDS[number - 2]
+                    lines[name], column.bins, share / division.PARTITIONS[number - 2]
                 )
             self._measure(columns, grids, share, f"domain {number}")
         crowded = {n: c for n, c in columns.items() if grids[n].crowded(lines[n])}
         if crowded:
-            gain = costs.EXTRA / costs.ROUNDS[-1]
+            gain = division.FOURTH_PARTITION / division.PARTITIONS[-1]
             again = {n: grids[n].refined(lines[n], c.bins, gain) for n, c in crowded.items()}
             grids |= again
-            self._measure(crowded, again, costs.EXTRA, f"domain {len(costs.ROUNDS) + 1}")
+            self._measure(
+                crowded, again, division.FOURTH_PARTITION, f"domain {len(division.PARTITIONS) + 1}"
+            )
         for name, column in columns.items():
             grid = grids[name]
             line = lines[name]
@@ -310,7 +315,7 @@ class Learning(DomainSteps):
         if not some:
             return out
         counted = {name: Grid(CALENDAR_CELLS) for name in some}
-        self._measure(some, counted, costs.CALENDARS, "domain of calendars")
+        self._measure(some, counted, division.CALENDARS, "domain of calendars")
         for name, column in some.items():
             grid = counted[name]
             most = column.bins if "bins" in column.stated else max(column.bins, MOST_CALENDAR)
@@ -332,7 +337,7 @@ class Learning(DomainSteps):
         out: dict[str, dict] = {}
         if not some:
             return out
-        mu = costs.column_mu(self.asked, self.mu) * math.sqrt(costs.CALENDARS)
+        mu = costs.column_mu(self.asked, self.mu) * math.sqrt(division.CALENDARS)
         about = {"kind": "grid", "clip": 1, "of": "clock times"}
         fields = {name: column.clock for name, column in some.items()}
         for name, answer in self._counted(fields, mu, "domain of clock times", about).items():

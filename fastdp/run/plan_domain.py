@@ -2,6 +2,7 @@
 
 import math
 
+from .. import division
 from ..release import domaincosts
 from ..release.domaincosts import DomainCosts, keys_cap, keys_delta, users_needed
 from ..schema import Schema
@@ -28,7 +29,7 @@ def domain_lines(
             how = f"values of so many users are found with a probability of 95 %{each}"
             lines.append(DomainLine(name, how, sigma, bar, listed=True))
             continue
-        sigma = clip / (own * math.sqrt(domaincosts.ROUNDS[-1]))
+        sigma = clip / (own * math.sqrt(division.PARTITIONS[-1]))
         if column.wanted == "timestamp":
             how = "span of time"
         else:
@@ -45,7 +46,7 @@ def domain_lines(
         )
     measured = [*schema.measured, *(n for n, c in schema.pending.items() if c.measured)]
     for name in measured:
-        sigma = clip / (mu * math.sqrt(costs.sums * (1 - domaincosts.RANKS) / len(measured)))
+        sigma = clip / (mu * math.sqrt(costs.sums * (1 - division.RANKS) / len(measured)))
         how = "sums inside bins: a bin of so many rows has its mean to a tenth of its width"
         lines.append(DomainLine(name, how, sigma, sigma / math.sqrt(2) / 0.1))
     return tuple(lines)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import assume, given, settings, strategies as st
 
 import fastdp
+from fastdp import division
 from fastdp.engines.local import LocalCounter, local
 from fastdp.errors import LedgerError, PrivacyError, UsageError
 from fastdp.measurement import SCALE
@@ -162,7 +163,7 @@ def test_the_second_round_spends_at_most_what_is_left(left, first, missing):
     shares = domaincosts.second_round(left, first, named)
     assert sum(shares.values()) <= left * (1 + 1e-12)
     assert all(
-        s >= domaincosts.WORTH * first and named[n][0] > 2 * named[n][1] for n, s in shares.items()
+        s >= division.WORTH * first and named[n][0] > 2 * named[n][1] for n, s in shares.items()
     )
     ordered = sorted(shares, key=lambda n: named[n][0])
     assert all(shares[a] <= shares[b] * (1 + 1e-12) for a, b in pairwise(ordered))
@@ -196,17 +197,17 @@ class PlannedColumns:
         self.keyed = n("text") + n("any")
         self.with_means = n("int") + n("between") + n("float") + n("means")
         self.found = len(kinds) - n("atoms") - n("means")
-        self.rows = domaincosts.ROWS if users else 0
-        self.calendars = domaincosts.CALENDARS * (n("int") + n("float") + n("price") + n("time"))
-        self.digits_and_kinds = domaincosts.PLACES * n("float") + domaincosts.KINDS * n("any")
-        bounds = (self.found - self.keyed) * (1 + domaincosts.EXTRA)
+        self.rows = division.ROWS_PER_USER if users else 0
+        self.calendars = division.CALENDARS * (n("int") + n("float") + n("price") + n("time"))
+        self.digits_and_kinds = division.DIGITS * n("float") + division.KINDS_OF_TEXT * n("any")
+        bounds = (self.found - self.keyed) * (1 + division.FOURTH_PARTITION)
         steps = bounds + self.calendars + self.digits_and_kinds + self.rows
-        self.paid = steps + domaincosts.VALUES * self.keyed
+        self.paid = steps + division.VALUES * self.keyed
         self.costs = domaincosts.DomainCosts.of(self.schema, 1e-6)
         self.atoms = min(domaincosts.MOST_ATOMS, domaincosts.ATOMS * self.with_atoms)
-        self.sums = min(domaincosts.MOST_BIN_SUMS, domaincosts.BIN_SUMS * self.with_means)
+        self.sums = min(domaincosts.MOST_BIN_SUMS, division.BIN_SUMS * self.with_means)
         left = domaincosts.MOST_DOMAINS - self.sums - self.atoms
-        self.unit = min(domaincosts.PER_DOMAIN, left / max(self.paid, domaincosts.ROWS))
+        self.unit = min(division.PER_DOMAIN, left / max(self.paid, division.ROWS_PER_USER))
         """The share of mu^2 of one column."""
         self.cap = domaincosts.KEYS_PER_USER if users else 1
 
@@ -232,7 +233,7 @@ def test_shares_of_private_columns_add_up_to_what_is_paid(planned):
 @settings(max_examples=30, deadline=None)
 def test_private_columns_get_at_most_their_part_of_the_budget(planned):
     """Columns of values get all of it, so that as many values as possible are found."""
-    whole = planned.sums + planned.atoms + domaincosts.PER_DOMAIN * planned.paid
+    whole = planned.sums + planned.atoms + division.PER_DOMAIN * planned.paid
     if planned.keyed:
         whole = domaincosts.MOST_DOMAINS
     assert planned.costs.share == pytest.approx(min(domaincosts.MOST_DOMAINS, whole))
@@ -251,10 +252,10 @@ def test_a_plan_states_the_noise_and_the_least_rows_of_each_private_column(plann
         kind = line.column.rstrip("0123456789")
         means = "sums" in line.how
         atom = "atoms" in line.how
-        share = planned.unit * domaincosts.ROUNDS[-1]
+        share = planned.unit * division.PARTITIONS[-1]
         bar = 3.0
         if means:
-            share = planned.sums * (1 - domaincosts.RANKS) / max(planned.with_means, 1)
+            share = planned.sums * (1 - division.RANKS) / max(planned.with_means, 1)
             bar = 10 / math.sqrt(2)
         sigma = 6 / math.sqrt(share)
         want = sigma, sigma * bar
@@ -280,11 +281,11 @@ def test_a_forecast_of_values_spends_what_a_run_may_spend(planned):
     costs = planned.costs
     share, delta = domaincosts.expected_keys(planned.schema, costs)
     bounds = planned.found - keyed + planned.digits_and_kinds
-    first_round = keyed * (domaincosts.FIRST + domaincosts.MISSING)
+    first_round = keyed * (division.FIRST_VALUES + division.MISSING_VALUES)
     others = planned.unit * (first_round + bounds + planned.rows)
     second = (costs.share - planned.sums - planned.atoms - others) / keyed
-    first = domaincosts.FIRST * planned.unit
-    worth = domaincosts.WORTH * first
+    first = division.FIRST_VALUES * planned.unit
+    worth = division.WORTH * first
     if not math.isclose(second, worth):  # on a tie, rounding decides
         assert share == pytest.approx(second if second > worth else first)
     rounds = keyed * (3 if planned.with_atoms else 2)  # two of values and one of atoms share delta
@@ -311,7 +312,7 @@ def test_a_value_with_as_many_users_as_are_named_passes_in_95_of_100_draws(plann
 def test_a_warning_says_when_values_need_far_more_users_than_in_a_table_of_their_own(planned):
     assume(planned.keyed)
     share, delta = domaincosts.expected_keys(planned.schema, planned.costs)
-    all_of_it = domaincosts.MOST_DOMAINS - domaincosts.PER_DOMAIN
+    all_of_it = domaincosts.MOST_DOMAINS - division.PER_DOMAIN
     own_delta = domaincosts.keys_delta(planned.costs, 1)
     alone = domaincosts.users_needed(planned.cap, 0.5, all_of_it, own_delta)[1]
     here = domaincosts.users_needed(planned.cap, 0.5, share, delta)[1]
@@ -402,17 +403,17 @@ def without_noise(request, quick):
 def test_every_release_of_a_private_domain_has_its_share_of_a_columns_mu2(without_noise):
     learnt = without_noise.learnt
     shares = {
-        "domain 1": domaincosts.ROUNDS[0],
-        "domain 2": domaincosts.ROUNDS[1],
-        "domain of calendars": domaincosts.CALENDARS,
-        "domain 3": domaincosts.ROUNDS[2],
-        "domain of clock times": domaincosts.CALENDARS,
-        "domain of values not found": domaincosts.MISSING,
-        "values of city": domaincosts.FIRST,
-        "domain of kinds of text": domaincosts.KINDS,
+        "domain 1": division.PARTITIONS[0],
+        "domain 2": division.PARTITIONS[1],
+        "domain of calendars": division.CALENDARS,
+        "domain 3": division.PARTITIONS[2],
+        "domain of clock times": division.CALENDARS,
+        "domain of values not found": division.MISSING_VALUES,
+        "values of city": division.FIRST_VALUES,
+        "domain of kinds of text": division.KINDS_OF_TEXT,
     }
     if without_noise.users:
-        shares["domain of rows per user"] = domaincosts.ROWS
+        shares["domain of rows per user"] = division.ROWS_PER_USER
     unit = domaincosts.column_mu(without_noise.asked, learnt.mu) ** 2
     labelled = [r for r in learnt.releases if r["label"] in shares]
     assert {r["label"] for r in labelled} == set(shares)

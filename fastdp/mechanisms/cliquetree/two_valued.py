@@ -8,7 +8,7 @@ at most the clip, as a distance from the model. So it costs no more to know all 
 all distances. Its noise has a quarter of the variance that a table of a pair gives it at the same price,
 and an eighth for a triple. Nothing has to be chosen, and no edge of a tree is missing.
 
-1. *Pairs.* All their contrasts, for FIRST of what is left.
+1. *Pairs.* All their contrasts, for CONTRASTS of what is left.
 2. *Triples.* All their contrasts, for as much, unless pairs are noise, and a triple of which two columns
    determine the third might be as well, if noise takes LIKELY standard errors off it. They are compared with
    a model of the pairs.
@@ -37,6 +37,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..._util.threads import resolve
+from ...division import CONTRASTS, least_error
 from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...model.graphical_model import Model
@@ -52,17 +53,10 @@ from .beyond_independence import noise_alone
 from .further_codes import FurtherCodes, have_two_values
 from .hidden_factors import GRID, of_factors
 
-FIRST = 0.1
-"""Part of what the 1-ways leave for the first contrasts of a kind. They count at the end as well, so
-what is lost is only what single columns would have gained where nothing depends on anything. With .02 pairs
-are 13.8 ± 7.7 % further off, with .3 single columns 4.8 ± 1.7 % (`python -m bench.tune --of-class --without
-FIRST "tried: FIRST .3" --seeds 6`)."""
 LEAST_COLUMNS = 3
 MOST_WORK = 1 << 24
 """The most cells of the model times sets that it is fitted to. A fit looks at all of them some hundred
 times: a run on 16 columns takes five processor seconds. More than 16 columns are left to the tree."""
-STEPS = 20
-"""Shares of the rest are multiples of one part in so many."""
 POWER = 0.25
 """Expected squared errors of columns, pairs and triples are added in this power. With 1/2 the errors
 themselves would be added, of which those of columns are least; with nearly 0 a percent of each would count
@@ -110,13 +104,13 @@ def planned(outline: Outline, domain: Domain, first: float) -> Outline:
         s for s in outline.steps if s.label in ("1-ways", "batches") or "screening" in s.label
     ]
     share = math.fsum(s.share for s in chosen) - first
-    rest = share * (1 - 2 * FIRST) / 3
+    rest = share * (1 - 2 * CONTRASTS) / 3
     label = "contrasts of columns"
     columns = [Planned((a,), rest / len(domain), 1, note=label, contrast=True) for a in domain]
     steps = [ones_step(domain, first), PlannedStep(label, rest, tuple(columns))]
     for size, name, clique in ((2, "pairs", ("any", "pair")), (3, "triples", ("any",) * 3)):
         count = math.comb(len(domain), size)
-        own = FIRST * share + rest
+        own = CONTRASTS * share + rest
         label = f"contrasts of {name}"
         line = Planned(clique, own / count, 1, count, label, averaged=False, contrast=True)
         steps.append(PlannedStep(label, own, (line,)))
@@ -257,7 +251,7 @@ class TwoValuedTable:
 
     def spend(self, share: float) -> None:
         """Release contrasts for this share of mu^2."""
-        first = FIRST * share
+        first = CONTRASTS * share
         share -= first
         self.measure(self.pairs, first, "contrasts of pairs")
         self.pairs.compare(self.independent())
@@ -318,7 +312,7 @@ class TwoValuedTable:
             for c, value in zip(kind.sets, kind.values)
         }
 
-    def division(self, share: float) -> tuple[float, float, float]:
+    def division(self, share: float) -> tuple[float, ...]:
         """The parts of the rest for columns, pairs and triples. Squared errors of contrasts add up: a
         pair has those of two columns and its own, a triple those of three columns, three pairs and its
         own. The square roots of the errors of columns, pairs and triples are added (POWER)."""
@@ -329,21 +323,17 @@ class TwoValuedTable:
         whole = share * self.unit
         each = whole / len(self.names), whole / len(self.pairs.sets)
         three = self.triples
-        best = (math.inf, (1.0, 0.0, 0.0))
-        for i in range(STEPS + 1):
-            for j in range(STEPS + 1 - i):
-                k = STEPS - i - j
-                if k and three is None:
-                    continue
-                v = 1 / (ones + each[0] * i / STEPS)
-                r = self.pairs.left(each[1] * j / STEPS)
-                error = v**POWER + (2 * v + r) ** POWER
-                if three is not None:
-                    s = three.left(whole / len(three.sets) * k / STEPS)
-                    error += (3 * v + 3 * r + s) ** POWER
-                if error < best[0] - 1e-9:
-                    best = (error, (i / STEPS, j / STEPS, k / STEPS))
-        return best[1]
+
+        def error(columns: float, pairs: float, triples: float) -> float:
+            v = 1 / (ones + each[0] * columns)
+            r = self.pairs.left(each[1] * pairs)
+            total = v**POWER + (2 * v + r) ** POWER
+            if three is not None:
+                s = three.left(whole / len(three.sets) * triples)
+                total += (3 * v + 3 * r + s) ** POWER
+            return total
+
+        return least_error(error, (True, True, three is not None))
 
     def independent(self) -> np.ndarray:
         """Contrasts of pairs if columns were independent."""

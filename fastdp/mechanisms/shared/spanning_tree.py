@@ -12,6 +12,7 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from ..._util.disjoint import DisjointSets
+from ...division import CHOICE_ONES
 from ...domain import Clique, Cliques, Domain, Tables
 from ...measurement import Measurement
 from ...privacy.gdp import range_epsilon_from
@@ -21,15 +22,12 @@ from ..limits.size_limits import MAX_PAIR_CELLS
 from ..limits.structural_zeros import StructuralZeros
 from .one_ways import estimate_total, independent, part_mu
 
-SPLIT = 0.5
-"""Part of the share of mu^2 of a private choice of pairs that goes to the 1-ways it is based on."""
-
 NO_ZEROS = StructuralZeros()
 
 
 def pair_shares(share: float) -> tuple[float, float]:
     """`share` of mu^2 as (1-ways to judge pairs by, choice of the tree)."""
-    return share * SPLIT, share * (1 - SPLIT)
+    return share * CHOICE_ONES, share * (1 - CHOICE_ONES)
 
 
 class ForestRule:

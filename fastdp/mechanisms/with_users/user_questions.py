@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from ...division import AGREEMENT, USERS
+from ...division import AGREEMENT, SIZES_PART, USERS
 from ...measurement import Measurement
 from ...numbers.user_features import Feature, feature_of
 from ...privacy.clip import TV_PER_LOST_ROW, TV_PER_LOST_ROW_GROUPED, choice_bound, size_edges
@@ -76,9 +76,6 @@ this limit, at epsilon 10, eight of all measures of eight tables are worse and f
 courses .0097 to .0117 ± .0004, distinct values of fleets .0089 to .0107 ± .0005, columns across of
 events .052 to .055 ± .001 (`python -m bench.users_without "a least error of rates" --epsilon 10`). At
 1 it limits nothing."""
-SIZES_PART = 0.5
-"""Part of the share of the table of users that goes to the histogram of rows per user; all of it
-where the table has no columns."""
 LEAST_USERS = 10.0
 """Users of a group in the table of users, in standard errors of an answer that costs all of its
 share."""
