@@ -3,12 +3,13 @@ constraints."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 
 from .._util.lazy import pa
 from ..codec.decode import decode
+from ..codec.per_user import drawn_fields, once_for_each_user
 from ..codec.possible import compiled_constraints
 from ..codec.violations import broken_codes, count_violations, rows_with_broken_codes
 from ..errors import DataError
@@ -33,11 +34,15 @@ def complete_rows(
     draw: Draw | None = None,
     outputs: bool = False,
     threads: int | None = None,
+    users: tuple[np.ndarray, Collection[str]] | None = None,
 ) -> pa.Table:
     """Whole rows as values, without users. `draw`: how codes are drawn at first, if not from the law
-    row by row. DataError names the first given row that no row within the constraints has."""
+    row by row. `users`: the number of each row's user, and the columns that are constant for a user.
+    DataError names the first given row that no row within the constraints has."""
     codes = complete_codes(law, given, seed, draw, threads)
-    return completed_values(law.schema, given, codes, seed, outputs=outputs, threads=threads)
+    return completed_values(
+        law.schema, given, codes, seed, outputs=outputs, threads=threads, users=users
+    )
 
 
 def complete_codes(
@@ -73,11 +78,16 @@ def completed_values(
     *,
     outputs: bool = False,
     threads: int | None = None,
+    users: tuple[np.ndarray, Collection[str]] | None = None,
 ) -> pa.Table:
     """The values of completed rows; DataError if given numbers break a constraint."""
     pin_numbers(schema, given, codes, seed)
     whole = compiled_constraints(schema).complete(codes) if schema.constraints else codes
     rows = decode(schema, whole, seed, outputs=outputs, threads=threads, pinned=given.pinned)
+    if users is not None:
+        owner, constant = users
+        fields = drawn_fields(schema, constant)
+        rows = once_for_each_user(schema, fields, rows, whole, owner, seed, 0)
     rows = with_given(rows, given)
     if schema.constraints and (broken := count_violations(schema, rows)):
         listed = [f"{n + 1} ({schema.constraints[n].text})" for n, count in broken.items() if count]

@@ -160,6 +160,7 @@ def _completed(
         draw=draw if several else None,
         outputs=bool(config.get("outputs")),
         threads=threads,
+        users=(owner, habits.constant) if several else None,
     )
 
 

@@ -26,6 +26,7 @@ from .._util.progress import Reporter
 from .._util.threads import resolve
 from ..answers.measurements_file import MEASURED
 from ..codec.decode import decode
+from ..codec.per_user import drawn_fields, once_for_each_user
 from ..codec.possible import compiled_constraints
 from ..codec.violations import broken_codes
 from ..errors import RunError, UsageError
@@ -103,6 +104,10 @@ class Output:
         self._threads = resolve(self.threads)
         has_ids = self.source is not None or self.outcome.owners is not None
         self._has_user = self.schema.user is not None and has_ids
+        dealer = None if self.source is None else self.source.dealer
+        roles = None if dealer is None else dealer.roles
+        fixed = () if roles is None else (*roles.constant, *roles.following)
+        self._per_user = drawn_fields(self.schema, fixed)
 
     def again(self, rows: int, seed: int) -> Output:
         """`rows` other rows of the same outcome; everything random in them comes from `seed`. It
@@ -373,6 +378,9 @@ class Output:
         first = 0 if self.outcome.owners is not None else block_start * self.rows.shard_rows
         counts = None if self.outcome.counts is None else self.outcome.counts(i)
         values = codes.result() if isinstance(codes, Future) else self._decode(codes, i)
+        if self._per_user and owner is not None and not isinstance(codes, Future):
+            whole = (self.schema, self._per_user, values, codes, owner)
+            values = once_for_each_user(*whole, self._seeds[0], first)
         return last(self._completed(values, owner, first, counts), i)
 
     def _decode(self, codes: dict[str, np.ndarray], i: int) -> pa.Table:

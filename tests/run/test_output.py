@@ -25,6 +25,7 @@ from fastdp.run import output
 from fastdp.run.output import Output, user_values, write_measurements
 from fastdp.run.spark_output import make, spark_schema
 from fastdp.users.dealing import Dealer
+from fastdp.users.rates import Roles
 from tests.tiers import slow_cases
 
 from .runs import rows, run, schema
@@ -191,6 +192,7 @@ class OneInThree:
     longest."""
 
     times = 3
+    roles = Roles((), ())
 
     def deal(self, codes, seed, threads, tell):
         time.sleep(0.05 / (1 + codes["a"][0]))
