@@ -167,7 +167,7 @@ def line(mechanism: str, then: str, records: list[dict]) -> dict:
         for r in records
         if r["suite"] == mechanism
     ]
-    found = judge.judged(then, mine)
+    found = judge.judged(then, judge.compared(mine))
     seconds = {
         which: sum(r["seconds"] for r in mine if r["without"] == which) for which in ("", then)
     }

@@ -7,10 +7,11 @@
     python -m bench.tune --set mechanisms.shared.halving.LEVELS=2      another value of a constant
     python -m bench.tune --set division.PARENTS=.4 --bench linked --no-save    what another bench says
     python -m bench.tune --suite public --set mechanisms.shared.public_prior.BELIEF=0.0
-    python -m bench.tune --page                  only writes tuning.toml and the page from the store
+    python -m bench.tune --page [FILE ...]       only writes tuning.toml and what the page shows
 
 Runs with and without have the same seeds; three seeds and epsilon 0.1 and 1 unless told otherwise.
-They are added to bench/results/tune.jsonl.
+They are added to bench/out/tune.jsonl, and their effects to bench/results/tune.jsonl. With --page,
+those of files that --store wrote elsewhere are added.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ from pathlib import Path
 
 from . import inventory, job, page, suites
 from .ablations import ABLATIONS, given, switched_off
+from .judge import compared
 from .of_class import CLASS
-from .store import STORE, Store
+from .store import STORE, Store, keep, kept
 
 EPSILONS = {"rows": (0.1, 1.0), "public": (0.1, 1.0), "people": (1.0,), "numbers": (1.0,)}
 EPSILONS |= {"adagrid": (1.0,), "linked": (2.0,)}
@@ -52,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--cores", type=int, help="runs at once; all cores")
     out.add_argument("--minutes", type=float, default=float("inf"), help="start no run after")
     out.add_argument("--store", type=Path, default=STORE)
-    out.add_argument("--page", action="store_true", help="only write tuning.toml and the page")
+    out.add_argument("--page", nargs="*", type=Path, metavar="FILE", help="only write tuning.toml")
     out.add_argument("--no-save", action="store_true", help="print, and write no page")
     return out
 
@@ -72,16 +74,18 @@ def main(arguments: list[str] | None = None) -> None:
     if options.bench:
         run_bench(options.bench, given_here[after:], [*(names or ()), *options.set])
         return
-    if not options.page:
+    if options.page is None:
         wanted = runs(options, names or [])
         cores = options.cores or len(os.sched_getaffinity(0))
         found = job.run_all(wanted, cores, 60 * options.minutes)
         count = store.add(found, len(wanted))
         if count < len(wanted):
             print(f"{len(wanted) - count} runs were not started", file=sys.stderr)
-    print("\n".join(page.lines(store.records(), [*(names or ()), *options.set])))
+        print("\n".join(page.lines(store.records(), [*(names or ()), *options.set])))
     if not options.no_save and options.store == STORE:
-        page.write(store.records(), inventory.constants())
+        files = [STORE] if options.page is None else options.page
+        keep(compared(record for path in files for record in Store(path).records()))
+        page.write(kept(), inventory.constants())
 
 
 def run_bench(name: str, arguments: list[str], changes: list[str]) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from . import suites
 from .ablations import ABLATIONS, given, switched_off
-from .store import AS_IT_IS
+from .judge import AS_IT_IS
 
 ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .store import AS_IT_IS
-
+AS_IT_IS = ""
+"""The name of the package without any change."""
 LEAST = 1e-4
 """Added to errors before their ratio is taken: below it nobody sees a difference."""
 BEYOND = 2.0
@@ -82,18 +82,50 @@ class Verdict:
         return "better without" if self.helps else "not shown"
 
 
-def comparable(records: Iterable[dict]) -> dict[str, list[dict]]:
-    """By change, its runs at every commit and those as it is of the same commits."""
-    by_commit: dict[str, list[dict]] = defaultdict(list)
-    for record in records:
-        by_commit[record["commit"]].append(record)
-    out: dict[str, list[dict]] = defaultdict(list)
-    for found in by_commit.values():
-        plain = [r for r in found if r["without"] == AS_IT_IS]
-        for name in dict.fromkeys(r["without"] for r in found):
-            if name != AS_IT_IS:
-                out[name] += [*plain, *(r for r in found if r["without"] == name)]
-    return dict(out)
+@dataclass(frozen=True)
+class Compared:
+    """A change at one commit on one table at one epsilon: the mean over `seeds` of its effect on each
+    measure."""
+
+    suite: str
+    without: str
+    commit: str
+    table: str
+    epsilon: float
+    seeds: tuple[int, ...]
+    effects: Mapping[str, float]
+
+    @property
+    def cell(self) -> Cell:
+        return self.table, self.epsilon
+
+
+def compared(records: Iterable[dict]) -> list[Compared]:
+    """Runs of changes against those as it is with the same seed and commit."""
+    plain = {}
+    changed: dict[tuple, list[dict]] = defaultdict(list)
+    for r in records:
+        if r["without"] == AS_IT_IS and "errors" in r:
+            plain[run_key(r)] = r["errors"]
+        elif r["without"] != AS_IT_IS and ("errors" in r or r.get("idle")):
+            where = (r["suite"], r["without"], r["commit"], r["table"], r["epsilon"])
+            changed[where].append(r)
+    out = []
+    for where, runs in changed.items():
+        logs: dict[str, list[float]] = defaultdict(list)
+        seeds = []
+        for r in runs:
+            if (with_it := plain.get(run_key(r))) is None:
+                continue
+            without = r.get("errors", with_it)
+            seeds.append(r["seed"])
+            for measure in without.keys() & with_it.keys():
+                ratio = (without[measure] + LEAST) / (with_it[measure] + LEAST)
+                logs[measure].append(math.log(ratio))
+        if logs:
+            effects = {m: float(f"{np.mean(found):.4g}") for m, found in sorted(logs.items())}
+            out.append(Compared(*where, tuple(sorted(seeds)), effects))
+    return out
 
 
 def run_key(record: Mapping) -> tuple:
@@ -102,28 +134,27 @@ def run_key(record: Mapping) -> tuple:
     return tuple(record[name] for name in kept)
 
 
-def judged(name: str, records: Sequence[dict], tables: Sequence[str] | None = None) -> Verdict:
-    """The verdict on one change, on these tables or on all."""
-    errors: dict[bool, dict[tuple, dict]] = {False: {}, True: {}}
-    for r in records:
-        if "errors" in r and (tables is None or r["table"] in tables):
-            errors[r["without"] == name][run_key(r)] = r["errors"]
+def by_change(found: Iterable[Compared]) -> dict[str, list[Compared]]:
+    """By what is left out, its cells at every commit."""
+    out: dict[str, list[Compared]] = defaultdict(list)
+    for one in found:
+        out[one.without].append(one)
+    return dict(out)
+
+
+def judged(name: str, found: Sequence[Compared], tables: Sequence[str] | None = None) -> Verdict:
+    """The verdict on one change, on these tables or on all. All seeds of a cell count alike, at
+    whatever commit."""
+    mine = [c for c in found if c.without == name and (tables is None or c.table in tables)]
     logs: dict[str, dict[Cell, list[float]]] = defaultdict(lambda: defaultdict(list))
-    idle = [r for r in records if r.get("idle") and (tables is None or r["table"] in tables)]
-    for r in idle:
-        if run_key(r) in errors[False]:
-            errors[True][run_key(r)] = errors[False][run_key(r)]
-    for key, without in errors[True].items():
-        if (with_it := errors[False].get(key)) is None:
-            continue
-        for measure in without.keys() & with_it.keys():
-            ratio = (without[measure] + LEAST) / (with_it[measure] + LEAST)
-            logs[measure][key[1], key[2]].append(math.log(ratio))
+    seeds: dict[Cell, int] = defaultdict(int)
+    for one in mine:
+        seeds[one.cell] += len(one.seeds)
+        for measure, value in one.effects.items():
+            logs[measure][one.cell] += len(one.seeds) * [value]
     effects = [effect(measure, cells) for measure, cells in sorted(logs.items())]
-    known: set[Cell] = {cell for cells in logs.values() for cell in cells}
-    acts = {c for cells in logs.values() for c, found in cells.items() if np.any(found)}
-    seeds = max((len(found) for cells in logs.values() for found in cells.values()), default=0)
-    return Verdict(name, effects, len(acts), len(known), seeds)
+    acts = {c for cells in logs.values() for c, values in cells.items() if np.any(values)}
+    return Verdict(name, effects, len(acts), len(seeds), max(seeds.values(), default=0))
 
 
 def effect(measure: str, cells: Mapping[Cell, Sequence[float]]) -> Effect:

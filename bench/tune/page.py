@@ -6,14 +6,16 @@ The tables are put on the page by `python -m bench.readme`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from .. import machine
 from .aside import ASIDE
 from .inventory import KINDS, Constant, constants, counts
-from .judge import Effect, Verdict, comparable, judged
-from .store import Store
+from .judge import BEYOND, Compared, Effect, Verdict, by_change, compared, judged
+from .store import kept
 
 TUNING = Path(__file__).resolve().parents[2] / "tuning.toml"
 INVENTORY = machine.RESULTS / "tune-inventory.json"
@@ -34,13 +36,14 @@ TRIED = "tried: "
 def lines(records: Iterable[dict], names: Sequence[str]) -> list[str]:
     """A line for each change, for the terminal."""
     out = []
-    found = comparable(records)
+    records = list(records)
+    found = by_change(compared(records))
     for name in names or found:
         if name not in found:
             continue
         verdict = judged(name, found[name])
         parts = [f"{e.measure} {e.mean:+.3f} ± {e.error:.3f}" for e in verdict.effects]
-        failed = sum("failed" in r and r["without"] == name for r in found[name])
+        failed = sum("failed" in r and r["without"] == name for r in records)
         more = f"; {failed} runs failed" if failed else ""
         out.append(
             f"{name}: {verdict.word}, acts in {verdict.acts} of {verdict.looked} cells,"
@@ -65,7 +68,7 @@ def verdicts(suite: str, tables: Sequence[str] | None = None) -> list[tuple[str,
     """(what is left out, its verdict) of all changes of a suite that the store has."""
     from .ablations import ABLATIONS
 
-    found = comparable(Store().records())
+    found = by_change(kept())
     out = []
     for name, one in ABLATIONS.items():
         if name in found and one.suite == suite:
@@ -119,17 +122,37 @@ def replaced_block() -> str:
 
 def values_block() -> str:
     """Other values of constants: the error with another value, less that with the one there is."""
-    names = {one.path for one in constants()}
     rows = []
-    for name, records in sorted(comparable(Store().records()).items()):
-        path, _, value = name.partition("=")
-        if path in names:
-            v = judged(name, records)
-            known = {e.measure: per_cent(e) for e in v.effects}
-            cells = [known.get(measure, "") if v.acts else "" for measure in SHOWN]
-            short = ".".join(path.split(".")[-2:])
-            rows.append([f"`{short}` = {value}", f"{v.acts} of {v.looked}", str(v.seeds), *cells])
+    for short, value, v in values("rows"):
+        known = {e.measure: per_cent(e) for e in v.effects}
+        cells = [known.get(measure, "") if v.acts else "" for measure in SHOWN]
+        rows.append([f"`{short}` {value}", f"{v.acts} of {v.looked}", str(v.seeds), *cells])
     return table(["constant", "acts in", "seeds", *SHOWN.values()], rows)
+
+
+def other_values_block() -> str:
+    """The same of constants whose suite has measures of its own: all measures together, and those
+    beyond two standard errors."""
+    rows = []
+    for suite in ("people", "public", "linked", "adagrid"):
+        for short, value, v in values(suite):
+            mean = float(np.mean([e.mean for e in v.effects]))
+            beyond = ", ".join(f"{e.measure} {per_cent(e)}" for e in v.effects if abs(e.z) > BEYOND)
+            acts = f"{v.acts} of {v.looked}"
+            shown = f"{100 * mean:+.1f}" if v.acts else ""
+            rows.append([suite, f"`{short}` {value}", acts, str(v.seeds), shown, beyond])
+    head = ["suite", "constant", "acts in", "seeds", "mean of all measures", "beyond two s.e."]
+    return table(head, rows)
+
+
+def values(suite: str) -> Iterator[tuple[str, str, Verdict]]:
+    """(constant, its other value, the verdict) of a suite."""
+    names = {one.path for one in constants()}
+    for name, found in sorted(by_change(kept()).items()):
+        path, _, value = name.partition("=")
+        if path.rstrip("*") in names and found[0].suite == suite:
+            short = ".".join(path.rstrip("*").split(".")[-2:])
+            yield short, f"{'times' if path.endswith('*') else '='} {value}", judged(name, found)
 
 
 def solvers_block() -> str:
@@ -156,6 +179,7 @@ BLOCKS = {
     "tune_aside": aside_block,
     "tune_replaced": replaced_block,
     "tune_values": values_block,
+    "tune_other_values": other_values_block,
     "tune_solvers": solvers_block,
 }
 
@@ -164,11 +188,11 @@ def quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def document(records: list[dict], listed: Sequence[Constant]) -> str:
+def document(cells: Sequence[Compared], listed: Sequence[Constant]) -> str:
     """The text of tuning.toml: constants that remain, and what leaving rules out does."""
     from .ablations import ABLATIONS
 
-    found = comparable(records)
+    found = by_change(cells)
     covered: dict[str, list[str]] = {}
     for name, one in ABLATIONS.items():
         for path in one.paths:
@@ -183,16 +207,16 @@ def document(records: list[dict], listed: Sequence[Constant]) -> str:
             continue
         whole = judged(name, found[name])
         aside = judged(name, found[name], tuple(ASIDE))
-        mine = [r for r in found[name] if r["without"] == name]
+        mine = found[name]
         out += [
             "",
             f"[ablations.{quoted(name)}]",
             f"about = {quoted(one.about)}",
             f"replaces = {quoted(', '.join(one.paths))}",
             f"verdict = {quoted(whole.word)}",
-            f"commit = {quoted(mine[-1]['commit'])}",
-            f"seeds = {sorted({r['seed'] for r in mine})}",
-            f"tables = {json.dumps(sorted({r['table'] for r in mine}))}",
+            f"commit = {quoted(mine[-1].commit)}",
+            f"seeds = {sorted({seed for one in mine for seed in one.seeds})}",
+            f"tables = {json.dumps(sorted({one.table for one in mine}))}",
             f"acts = {quoted(f'{whole.acts} of {whole.looked}')}",
         ]
         for label, verdict in (("effect", whole), ("aside", aside)):
@@ -201,7 +225,7 @@ def document(records: list[dict], listed: Sequence[Constant]) -> str:
     tried: dict[str, list[str]] = {}
     for name in found:
         path, _, value = name.partition("=")
-        tried.setdefault(path, []).append(value)
+        tried.setdefault(path.rstrip("*"), []).append(f"x {value}" if path.endswith("*") else value)
     for one in listed:
         if one.kind in REMAINING:
             out += [
@@ -217,11 +241,11 @@ def document(records: list[dict], listed: Sequence[Constant]) -> str:
     return "\n".join(out) + "\n"
 
 
-def write(records: list[dict], listed: Sequence[Constant]) -> None:
+def write(cells: Sequence[Compared], listed: Sequence[Constant]) -> None:
     """tuning.toml, and the counts of constants that the page shows."""
-    TUNING.write_text(document(records, listed), "utf-8")
-    kept = {"counts": counts(list(listed)), "total": len(listed)}
-    INVENTORY.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+    TUNING.write_text(document(cells, listed), "utf-8")
+    found = {"counts": counts(list(listed)), "total": len(listed)}
+    INVENTORY.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
 
 
 def differing(listed: Sequence[Constant]) -> list[str]:

@@ -1,18 +1,62 @@
-"""The store: one line of JSON for every run, with the commit that made it."""
+"""Runs, and what is kept of them.
+
+A job writes a line of JSON for every run (`Store`), which stays in bench/out. The repository has what
+the pages need (`KEPT`): a line for each change at each commit, with the mean effect on every measure by
+table and epsilon.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
 from .. import machine
+from .judge import Compared
 
-STORE = machine.RESULTS / "tune.jsonl"
-AS_IT_IS = ""
-"""The name of the package without any change."""
+STORE = Path(__file__).resolve().parents[1] / "out" / "tune.jsonl"
+KEPT = machine.RESULTS / "tune.jsonl"
+
+
+def kept(path: Path = KEPT) -> list[Compared]:
+    """All that is kept of earlier runs."""
+    out = []
+    for line in path.read_text("utf-8").splitlines():
+        one = json.loads(line)
+        for text, (seeds, effects) in one["cells"].items():
+            table, epsilon = text.rsplit(" ", 1)
+            known = {m: float(v) for m, v in zip(one["measures"], effects) if v is not None}
+            where = (one["suite"], one["without"], one["commit"], table, float(epsilon))
+            out.append(Compared(*where, tuple(seeds), known))
+    return out
+
+
+def keep(found: Iterable[Compared], path: Path = KEPT) -> None:
+    """Adds comparisons to what is kept. One of the same change, commit and cell is replaced if it has
+    fewer seeds."""
+    known = {where(c): c for c in (kept(path) if path.is_file() else [])}
+    for one in found:
+        if where(one) not in known or len(known[where(one)].seeds) <= len(one.seeds):
+            known[where(one)] = one
+    lines: dict[tuple, list[Compared]] = defaultdict(list)
+    for one in known.values():
+        lines[one.commit, one.suite, one.without].append(one)
+    with path.open("w", encoding="utf-8") as sink:
+        for (commit, suite, without), cells in lines.items():
+            measures = sorted({measure for c in cells for measure in c.effects})
+            about = {"commit": commit, "suite": suite, "without": without, "measures": measures}
+            shown = {}
+            for c in cells:
+                values = [c.effects.get(m) for m in measures]
+                shown[f"{c.table} {c.epsilon:g}"] = [c.seeds, [0 if v == 0 else v for v in values]]
+            sink.write(json.dumps(about | {"cells": shown}, separators=(",", ":")) + "\n")
+
+
+def where(one: Compared) -> tuple:
+    return one.commit, one.suite, one.without, one.table, one.epsilon
 
 
 class Store:

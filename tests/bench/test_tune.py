@@ -13,8 +13,9 @@ import pytest
 from bench.tune import __main__ as tune, inventory, of_class, page, suites
 from bench.tune.ablations import ABLATIONS, Ablation, given, owner, places, switched_off
 from bench.tune.job import Idle, Wanted, in_order
-from bench.tune.judge import comparable, judged
+from bench.tune.judge import compared, judged
 from bench.tune.of_class import CLASS
+from bench.tune.store import keep, kept
 from fastdp.mechanisms.cliquetree import tree_state, trends
 from fastdp.mechanisms.shared import halving, merged_codes
 from fastdp.users import order
@@ -114,11 +115,11 @@ def records(name: str, factor: float, tables: int, rng) -> list[dict]:
 
 def test_an_effect_is_found_and_its_size_is_right():
     """Ten tables, a cost of 10 %: the effect is log 1.1 within four standard errors, and counts."""
-    found = judged("rule", records("rule", 1.1, 10, np.random.default_rng(1)))
+    found = judged("rule", compared(records("rule", 1.1, 10, np.random.default_rng(1))))
     (pairs,) = [e for e in found.effects if e.measure == "pairs"]
     assert abs(pairs.mean - np.log(1.1)) < 4 * pairs.error + 0.003
     assert found.word == "earns its place" and found.acts == found.looked == 10
-    better = judged("rule", records("rule", 0.9, 10, np.random.default_rng(2)))
+    better = judged("rule", compared(records("rule", 0.9, 10, np.random.default_rng(2))))
     assert better.word == "better without"
 
 
@@ -130,16 +131,28 @@ def test_runs_of_different_commits_are_not_compared_with_each_other():
         r | {"commit": "d", "errors": {m: 2 * e for m, e in r["errors"].items()}}
         for r in records("rule", 1.1, 10, rng)
     ]
-    found = judged("rule", comparable([*first, *later])["rule"])
+    found = judged("rule", compared([*first, *later]))
     (pairs,) = [e for e in found.effects if e.measure == "pairs"]
     assert abs(pairs.mean - np.log(1.1)) < 0.02 and found.seeds == 6
+
+
+def test_what_is_kept_gives_the_same_verdict(tmp_path):
+    """Also where files are added twice, and where a change does nothing."""
+    runs = records("rule", 1.1, 4, np.random.default_rng(5))
+    idle = [r | {"without": "idle"} for r in runs if not r["without"]]
+    found = compared([*runs, *idle])
+    path = tmp_path / "kept.jsonl"
+    for _ in range(2):
+        keep(found, path)
+    assert judged("rule", kept(path)) == judged("rule", found)
+    assert judged("idle", kept(path)).word == "acts nowhere"
 
 
 def test_noise_is_rarely_taken_for_an_effect():
     """Of 200 changes without an effect, about 5 % lie beyond two standard errors (9 degrees of
     freedom: 7.7 %); at most 16 % with a chance above 1 - 1e-4."""
     rng = np.random.default_rng(3)
-    words = [judged("rule", records("rule", 1.0, 10, rng)).word for _ in range(200)]
+    words = [judged("rule", compared(records("rule", 1.0, 10, rng))).word for _ in range(200)]
     assert np.mean([word != "not shown" for word in words]) < 0.16
 
 
@@ -153,7 +166,7 @@ def test_a_change_that_does_nothing_is_not_run_with_further_seeds():
     assert not idle.has(Wanted("rows", "t", 1.0, 6, "other"))
     runs = [vars(w) | {"commit": "c", "errors": {"pairs": 0.1}} for w in wanted[:3]]
     runs.append(vars(wanted[3]) | {"commit": "c", "idle": True})
-    assert judged("rule", comparable(runs)["rule"]).word == "acts nowhere"
+    assert judged("rule", compared(runs)).word == "acts nowhere"
 
 
 def test_another_value_is_measured_by_the_suite_of_its_folder():
