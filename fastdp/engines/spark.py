@@ -192,7 +192,7 @@ class SparkPartitions:
         if encoded is not None:
             try:
                 encoded.unpersist()
-            except Exception:  # the session has ended, and Spark has removed the data already
+            except Exception:  # Py4J's or gRPC's: the session has ended, and its data are gone
                 pass
 
 

@@ -57,8 +57,7 @@ def scanned(frame: Any, kinds: Mapping[str, str], tasks: int) -> list[list[Group
             "EXCEPTION",
         )
         return None if files is None or julian else _shares(files, kinds, tasks)
-    except Exception:
-        # A frame that does not tell, a file that is not there: Spark reads it, or says why not.
+    except Exception:  # Py4J's, gRPC's or Arrow's: Spark reads the frame, or says why not
         return None
 
 

@@ -126,20 +126,11 @@ class Quadratic:
         self, x: Residual, z: Residual, t: float, size: float, out: np.ndarray, threads: int | Team
     ) -> None:
         """out = -size * gradient at (1 - t) x + t z."""
-        _step(
-            a=size * (1 - t), dx=x.cells, b=size * t, dz=z.cells, w=self.w, out=out, threads=threads
-        )
+        # By position: the stable ABI makes a dictionary of names at every call.
+        _step(size * (1 - t), x.cells, size * t, z.cells, self.w, out, threads)
         if self._columns is not None:
             mixed = np.empty_like(self.v)
-            _step(
-                a=size * (1 - t),
-                dx=x.rows,
-                b=size * t,
-                dz=z.rows,
-                w=self.v,
-                out=mixed,
-                threads=threads,
-            )
+            _step(size * (1 - t), x.rows, size * t, z.rows, self.v, mixed, threads)
             out += self._columns.product(mixed, threads)
 
     def arrive(
@@ -147,14 +138,10 @@ class Quadratic:
     ) -> tuple[float, float]:
         """Fill `out` with the residual at m, where potentials were changed by delta from those of
         z. Returns the symmetrised Bregman distance of the two, and 1/2 |Q (m - m_z) / sigma|^2."""
-        distance, curvature = _arrive(
-            m=m, t=self.t, dz=z.cells, w=self.w, delta=delta, out=out.cells, threads=threads
-        )
+        distance, curvature = _arrive(m, self.t, z.cells, self.w, delta, out.cells, threads)
         if self._rows is not None:
             rows = self._rows.product(m, threads)
-            curvature += _arrive(
-                m=rows, t=self.b, dz=z.rows, w=self.v, delta=self.v, out=out.rows, threads=threads
-            )[1]
+            curvature += _arrive(rows, self.b, z.rows, self.v, self.v, out.rows, threads)[1]
         return distance, curvature
 
     def blend(self, x: Residual, z: Residual, t: float, threads: int | Team) -> float:

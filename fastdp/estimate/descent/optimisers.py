@@ -112,16 +112,17 @@ class DescentState:
             self.quadratic.step(self.x, self.z, mix, size, delta, self.threads)
             if not self._whole:
                 self._delta[self._active] = delta
+        # By position, as in `Quadratic`: the stable ABI makes a dictionary of names at every call.
         log_z, far = self.engine.move(
-            z=self._z,
-            x=self._x,
-            weight=self._pending,
-            delta=self._delta,
-            size=size,
-            mix=mix,
-            total=self.total,
-            out=self._z_next,
-            sums=self._sums,
+            self._z,
+            self._x,
+            self._pending,
+            self._delta,
+            size,
+            mix,
+            self.total,
+            self._z_next,
+            self._sums,
         )
         self._pending = 0.0
         self.calls += 1
