@@ -18,7 +18,7 @@ from . import (
     synth_command,
     truth_commands,
 )
-from .common import as_options, emit, say, warn
+from .common import as_options, emit, print_result, say, warn
 from .linked_options import write_tables
 from .parser import FLAGS, call, command
 
@@ -69,10 +69,7 @@ def calibrate(
     from ..privacy.calibrate import calibrate as sigma_of
 
     sigma = sigma_of(epsilon, delta, sensitivity, count, method)
-    if as_json:
-        emit({"sigma": sigma, "method": method})
-    else:
-        say(repr(sigma))
+    print_result({"sigma": sigma, "method": method}, repr(sigma), as_json)
 
 
 @command("doctor")
@@ -84,10 +81,7 @@ def doctor(as_json: bool = False) -> None:
     from .doctor import facts, text
 
     report = facts()
-    if as_json:
-        emit(report)
-    else:
-        say(text(report))
+    print_result(report, text(report), as_json)
     if report["problems"]:
         sys.exit(1)
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ..errors import UsageError
-from .common import emit, say
+from .common import print_result
 from .parser import command
 
 
@@ -37,11 +37,8 @@ def export_run(
         form: export(run, form, out, about=about, base=base, time=time, namespace=namespace)
         for form in forms
     }
-    if as_json:
-        emit({form: str(path) for form, path in written.items()})
-        return
-    for path in written.values():
-        say(path)
+    files = {form: str(path) for form, path in written.items()}
+    print_result(files, "\n".join(files.values()), as_json)
 
 
 @command("publish")
@@ -55,4 +52,4 @@ def publish_run(run: str, to: str, as_json: bool = False) -> None:
     from ..run.publish import publish
 
     place = publish(run, to)
-    emit({"to": place}) if as_json else say(place)
+    print_result({"to": place}, place, as_json)

@@ -129,8 +129,17 @@ def printable(text: str) -> str:
 
 
 def emit(value: Any) -> None:
+    """Print a value on standard output, as JSON."""
     waiting.clear()
     print(json.dumps(value, indent=1, default=str))
+
+
+def print_result(value: Any, text: Any, as_json: bool) -> None:
+    """Print what a command found: the value with --json, else the text."""
+    if as_json:
+        emit(value)
+    else:
+        say(text)
 
 
 def weak_promises(epsilons: Sequence[float | None], delta: float | None) -> list[str]:

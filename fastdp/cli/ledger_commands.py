@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ..errors import UsageError
-from .common import ask_first, emit, say
+from .common import ask_first, emit, print_result, say
 from .parser import command
 
 
@@ -131,10 +131,8 @@ def ledger_verify(path: str, as_json: bool = False) -> None:
     from ..privacy.ledger import Ledger
 
     head = Ledger(path).verify()
-    if as_json:
-        emit(head)
-    else:
-        say(f"intact: {head['seq']} records, last hash {head['hash']}")
+    text = f"intact: {head['seq']} records, last hash {head['hash']}"
+    print_result(head, text, as_json)
 
 
 def dataset_lines(name: str, entry: Mapping) -> list[str]:

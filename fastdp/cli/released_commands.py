@@ -5,7 +5,7 @@ from typing import Any
 
 from .._util.texttable import plural
 from . import waiting
-from .common import as_options, emit, say
+from .common import as_options, emit, print_result, say
 from .parser import command
 
 
@@ -52,7 +52,7 @@ def statement(folder: str, form: str = "text") -> None:
         emit(privacy)
         return
     shown = as_form(privacy, form)
-    say(shown) if isinstance(shown, str) else emit(shown)
+    print_result(shown, shown, not isinstance(shown, str))
 
 
 @command("answer")
@@ -180,7 +180,7 @@ def sample(
         made = loaded.sample(rows, seed, conditions(where), weights=weights or None)
     write_rows(made.to_reader(), out)
     facts = {"rows": made.num_rows, "out": str(out)}
-    emit(facts) if as_json else say(f"{out}: {plural(made.num_rows, 'synthetic row')}")
+    print_result(facts, f"{out}: {plural(made.num_rows, 'synthetic row')}", as_json)
 
 
 def _complete_linked(
@@ -210,7 +210,7 @@ def _complete_linked(
         write_rows(rows.to_reader(), out / f"{name}.parquet")
     facts = {"rows": {name: rows.num_rows for name, rows in made.items()}, "out": str(out)}
     listed = ", ".join(f"{rows.num_rows:,} of {name}" for name, rows in made.items())
-    emit(facts) if as_json else say(f"{out}: {listed}")
+    print_result(facts, f"{out}: {listed}", as_json)
 
 
 @command("predict")
@@ -226,10 +226,7 @@ def predict(run: str, given: Path, target: str, out: Path, as_json: bool = False
     made = load_run(run).predict(given, target)
     write_rows(made.to_reader(), out)
     facts = {"rows": made.num_rows, "values": made.num_columns, "out": str(out)}
-    if as_json:
-        emit(facts)
-    else:
-        say(f"{out}: {plural(made.num_rows, 'row')} of probabilities")
+    print_result(facts, f"{out}: {plural(made.num_rows, 'row')} of probabilities", as_json)
 
 
 def _text(value: Any) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from .._util.texttable import plural
 from ..errors import UsageError
-from .common import check_paths, dialect_of, emit, say
+from .common import check_paths, dialect_of, emit, print_result, say
 from .parser import command
 
 
@@ -16,10 +16,10 @@ def schema_show(source: str | None = None, as_json: bool = False) -> None:
     from ..schema.document import builtin_names
 
     if source is None:
-        emit(builtin_names()) if as_json else say("\n".join(builtin_names()))
+        print_result(builtin_names(), "\n".join(builtin_names()), as_json)
         return
     schema = Schema.load(source)
-    emit(schema.to_dict()) if as_json else say(schema.describe())
+    print_result(schema.to_dict(), schema.describe(), as_json)
 
 
 @command("schema", "import")

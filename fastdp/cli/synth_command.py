@@ -87,7 +87,6 @@ def synth(
     from ..engines.sparksource import opened
     from ..mechanisms.limits.size_limits import parse_bytes
     from ..mechanisms.recipe import load
-    from ..run.linked_result import LinkedRun
     from ..run.owner_files import failure_text
     from ..run.publish import local_folder
     from ..run.spec import DEFAULT_DELTA, Options
@@ -129,8 +128,7 @@ def synth(
             command = partial(owner_command, tables, data or [])
             error.args = (failure_text(status, error.failed, command),)
             raise
-        several = list(made.runs.values()) if isinstance(made, LinkedRun) else made
-        runs = several if isinstance(several, list) else [several]
+        runs = _runs_of(made)
         if as_json or not quiet:
             for run in runs:
                 _ = run.verdict  # of a wide table it takes seconds: the bar still runs
@@ -143,6 +141,15 @@ def synth(
         run_summary(place, private, runs, report=report)
         if is_store(out):
             say(f"Published: {shown(out)}")
+
+
+def _runs_of(made: Any) -> list["Run"]:
+    """The runs of what `watched` gives: one, one of each epsilon, or one of each linked table."""
+    from ..run.linked_result import LinkedRun
+
+    if isinstance(made, LinkedRun):
+        return list(made.runs.values())
+    return made if isinstance(made, list) else [made]
 
 
 def _check_spark_data(data: list[str] | None, sql: str | None, named: bool) -> None:

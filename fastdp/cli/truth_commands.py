@@ -13,7 +13,7 @@ from .common import (
     emit,
     named_source,
     named_sources,
-    say,
+    print_result,
     schema_beside,
 )
 from .linked_options import truth_tables
@@ -43,7 +43,7 @@ def evaluate(
             raise UsageError("--without-truth reads no true rows, so there is nothing for --source")
         write_public(out, synthetic or truth, about)
         made = f"{out}: a page without the truth, from released numbers alone; it may be published"
-        emit({"out": str(out)}) if as_json else say(made)
+        print_result({"out": str(out)}, made, as_json)
         return
     if synthetic is None:
         raise UsageError("evaluate needs two tables: the true data and the synthetic data")
@@ -104,4 +104,4 @@ def check(
         with whole_file(out) as part:
             part.write_text(json.dumps(report.to_dict(), indent=1) + "\n", "utf-8")
             part.chmod(0o600)
-    emit(report.to_dict()) if as_json else say(as_options(str(report)))
+    print_result(report.to_dict(), as_options(str(report)), as_json)
