@@ -161,10 +161,8 @@ def run_summary(out: Path, private: Path, runs: Sequence[Run], report: bool) -> 
         for line in _verdict(run, len(runs) > 1):
             say(line)
     if (private / "reading.json").exists():
-        say(
-            printable(f"Left-out rows and lines: {private}/reading.json (private: do not release).")
-        )
-    if (private / "notes.txt").exists():
+        say(f"Left-out rows and lines: {private}/reading.json (private: do not release).")
+    if (private / "notes.txt").exists():  # its being there says nothing of the rows
         say(f"Notes for the owner: {private}/notes.txt (private: do not release).")
     say(f"Check it with: fastdp verify {shlex.quote(str(out))}")
     if report:

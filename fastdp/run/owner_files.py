@@ -5,6 +5,7 @@ place by then and nothing more is charged, so a failure costs the page alone. Th
 there and which call makes the page.
 """
 
+import contextlib
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -43,7 +44,8 @@ def write_owner_files(
     """Write the report pages and the diagnosis next to a run folder that is in its place. If one
     fails the others are still made; then ReportError. `done`: what `synthesize` returns."""
     tried = [_report(one, folder) for one in compared]
-    tried += [diagnose(spec, source, folder), write_notes(spec, source, folder)]
+    tried.append(diagnose(spec, source, folder))
+    write_notes(spec, source, folder)
     failed = [one for one in tried if one is not None]
     if failed:
         error = ReportError(failure_text(spec.status, failed, _call))
@@ -101,21 +103,20 @@ def diagnose(spec: RunSpec, source: Any, folder: RunFolder) -> Failed | None:
     return None
 
 
-def write_notes(spec: RunSpec, source: Any, folder: RunFolder) -> Failed | None:
-    """Write the notes to the owner into the private folder, if there are any; returns what
-    failed."""
+def write_notes(spec: RunSpec, source: Any, folder: RunFolder) -> None:
+    """Write the notes to the owner into the private folder, where the run could have some. Whether
+    there are any depends on the true rows, and so does whether they could be made: the file is
+    there in any case, and neither an error nor an exit code tells."""
     from .owner_notes import NOTES, notes_text, owner_notes
 
     if not isinstance(source, Source):  # linked tables have public domains
-        return None
-    file = folder.private / NOTES
+        return
     try:
         notes = owner_notes(source, spec.asked, spec.schema, folder.private)
-        if notes:
-            _write(file, notes_text(notes))
     except Exception as error:  # as above
-        return Failed("diagnosis", _why(error), folder.out / "schema.json", file)
-    return None
+        notes = [f"The notes could not be made: {_why(error)}; see fastdp check"]
+    with contextlib.suppress(OSError):  # a full disk, say: the run is whole
+        _write(folder.private / NOTES, notes_text(notes))
 
 
 def _why(error: Exception) -> str:

@@ -62,4 +62,4 @@ def _notes_on_domain(column: ColumnCheck) -> list[str]:
 
 
 def notes_text(notes: Sequence[str]) -> str:
-    return "\n".join([HEAD, *notes])
+    return "\n".join([HEAD, *(notes or ["Nothing to note."])])

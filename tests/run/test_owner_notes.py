@@ -64,6 +64,25 @@ def test_the_owner_is_told_what_the_domain_left_out_and_nobody_else(place):
     assert fastdp.verify(place / "run").ok
 
 
+def test_neither_notes_nor_their_failure_show_outside_the_private_folder(place, monkeypatch):
+    """They follow from true rows. If the line on notes, the file or the exit code depended on there
+    being some, anybody who sees them would learn of the rows, and no noise would hide it."""
+
+    def broken(*_):
+        raise ValueError("row 7 holds 'secret'")
+
+    asked = {"epsilon": 3.0, "delta": 1e-6, "mechanism": "mst"}
+    public = {"columns": {"town": {"kind": "string", "values": ["zug", "bern"]}}}
+    for name, patched in (("nothing", False), ("fails", True)):
+        if patched:
+            monkeypatch.setattr("fastdp.run.owner_notes.owner_notes", broken)
+        schema = fastdp.Schema.from_dict(public)
+        fastdp.synthesize(place / "data.csv", schema=schema, **asked, out=place / name)
+        notes = (place / f"{name}.private" / "notes.txt").read_text("utf-8")
+        assert ("could not be made" in notes) == patched and "secret" not in notes
+        assert ("Nothing to note." in notes) != patched
+
+
 def test_a_domain_in_which_nothing_was_found_has_its_report_and_its_check(tmp_path):
     """80 numbers that differ: no value has enough users, so every value is (other), and numbers of
     the source are still followed through the list of one word."""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from . import decisions as decisions, doors as doors  # their worlds register themselves
 from .compare import Figures, compare
 from .recorder import Recorder
 from .worlds import WORLDS, Scene, World

@@ -337,10 +337,10 @@ def text_files(rng: np.random.Generator) -> Scene:
     dialect = {"malformed": str(rng.choice(["drop", "null"]))}
     run = synthesize(fastdp.Schema.from_dict(plain | {"dialect": dialect}), epsilon=2.0)
     base = hostile.rows(rng)
-    lines = _lines(base)
+    lines = text_lines(base)
     others = []
     for _ in range(NEIGHBOURS):
-        own = _lines(hostile.victim(rng, base))
+        own = text_lines(hostile.victim(rng, base))
         odd = [f'{hostile.VICTIM},"open', f"{hostile.VICTIM},1,a\x00,2,9,9", f"{hostile.VICTIM}"]
         own += [str(line) for line in rng.choice(odd, int(rng.integers(0, 3)))]
         own = [line.encode() + (b"\xff\xfe" if rng.random() < 0.1 else b"") for line in own]
@@ -378,7 +378,7 @@ def other_text(rng: np.random.Generator) -> Scene:
     return of_users(rng, run_on)
 
 
-def _lines(table: pa.Table) -> list[str]:
+def text_lines(table: pa.Table) -> list[str]:
     """Lines of the columns u, n, g, x."""
     out = []
     for row in table.select(["u", "n", "g", "x"]).to_pylist():
