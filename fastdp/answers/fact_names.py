@@ -12,6 +12,7 @@ from ..errors import UsageError, did_you_mean
 from ..schema import Schema
 from ..schema.derived import Derived
 from .part_dates import part_selections
+from .part_groups import part_column
 from .people_facts import PeopleFacts
 
 _FACT = re.compile(r"\s*(\w+)\s*\((.+)\)\s*", re.S)
@@ -30,7 +31,8 @@ def in_facts(
     """The question by the names of the facts that a run released. UsageError if one is missing.
 
     rows: the schema of the run. A time that is counted in parts is known by the part that has its
-    dates: `first(day)` is the fact `first(day_date)`.
+    dates, or by one that is named: `first(day)` is the fact `first(day_date)`, and `first(month(day))`
+    is `first(day_month)`.
     """
 
     def name(asked: Any, place: str) -> Any:
@@ -56,9 +58,11 @@ def _days(asked: Any, own: str, condition: Any, rows: Schema, facts: Schema) -> 
     if asked == own:
         return condition
     match = _FACT.fullmatch(asked)
-    assert match is not None
+    field = None if match is None else rows.fields.get(match[2].strip())
+    if field is None:
+        return condition
     part = facts.columns[own]
-    found = part_selections(rows.fields[match[2].strip()], condition)
+    found = part_selections(field, condition)
     days = next((one.sure for one in found.values()), np.arange(part.size) < part.base)
     return [label for label, chosen in zip(part.labels(), days) if chosen]
 
@@ -67,10 +71,11 @@ def _same_fact(asked: str, rows: Schema, facts: Schema) -> str | None:
     if asked in facts.columns:
         return asked
     match = _FACT.fullmatch(asked)
-    field = None if match is None else rows.fields.get(match[2].strip())
-    if match is None or not isinstance(field, Derived):
+    if match is None:
         return None
-    parts = field.group_columns()
+    inside = match[2].strip()
+    field = rows.fields.get(inside)
+    parts = field.group_columns() if isinstance(field, Derived) else [part_column(rows, inside)]
     own = f"{match[1]}({parts[0]})"
     return own if len(parts) == 1 and own in facts.columns else None
 

@@ -64,6 +64,9 @@ def _named(schema: Schema, name: Any) -> Sequence[str | DayGroups]:
     match = _PART_OF.fullmatch(name)
     if match is None:
         return (name,)
+    counted = part_column(schema, name)
+    if counted is not None:
+        return (counted,)
     field = schema.fields.get(match[2])
     part = match[1].lower()
     if field is None and OTHER_NAMES.get(part, part) not in LABELS:
@@ -71,17 +74,25 @@ def _named(schema: Schema, name: Any) -> Sequence[str | DayGroups]:
     if field is None:
         more = did_you_mean(match[2], schema.fields)
         raise UsageError(f"by: {name!r}: the schema has no column {match[2]!r}{more}")
-    counted = {one.part: one.name for one in field.parts if isinstance(one, Part)}
-    for known in (part, OTHER_NAMES.get(part, part)):
-        if known in counted:
-            return (counted[known],)
+    parts = {one.part: one.name for one in field.parts if isinstance(one, Part)}
     label = LABELS.get(OTHER_NAMES.get(part, part))
     if not field.calendar or label is None or getattr(field, "min", None) is None:
-        raise UsageError(f"by: {name!r}: {_why_not(field, counted)}")
+        raise UsageError(f"by: {name!r}: {_why_not(field, parts)}")
     groups = _day_groups(name, field, label)
     if not _said_by_parts(field, groups):
-        raise UsageError(f"by: {name!r}: {_why_not(field, counted)}")
+        raise UsageError(f"by: {name!r}: {_why_not(field, parts)}")
     return (groups,)
+
+
+def part_column(schema: Schema, name: str) -> str | None:
+    """The column in which the schema counts `month(pickup)`; None if there is none."""
+    match = _PART_OF.fullmatch(name)
+    field = None if match is None else schema.fields.get(match[2])
+    if match is None or field is None:
+        return None
+    part = match[1].lower()
+    counted = {one.part: one.name for one in field.parts if isinstance(one, Part)}
+    return counted.get(part, counted.get(OTHER_NAMES.get(part, part)))
 
 
 def _said_by_parts(field: Any, groups: DayGroups) -> bool:

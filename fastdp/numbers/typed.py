@@ -96,7 +96,7 @@ def check(number: Number | str, schema: Schema, private: Collection[str] = ()) -
     """
     if isinstance(number, str):
         number = language.parse(number)
-    number = _with_parts(number, schema)
+    number = with_parts(number, schema)
     types = Types(number, schema, private)
     found = _of_rows(types, number) if number.of == "rows" else _of_users(types, number)
     if number.where is not None:
@@ -121,7 +121,7 @@ PART_OF = re.compile(r"(\w+)\((.+)\)")
 """A group such as month(date)."""
 
 
-def _with_parts(number: Number, schema: Schema) -> Number:
+def with_parts(number: Number, schema: Schema) -> Number:
     """The number with month(date) after `by` in place as the column that the schema counts months
     in."""
     names = []

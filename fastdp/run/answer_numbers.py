@@ -17,7 +17,7 @@ from ..numbers import language, number_text
 from ..numbers.allocation import default_share
 from ..numbers.asked_people import FEW_GROUPS
 from ..numbers.measure_numbers import check_numbers
-from ..numbers.typed import TypedNumber, check
+from ..numbers.typed import TypedNumber, check, with_parts
 from ..schema import Schema
 from ..schema.columns import Column
 
@@ -176,14 +176,16 @@ def _by_line(questions: Questions, lines: int) -> list[str | None]:
     return list(questions)
 
 
-def with_numbers(answer: pa.Table, numbers: pa.Table | None, questions: Questions) -> pa.Table:
+def with_numbers(
+    answer: pa.Table, numbers: pa.Table | None, questions: Questions, schema: Schema
+) -> pa.Table:
     """The answer with the figures of numbers that ask the same, where they were given."""
     asked = _by_line(questions, answer.num_rows)
     if numbers is None or not any(asked):
         return answer
     if any(name not in answer.column_names for name in ("estimate", "note")):
         return answer
-    known = {question: _figures(numbers, question) for question in set(asked) if question}
+    known = {question: _figures(numbers, question, schema) for question in set(asked) if question}
     rows = answer.to_pylist()
     replaced = False
     z = NormalDist().inv_cdf((1 + LEVEL) / 2)
@@ -205,17 +207,21 @@ def with_numbers(answer: pa.Table, numbers: pa.Table | None, questions: Question
     return pa.Table.from_pylist(rows, answer.schema) if replaced else answer
 
 
-def _figures(numbers: pa.Table, question: str) -> tuple[list[str], dict[tuple, dict[str, Any]]]:
+def _figures(
+    numbers: pa.Table, question: str, schema: Schema
+) -> tuple[list[str], dict[tuple, dict[str, Any]]]:
     """(columns of an answer that name the groups of a question, its rows of numbers by group)."""
     asked = language.parse(question)
-    found = [row for row in numbers.to_pylist() if _asks(row["number"]) == question]
+    found = [row for row in numbers.to_pylist() if asks(row["number"], schema) == question]
     by = [f"{pick}({name})" if pick else name for name, pick in zip(asked.by, asked.pick)]
     return by, {tuple(row[name] for name in asked.by): row for row in found}
 
 
-def _asks(text: str) -> str | None:
+def asks(text: str, schema: Schema) -> str | None:
+    """The question in one spelling, in which `month(date)` is the column that the schema counts
+    months in; None if it cannot be asked."""
     try:
-        return number_text.render(language.parse(text))
+        return number_text.render(with_parts(language.parse(text), schema))
     except FastdpError:
         return None
 
@@ -224,10 +230,11 @@ def hint_of(questions: Sequence[str | None], numbers: pa.Table | None, schema: S
     """What to add to the error of an answer that the run has no facts for: where it is, or which
     number to ask for. Of several numbers, the first that can be asked. Empty if none can."""
     there = (text for text in questions if text is not None and _can_be_asked(text, schema))
-    question = next(there, None)
+    question = asks(next(there, ""), schema)
     if question is None:
         return ""
-    if numbers is not None and question in map(_asks, numbers["number"].to_pylist()):
+    known = [] if numbers is None else numbers["number"].to_pylist()
+    if question in (asks(text, schema) for text in known):
         return f"; run.numbers has {question!r}"
     return f"; add {question!r} to numbers= before the next run"
 
@@ -251,7 +258,8 @@ def with_advice(
     mu: of the run. A count by groups is advised only where it would be narrower than the answer. A
     group of few rows is not too wide if its interval is narrow beside an average group."""
     asked = _by_line(questions, answer.num_rows)
-    there = set() if numbers is None else set(map(_asks, numbers["number"].to_pylist()))
+    known = [] if numbers is None else numbers["number"].to_pylist()
+    there = {asks(text, schema) for text in known}
     typed = {
         question: check(question, schema)
         for question in set(asked) - there - {None}
@@ -276,6 +284,16 @@ def with_advice(
         row["note"] = f"{row['note']}; {advice}" if row.get("note") else advice
         advised = True
     return pa.Table.from_pylist(rows, answer.schema) if advised else answer
+
+
+def with_share_note(answer: pa.Table, whom: str) -> pa.Table:
+    """The answer with a note that its shares are of all `whom`: numbers by groups are of the group."""
+    rows = answer.to_pylist()
+    for row in rows:
+        row["note"] = "; ".join(
+            filter(None, (row["note"], f"shares of all {whom}, not of a group"))
+        )
+    return pa.Table.from_pylist(rows, answer.schema)
 
 
 def _count_width(number: TypedNumber, mu: float | None) -> float:

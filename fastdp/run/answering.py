@@ -25,6 +25,7 @@ from .answer_numbers import (
     question_of,
     with_advice,
     with_numbers,
+    with_share_note,
 )
 from .run_files import reading_folder
 
@@ -76,6 +77,8 @@ def answer_of(
             groups = groups_of(facts.schema, by)
             names = tuple(one if isinstance(one, str) else one.name for one in groups)
             found = answer(facts, of, by, where, level, **options)
+            if of == "share" and names and where:
+                found = with_share_note(found, "users" if users else "rows")
         except UsageError as error:
             if not users:
                 raise
@@ -88,7 +91,9 @@ def answer_of(
         if by_days or changed or level != LEVEL:
             return Answer(found, names)
         lines = line_questions(of, names, where, facts.schema, found) if users else None
-        found = with_numbers(found, run.numbers, lines or question_of(of, names, where, users))
+        found = with_numbers(
+            found, run.numbers, lines or question_of(of, names, where, users), run.schema
+        )
         to_ask = lines or advised_question(of, names, where, users)
         mu = run._mu if of == "count" else None
         return Answer(with_advice(found, run.numbers, to_ask, run.schema, mu), names)

@@ -43,6 +43,23 @@ def test_a_time_in_parts_is_known_by_its_dates():
     assert in_facts(ROWS, facts(), "count", "last(d)", None)[1] == "last(d)"
 
 
+def test_a_part_of_a_time_is_known_as_numbers_name_it():
+    """`count of users by first(month(day))` could be asked before a run, and then not be found."""
+    rows = Schema.from_dict(
+        {
+            "user": {"column": "who", "order": "day"},
+            "columns": {"day": {**DAY, "parts": {"year": "y", "month": "m", "day": "d"}}},
+        }
+    )
+    column = rows.columns["m"].renamed("first(m)")
+    of_months = PeopleFacts(Schema({"first(m)": column}), [], Clipping(), None, {}, {}, tabled=True)
+    where = {"first(month(day))": [1]}
+    _, by, there = in_facts(rows, of_months, "count", "first(month(day))", where)
+    assert (by, there) == ("first(m)", {"first(m)": [1]})
+    with pytest.raises(UsageError, match=r"no 'first\(year\(day\)\)' of users"):
+        in_facts(rows, of_months, "count", "first(year(day))", None)
+
+
 @pytest.mark.parametrize(
     ("name", "tabled", "text"),
     [

@@ -213,6 +213,27 @@ def test_wide_answers_of_every_kind_name_the_number_to_ask_for():
     assert advised_question("share", "month", None) == "count of rows by month"
 
 
+def test_a_number_by_a_part_of_a_time_is_found_by_its_column():
+    """`sum(amount) by month(day)` was measured, and the answer by month said to ask for it."""
+    day = {"kind": "timestamp", "parts": {"year": "y", "month": "m"}}
+    day |= {"min": "2024-01-01", "max": "2024-12-31"}
+    by_day = Schema.from_dict({"columns": {"day": day}})
+    asked = {"number": "count of rows by month(day)", "m": "1", "estimate": 9.0, "low": 8.0}
+    numbers = pa.Table.from_pylist([asked | {"high": 10.0, "note": ""}])
+    lines = {"m": ["1"], "estimate": [7.0], "low": [0.0], "high": [90.0], "note": [""]}
+    question = question_of("count", ["m"], None)
+    (row,) = with_numbers(pa.table(lines), numbers, question, by_day).to_pylist()
+    assert (row["low"], row["high"]) == (8.0, 10.0)
+    assert with_advice(pa.table(lines), numbers, question, by_day) == pa.table(lines)
+
+
+def test_shares_by_groups_say_of_whom_they_are(made):
+    """In numbers a share by groups is of the group, in answers of all: both were called the same."""
+    run, _ = made
+    notes = run.answer("share", by="country", where={"month": (1, 3)})["note"].to_pylist()
+    assert all("shares of all rows, not of a group" in note for note in notes)
+
+
 def test_a_question_about_users_that_the_run_has_no_facts_for_says_what_to_ask(made):
     run, _ = made
     with pytest.raises(UsageError, match=r"run\.numbers has 'count of users by country'"):
@@ -265,7 +286,7 @@ def test_answers_by_a_number_of_users_name_a_question_for_each_line(made):
     assert "add 'share of users where rows = 1' to numbers=" in notes[0]
     number = {"number": "share of users where rows=1", "estimate": 0.5, "low": 0.4, "high": 0.6}
     table = pa.Table.from_pylist([number | {"note": ""}])
-    first, second = with_numbers(answer, table, shares).to_pylist()[:2]
+    first, second = with_numbers(answer, table, shares, SCHEMA).to_pylist()[:2]
     assert (first["low"], first["high"], second["high"]) == (0.4, 0.6, 100.0)
     run, _ = made
     with pytest.raises(UsageError, match=r"add 'count of users where distinct\(month\) = 1' to"):
