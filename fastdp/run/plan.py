@@ -1,8 +1,9 @@
 """What a run would do, from public facts alone: measurements, noise, model, memory, time. Touches
 no data.
 
-`plan_domain` has the lines about private columns, `plan_clip` those about the clip, `plan_size` the
-model's size, memory and time, `plan_verdict` what the result would be good for.
+`plan_domain` has the lines about private columns, `plan_numbers` those about numbers, `plan_clip`
+those about the clip, `plan_size` the model's size, memory and time, `plan_verdict` what the result
+would be good for.
 """
 
 import math
@@ -10,8 +11,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 from typing import Any
-
-from msgspec import Struct
 
 from .._util.notebook_progress import SHORT, progress_callback
 from .._util.progress import Reporter
@@ -23,7 +22,7 @@ from ..mechanisms.base import Config
 from ..mechanisms.plans import Outline
 from ..mechanisms.shared.histogram_noise import HistogramNoise
 from ..mechanisms.with_users import plan_charges, user_shares, users_cost
-from ..numbers.stand_in import ROWS_EACH, expected_widths
+from ..numbers.stand_in import ROWS_EACH
 from ..privacy.calibrate import mu_of_method
 from ..privacy.clip import resolve as resolve_clip
 from ..release import domaincosts
@@ -37,16 +36,17 @@ from ..tables.sources.source import source_of
 from ..tables.table import Table
 from .early_stop import plan_note
 from .linked_spec import divided, links_of
-from .number_options import NumberOptions, number_options
+from .number_options import number_options
 from .plan_clip import clip_facts
 from .plan_domain import domain_lines
-from .plan_result import Line, NumberLine, Plan
+from .plan_numbers import NumberPlan, number_plan
+from .plan_result import Line, Plan
 from .plan_size import constraint_notes, largest_model, needs
 from .plan_users import imagined_users
 from .plan_verdict import plan_verdict
 from .public_data import read_public
 from .spec import RunOptions
-from .validate import check_asked, checked_epsilons, resolve_schema, weighed
+from .validate import checked_epsilons, resolve_schema, weighed
 
 STAGE = "plan"
 """What a plan's progress names its only stage."""
@@ -55,6 +55,8 @@ TAILS = (
     "the upper end is 2 to 5 times as far, and no mechanism that covers users whom noise hides is "
     "narrow: declare a maximum per user if one is public, or print the capped sum"
 )
+GUESSED = f"no number of rows is given: {ROWS_EACH} for each user are taken"
+NO_USERS = "the number of users is not used: the schema has no user column, so each row is a user"
 
 
 def plan(
@@ -184,18 +186,12 @@ def _plan(
     whole = mu_of_method(epsilon, left, "laplace" if pure else config.calibration)
     asked_for = number_options(recipe.numbers if numbers is None else numbers)
     asked_for = weighed(asked_for, [config], asked, public is not False)
-    guessed = False
-    if rows is None and users and asked_for is not None and schema.user is not None:
-        rows = users * ROWS_EACH
-        guessed = True
+    guessed = rows is None
     if rows is None:
-        raise UsageError(
-            "rows= is missing: plan needs a public guess of the number of rows, for example "
-            "rows=100_000 (--rows 100000), to estimate memory, time and accuracy"
-        )
+        rows = _guessed_rows(users if asked_for is not None else None, schema)
     outline = config.planned(schema, public=public is not False)
     of_users = users_cost(config, schema, public is not False)
-    wanted = _number_plan(
+    wanted = number_plan(
         options=asked_for,
         schema=asked,
         config=config,
@@ -205,17 +201,10 @@ def _plan(
         whole=whole,
         domains=costs.share,
     )
-    number_lines = () if wanted is None else wanted.lines
-    left_over = 1.0 if wanted is None else 1 - wanted.share
+    left_over = 1 - wanted.share
     mu = whole * math.sqrt((1 - costs.share) * left_over) * math.sqrt(1 - of_users)
     imagined = imagined_users(config, schema, mu, bound, rows, users)
     shown_clip = imagined.clip if users else bound
-    lines = []
-    for p in outline.measurements:
-        sigma = shown_clip / (mu * math.sqrt(p.weight))
-        if p.cap is not None:
-            sigma = HistogramNoise(pure, p.cap, epsilon if pure else mu).std(p.share)
-        lines.append(Line(p.clique, p.cells, p.times, sigma, SURE * sigma, p.note))
     largest, too_large = largest_model(config, schema, public, outline, zeros)
     memory_bytes, seconds = needs(
         schema, outline, largest.cells, rows, resolve(threads), chosen=of_users > 0
@@ -227,15 +216,13 @@ def _plan(
         0.0 if pure or not delta else 1 - mu_of_method(epsilon, delta, "classic-rdp") / whole
     )
     notes = [*outline.notes, *constraint_notes(schema, zeros), plan_note(config)]
-    if wanted is not None and wanted.tails:
+    if wanted.tails:
         notes.append(TAILS)
     if guessed:
-        notes.append(f"no number of rows is given: {ROWS_EACH} for each user are taken")
+        notes.append(GUESSED)
     notes += wide_outer_bins(asked)
     if users and schema.user is None:
-        notes.append(
-            "the number of users is not used: the schema has no user column, so each row is a user"
-        )
+        notes.append(NO_USERS)
     return Plan(
         mechanism=recipe.mechanism,
         epsilon=float(epsilon),
@@ -244,7 +231,7 @@ def _plan(
         mu=whole,
         clip=bound,
         unit="event" if config.unit == "event" else schema.user or "row",
-        lines=tuple(lines),
+        lines=_lines(outline, mu, shown_clip, epsilon if pure else None),
         charges=tuple(
             (what, share * left_over)
             for what, share in plan_charges(outline, schema, config, of_users)
@@ -275,27 +262,39 @@ def _plan(
             rows=rows,
             users=users,
             imagined=imagined,
-            numbers=number_lines,
+            numbers=wanted.lines,
             private=tuple(asked.pending),
         ),
-        numbers=number_lines,
-        numbers_share=0.0 if wanted is None else wanted.share,
+        numbers=wanted.lines,
+        numbers_share=wanted.share,
     )
 
 
-class _NumberPlan(Struct, frozen=True):
-    """tails: whether a total is among the numbers of which nobody declared a maximum per user; why:
-    the share is this much."""
+def _guessed_rows(users: int | None, schema: Schema) -> int:
+    """A number of rows where the caller gives none: by that of users, if numbers are asked for."""
+    if users and schema.user is not None:
+        return users * ROWS_EACH
+    raise UsageError(
+        "rows= is missing: plan needs a public guess of the number of rows, for example "
+        "rows=100_000 (--rows 100000), to estimate memory, time and accuracy"
+    )
 
-    share: float
-    lines: tuple[NumberLine, ...]
-    tails: bool
-    why: str = ""
+
+def _lines(outline: Outline, mu: float, clip: int, pure: float | None) -> tuple[Line, ...]:
+    """The measurements with their noise. `pure`: the epsilon of Laplace noise, if the run has it."""
+    lines = []
+    for p in outline.measurements:
+        sigma = clip / (mu * math.sqrt(p.weight))
+        if p.cap is not None:
+            rate = mu if pure is None else pure
+            sigma = HistogramNoise(pure is not None, p.cap, rate).std(p.share)
+        lines.append(Line(p.clique, p.cells, p.times, sigma, SURE * sigma, p.note))
+    return tuple(lines)
 
 
 def _division(
     domains: float,
-    numbers: _NumberPlan | None,
+    numbers: NumberPlan,
     outline: Outline,
     config: Config,
     schema: Schema,
@@ -306,7 +305,7 @@ def _division(
     if domains:
         out.append(Part("private domains", domains, "at most: values, bounds and bins are found"))
     left = 1 - domains
-    if numbers is not None:
+    if numbers.lines:
         out.append(Part("numbers", left * numbers.share, numbers.why))
         left *= 1 - numbers.share
     weight = config.important.users
@@ -316,53 +315,6 @@ def _division(
         out += [Part(what, left * part, WHY[what] + more) for what, part in parts.items()]
         left *= 1 - of_users
     return (*out, *(Part(s.label, left * s.share, s.why) for s in outline.steps))
-
-
-def _number_plan(
-    options: NumberOptions | None,
-    schema: Schema,
-    config: Config,
-    delta: float,
-    users: int | None,
-    rows: int,
-    whole: float,
-    domains: float,
-) -> _NumberPlan | None:
-    """The numbers' share of mu^2, and what to expect of each; None if no numbers are asked for."""
-    if options is None:
-        return None
-    check_asked(options, schema, [config], delta)
-    people = rows if schema.user is None else users
-    if people is None:
-        raise UsageError(
-            "users= is missing: numbers need a public guess of the number of users, for example "
-            "users=10_000 (--users 10000)"
-        )
-    typed = options.typed(schema.stand_in(), tuple(schema.unfinished))
-    share = options.share_of(typed)
-    mu = whole * math.sqrt((1 - domains) * share)
-    most = whole * math.sqrt(1 - domains)
-    widths = expected_widths(typed, options.declared(typed), float(people), mu, most)
-    lines = [
-        NumberLine(
-            number=typed[w.number].text,
-            share=w.share,
-            low=w.low,
-            high=w.high,
-            unit=w.unit,
-            capped=w.capped,
-            note=w.note,
-        )
-        for w in widths
-    ]
-    tails = any(
-        number.aggregate == "sum" and facts.maximum is None
-        for number, facts in zip(typed, options.declared(typed), strict=True)
-    )
-    why = "as stated" if options.share is not None else "expected widths against the rows'"
-    if options.important is not None:
-        why += "; weights as stated (important)"
-    return _NumberPlan(share, tuple(lines), tails, why)
 
 
 def _linked_plan(
