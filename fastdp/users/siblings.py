@@ -159,32 +159,28 @@ def rows_like(
 
     # Rows and wanted rows are sorted together by all columns. So rows with the same codes of the first
     # k columns are neighbours, for every k: a run. Runs of k + 1 columns lie inside those of k.
-    order = np.lexsort((*reversed(columns),)) if columns else np.arange(rows + len(own))
+    order, same = _sorted_together(columns, rows + len(own))
     real = order < rows
     sorted_rows = order[real]
     rows_before = np.append(0, np.cumsum(real))  # how many of the `rows` lie before a place
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
+    place = np.flatnonzero(~real)
+    wanted_row = order[place] - rows
+    at_place = own[wanted_row]
 
-    # of each wanted row, the run of the most columns that has a row besides its own
+    # of the wanted row at each place, the run of the most columns that has a row besides its own
     first = np.zeros(len(own), np.int64)
     count = np.zeros(len(own), np.int64)
-    starts = np.arange(len(order)) == 0
-    wanted_place = place[rows:]
-    for k in range(len(columns) + 1):
-        if k > 0:
-            codes = columns[k - 1][order]
-            starts[1:] |= codes[1:] != codes[:-1]
-        if k < len(compared.must):
-            continue
+    for k in range(len(compared.must), len(columns) + 1):
+        starts = same < k
+        starts[:1] = True
         ends = np.append(np.flatnonzero(starts), len(order))
-        run = (np.cumsum(starts, dtype=np.int32) - 1)[wanted_place]
+        run = np.cumsum(starts, dtype=np.int32)[place] - 1
         low = rows_before[ends[run]]
         high = rows_before[ends[run + 1]]
-        alone = (high - low == 1) & (sorted_rows[np.minimum(low, rows - 1)] == own)
+        alone = (high - low == 1) & (sorted_rows[np.minimum(low, rows - 1)] == at_place)
         enough = (high > low) & ~alone
-        first = np.where(enough, low, first)
-        count = np.where(enough, high - low, count)
+        first[wanted_row[enough]] = low[enough]
+        count[wanted_row[enough]] = (high - low)[enough]
 
     # one row of the run, at random; in place of the own one the next
     step = (generator.random(len(own)) * count).astype(np.int64)
@@ -192,6 +188,35 @@ def rows_like(
     following = sorted_rows[first + (step + 1) % np.maximum(count, 1)]
     found = np.where(found == own, following, found)
     return np.where(count > 0, found, own)
+
+
+def _sorted_together(columns: Sequence[np.ndarray], rows: int) -> tuple[np.ndarray, np.ndarray]:
+    """(the rows in order of these columns, the first ones first, equal ones as they are; in how many of the
+    first columns each agrees with the one before). Codes and the row's number are one whole number where
+    63 bits hold them: such numbers are sorted in a third of the time."""
+    same = np.zeros(rows, np.uint8)
+    bits = [int(codes.max(initial=0)).bit_length() for codes in columns]
+    own = rows.bit_length()
+    if sum(bits) + own > 63:
+        order = np.lexsort((*reversed(columns),))
+        agree = np.ones(max(rows - 1, 0), bool)
+        for codes in columns:
+            agree &= codes[order[1:]] == codes[order[:-1]]
+            same[1:] += agree
+        return order, same
+    key = np.zeros(rows, np.uint64)
+    for codes, width in zip(columns, bits):
+        key <<= np.uint64(width)
+        key |= codes.astype(np.uint64)
+    key <<= np.uint64(own)
+    key |= np.arange(rows, dtype=np.uint64)
+    key.sort()
+    differ = key[1:] ^ key[:-1]
+    shift = own + sum(bits)
+    for width in bits:
+        shift -= width
+        same[1:] += differ < np.uint64(1 << shift)
+    return (key & np.uint64((1 << own) - 1)).astype(np.int64), same
 
 
 def in_order(codes: Codes, rows: np.ndarray, owner: np.ndarray, order: Sequence[str]) -> np.ndarray:

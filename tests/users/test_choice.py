@@ -14,7 +14,7 @@ from fastdp.users import user_choice
 from fastdp.users.gaps import Gaps
 from fastdp.users.pool import Pool
 from fastdp.users.row_tables import RowTables
-from fastdp.users.siblings import Likeness, with_siblings
+from fastdp.users.siblings import Likeness, _sorted_together, with_siblings
 from fastdp.users.user_choice import Agreements, Choice, _asked, _at_most_one, _drawn, _exact
 from fastdp.users.user_facts import agreement, distinct
 from fastdp.users.user_table import Marginal, combined, octaves, pool_facts, whole_numbers
@@ -308,6 +308,20 @@ def test_siblings_are_like_their_users_count_as_one_with_them_and_have_other_row
     own = {**pool.codes, "person": pool.to_rows(np.arange(pool.users))}
     lonely = Pool.of({n: c[::6] for n, c in own.items()}, np.arange(pool.users, dtype=np.uint32))
     assert with_siblings(lonely, odds, alone, 7)[0].users == pool.users
+
+
+@pytest.mark.parametrize("most", [3, 1 << 40])
+def test_rows_are_sorted_by_one_number_as_by_column_after_column(most):
+    """Codes that 63 bits hold together, and more: one by one, as Python sorts and compares them."""
+    rng = np.random.default_rng(most)
+    columns = [rng.choice([0, 1, most], 200).astype(np.uint64) for _ in range(3)]
+    order, same = _sorted_together(columns, 200)
+    rows = list(zip(*(column.tolist() for column in columns)))
+    assert order.tolist() == sorted(range(200), key=rows.__getitem__)
+    ordered = [rows[i] for i in order]
+    assert same[0] == 0
+    for x, y, agree in zip(ordered, ordered[1:], same[1:].tolist(), strict=False):
+        assert agree == next((k for k in range(3) if x[k] != y[k]), 3)
 
 
 def test_what_releases_see_of_users_is_worked_out_once_for_each():

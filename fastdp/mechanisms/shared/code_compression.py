@@ -338,6 +338,14 @@ class _Groups:
         mass = np.bincount(codes, weight, size)
         self.weight = np.where(mass[codes] > 0, weight, 1.0)
         self._ends = np.cumsum(self.weight[self._order])
+        # of each compressed code: its first full code, whether it has several, and where the weights of
+        # those before it and its own end
+        upto = np.append(0.0, self._ends)
+        head = self._order[np.minimum(self._starts, codes.size - 1)]
+        self._one = head.astype(np.min_scalar_type(max(codes.size - 1, 0)))
+        self._several = self._counts > 1
+        self._low = upto[self._starts]
+        self._high = upto[self._starts + self._counts]
 
     def members(self, code: int) -> np.ndarray:
         return self._order[self._starts[code] : self._starts[code] + self._counts[code]]
@@ -345,20 +353,23 @@ class _Groups:
     def draw(
         self, codes: np.ndarray, rng: np.random.Generator, spread: Sequence[np.ndarray] = ()
     ) -> np.ndarray:
-        out = self._order[self._starts[codes]]
-        merged = np.flatnonzero(self._counts[codes] > 1)
+        out = self._one[codes]
+        if not self._several.any():
+            return out
+        merged = np.flatnonzero(self._several[codes])
         if merged.size:
-            first = self._starts[codes[merged]]
-            last = first + self._counts[codes[merged]] - 1
-            low = np.where(first > 0, self._ends[first - 1], 0.0)
+            own = codes[merged]
             if spread:
-                order = np.lexsort([*(c[merged] for c in reversed(spread)), codes[merged]])
+                order = np.lexsort([*(c[merged] for c in reversed(spread)), own])
                 uniform = np.empty(merged.size)
                 uniform[order] = (rng.random() + GOLDEN * np.arange(merged.size)) % 1
             else:
                 uniform = rng.random(merged.size)
-            at = low + uniform * (self._ends[last] - low)
+            low = self._low[own]
+            at = low + uniform * (self._high[own] - low)
             spot = np.searchsorted(self._ends, at, side="right")
+            first = self._starts[own]
+            last = first + self._counts[own] - 1
             out[merged] = self._order[np.clip(spot, first, last)]
         return out
 
