@@ -71,9 +71,11 @@ def _token_bytes(
 
 
 def pytest_collection_finish() -> None:
-    """Modules and tests stay to the end: the garbage collector need not walk through them again."""
+    """Modules and tests stay to the end: the garbage collector need not walk through them again. It
+    looks less often at what tests make: at Python's own threshold it takes a tenth of their time."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)
 
 
 def pytest_sessionfinish() -> None:

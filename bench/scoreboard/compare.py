@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy import special
 
 from fastdp.mechanisms.registry import DEFAULT
 
@@ -161,7 +161,7 @@ def half_width(ours: Cell, rival: Cell) -> float:
     """Half-width of the 95 % interval of the difference of two means; nan with one seed on both
     sides."""
     error, freedom = spread(ours, rival)
-    return float(stats.t.ppf((1 + CONFIDENCE) / 2, freedom)) * error
+    return float(special.stdtrit(freedom, (1 + CONFIDENCE) / 2)) * error
 
 
 def by_chance(one: Loss) -> float:
@@ -170,7 +170,7 @@ def by_chance(one: Loss) -> float:
     error, freedom = spread(one.ours, one.rival)
     if error == 0:
         return 0.0 if one.by > 0 else 1.0
-    return float(stats.t.sf(one.by / error, freedom))
+    return float(special.stdtr(freedom, -one.by / error))
 
 
 def together(compared: Iterable[Loss], rate: float = 1 - CONFIDENCE) -> float:

@@ -10,6 +10,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "fastdp"
@@ -138,7 +139,8 @@ def own_thresholds() -> list[str]:
     ]
 
 
-def in_file(path: Path) -> list[Constant]:
+@cache
+def in_file(path: Path) -> tuple[Constant, ...]:
     source = path.read_text("utf-8")
     module = ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
     body = ast.parse(source).body
@@ -151,7 +153,7 @@ def in_file(path: Path) -> list[Constant]:
                 group = next((text for line, text in headers if line < node.lineno), "")
                 shown = ast.unparse(value)
                 out.append(Constant(module, name, shown, node.lineno, about, group))
-    return out
+    return tuple(out)
 
 
 def assigned(node: ast.stmt) -> Iterator[tuple[str, ast.expr]]:

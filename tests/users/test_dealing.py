@@ -309,15 +309,21 @@ def test_agreement_of_users_without_habits_scatters_around_chance_as_stated(shar
     several = rows > 1
     start = np.append(0, np.cumsum(rows))
     kept = np.concatenate([np.arange(min(n, clip)) + at for n, at in zip(rows, start)])
-    apart = []
+    agreement = []
+    chances = []
     for _ in range(400):
         codes = rng.choice(len(shares), rows.sum(), p=shares)
         cells = np.repeat(np.arange(300), rows) * len(shares) + codes
         counts = np.bincount(cells, minlength=300 * len(shares)).reshape(300, -1)
         alike = (counts * (counts - 1)).sum(axis=1)[several] / (rows * (rows - 1))[several]
-        two = chance({"a": codes[kept]}, ("a",))
-        error = scatter(two, several.sum(), sizes, clip)
-        apart.append((alike.mean() - two.two[0]) / error[0])
+        agreement.append(alike.mean())
+        chances.append(chance({"a": codes[kept]}, ("a",)))
+    two, three, error = (
+        np.concatenate([getattr(one, name) for one in chances])
+        for name in ("two", "three", "error")
+    )
+    every = Chance(("a",) * 400, two, three, error, chances[0].rows)
+    apart = (np.array(agreement) - two) / scatter(every, several.sum(), sizes, clip)
     assert 0.83 < np.std(apart) < 1.18
     assert abs(np.mean(apart)) < 0.25
 
