@@ -265,7 +265,7 @@ def _effect(half: float) -> str:
             "smallest effect: none; not even a share of 0 in one half of the table and 1 in the"
             " other"
         )
-    points = _two_digits(100 * share)
+    points = rounded_up(100 * share)
     return (
         f"smallest effect: a share that differs by {points} points between two halves of the table"
     )
@@ -273,18 +273,18 @@ def _effect(half: float) -> str:
 
 def _points(halves: Sequence[float]) -> str:
     """Half-widths of shares in percentage points, from the least to the most."""
-    ends = sorted({_two_digits(100 * min(halves)), _two_digits(100 * max(halves))}, key=float)
+    ends = sorted({rounded_up(100 * min(halves)), rounded_up(100 * max(halves))}, key=float)
     if ends[-1] == "inf":
         return "an unknown error"
     return f"±{' to '.join(ends)} points"
 
 
 def _width(amount: Amount) -> str:
-    shown = _two_digits(100 * amount.half)
+    shown = rounded_up(100 * amount.half)
     return f"±{shown} points" if amount.points else f"±{shown} %"
 
 
-def _two_digits(value: float) -> str:
+def rounded_up(value: float) -> str:
     """Two digits, rounded up, so that no width is shown smaller than it is."""
     if not math.isfinite(value):
         return "inf"

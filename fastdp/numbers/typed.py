@@ -144,10 +144,9 @@ def _part_column(number: Number, schema: Schema, part: str, name: str) -> str:
     elif not parts:
         why = f"{name!r} is not counted in parts; give the schema a timestamp with parts"
     else:
-        why = (
-            f"the schema counts no {part} of {name!r}; it counts {', '.join(parts)}. Add {part} to "
-            f"its parts"
-        )
+        dates = "Count year, month and day in place of date"
+        how = dates if "date" in parts else f"Add {part} to its parts"
+        why = f"the schema counts no {part} of {name!r}; it counts {', '.join(parts)}. {how}"
     raise UsageError(f"number {number.text!r}: {part}({name}) after 'by': {why}")
 
 

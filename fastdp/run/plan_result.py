@@ -10,7 +10,7 @@ from msgspec import structs
 
 from .._util.html import text_html
 from .._util.texttable import plural, size, table
-from ..answers.verdict import NONE, Verdict
+from ..answers.verdict import NONE, Verdict, rounded_up
 from ..division import Part
 from ..measurement import Clique
 from ..release.domaincosts import vanishing
@@ -232,7 +232,7 @@ def _numbers(plan: Plan) -> list[str]:
         if not max(low, high) < 1e3:
             return "too wide to use"
         points = " points" if unit == "points" else " %"
-        near = two_digits(100 * low), two_digits(100 * high)
+        near = rounded_up(100 * low), rounded_up(100 * high)
         return f"±{near[0]}{points}" if near[0] == near[1] else f"-{near[0]} / +{near[1]}{points}"
 
     rows = [("number", "expected interval", "capped sum", "share of mu^2", "")]

@@ -15,6 +15,7 @@ import numpy as np
 from msgspec import Struct
 
 from ..errors import UsageError
+from ..numbers.number_nodes import Column, nodes
 from ..numbers.typed import TypedNumber, columns_of
 from ..numbers.user_evaluation import user_values
 from ..numbers.user_features import code_amounts
@@ -56,7 +57,8 @@ def usable(quotes: Sequence[Quote]) -> list[Quote]:
     for quote in quotes:
         try:
             for name in quote.number.amounts:
-                code_amounts(quote.number.schema, name)
+                if not _only_orders(quote.number, name):
+                    code_amounts(quote.number.schema, name)
         except UsageError:
             continue
         out.append(quote)
@@ -120,6 +122,25 @@ def _condition(
     return value - estimate / rows * size, error
 
 
+def _only_orders(number: TypedNumber, name: str) -> bool:
+    """Whether the number needs a time that is counted in parts for the order of rows alone."""
+    asked = number.number
+    named = (node for part in (asked.value, asked.where) for node in nodes(part))
+    in_parts = name not in number.schema.columns and name in number.schema.order
+    return in_parts and not any(isinstance(n, Column) and n.name == name for n in named)
+
+
+def _amounts(number: TypedNumber, name: str, codes: Codes) -> np.ndarray:
+    """The amount of each row: by its code, or a number that is in the order of its parts."""
+    schema = number.schema
+    if not _only_orders(number, name):
+        return code_amounts(schema, name)[codes[name]]
+    rank = np.zeros(len(next(iter(codes.values()))), np.int64)
+    for part in schema.fields[name].order_columns():
+        rank = rank * schema.columns[part].size + codes.get(part, np.zeros(1, np.int64))
+    return rank
+
+
 def _inside(schema: Schema, name: str, codes: np.ndarray, amounts: np.ndarray) -> np.ndarray:
     """The amounts of rows, each somewhere in its bin, with the mean that rows of the bin have."""
     column = schema.columns.get(name)
@@ -139,7 +160,7 @@ def _entries(number: TypedNumber, codes: Codes, start: np.ndarray) -> tuple[np.n
     """(user, group, value, weight) of each entry of the pool's users."""
     owner = np.repeat(np.arange(len(start) - 1, dtype=np.uint32), np.diff(start))
     own = {name: codes[name] for name in columns_of(number) if name in codes}
-    amounts = {name: code_amounts(number.schema, name)[codes[name]] for name in number.amounts}
+    amounts = {name: _amounts(number, name, codes) for name in number.amounts}
     if number.aggregate == "quantile":
         amounts = {n: _inside(number.schema, n, codes[n], x) for n, x in amounts.items()}
     found = user_values(number, Block(len(start) - 1, owner, own, amounts))

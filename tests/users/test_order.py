@@ -294,6 +294,27 @@ def test_orders_that_put_nothing_in_order_are_refused(order, text):
         Schema.from_dict(plain)
 
 
+@pytest.mark.parametrize(
+    ("last", "parts", "order"),
+    [
+        ("2024", ("year", "month", "day", "hour"), ("month", "day", "hour")),
+        ("2025", ("year", "month", "day", "hour"), ("year", "month", "day", "hour")),
+        ("2024", ("month", "date"), ("month", "date")),
+        ("2025", ("month", "date"), ("date",)),
+        ("2025", ("year", "month", "date"), ("year", "month", "date")),
+    ],
+)
+def test_parts_that_order_nothing_or_wrongly_are_left_out(last, parts, order):
+    """Cohorts of one year were all of that year; January of a second year came before the first
+    year's February."""
+    when = {"kind": "timestamp", "parts": {part: part for part in parts}}
+    span = {"min": "2024-01-01", "max": f"{last}-12-31"}
+    made = Schema.from_dict(
+        {"user": {"column": "who", "order": "when"}, "columns": {"when": when | span}}
+    )
+    assert made.order_columns == order
+
+
 def test_the_order_is_part_of_the_schema():
     made = schema()
     assert made.order_columns == ("day", "hour") and Schema.from_dict(made.to_dict()) == made

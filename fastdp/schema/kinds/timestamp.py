@@ -290,7 +290,10 @@ class Timestamp(Derived):
                 f"user, field 'order': the parts of {self.name!r} do not say on which day a time "
                 "lies; give it the part 'date', or year, month and day"
             )
-        return tuple(self.names[part] for part in SIGNIFICANCE if part in self.names)
+        # one year orders nothing, and months of several years would be in order before their dates
+        one_year = self.years[0] == self.years[1]
+        left_out = "year" if one_year else "month" if "year" not in parts else ""
+        return tuple(self.names[p] for p in SIGNIFICANCE if p in parts and p != left_out)
 
     def group_columns(self) -> tuple[str, ...]:
         """The parts that say on which day, or in which month, longest first. Where there are none,
