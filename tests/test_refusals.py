@@ -30,8 +30,8 @@ from fastdp.privacy.calibrate import calibrate
 from fastdp.privacy.ledger import Ledger
 from fastdp.privacy.select import exponential
 from fastdp.queries import Binned, Grid, Identity, Sparse
-from fastdp.release import keyselect, noiseplan, reserve
-from fastdp.release.noiseplan import plan_histogram
+from fastdp.release import keyselect, planned_release, reserve
+from fastdp.release.histogram_plan import plan_histogram
 from fastdp.release.selection import score_grid_number, score_weights
 from fastdp.tables import bound
 from fastdp.tables.table import Table
@@ -115,7 +115,11 @@ RANGES = {  # a call, numbers at the ends of its range, numbers just beyond
     "count": (lambda n: calibrate(1.0, 1e-5, 1.0, n), (1, 10**6), (0, 1.5, "many")),
     "method": (lambda name: calibrate(1.0, 1e-5, 1.0, 1, name), ("gdp", "classic-rdp"), ("magic",)),
     "event": (accountant.mu_of, (Gaussian(1.0),), (SimpleNamespace(epsilon=0.1, mu=0.1),)),
-    "mu of a release": (lambda x: noiseplan.positive(x, "mu"), (LEAST, LARGEST), NOT_POSITIVE),
+    "mu of a release": (
+        lambda x: planned_release.positive(x, "mu"),
+        (LEAST, LARGEST),
+        NOT_POSITIVE,
+    ),
     "epsilon of a run": (lambda x: request(epsilon=x), (LEAST, LARGEST), NOT_POSITIVE),
     "delta of a run": (lambda x: request(delta=x), (LEAST, below(1.0)), (1.0, below(0.0), NAN)),
     "mu of a request": (lambda x: Request(("a",), x), (LEAST, LARGEST), (*NOT_POSITIVE, -1.0)),

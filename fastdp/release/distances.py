@@ -1,8 +1,8 @@
-"""The public side of vectors of which one user changes every entry by at most the clip. They are
+"""Vectors of which one user changes every entry by at most the clip. They are
 distances of marginals from a model (docs/explain/distances.md), rows that can be guessed
 (docs/explain/wide-pairs.md), and contrasts of sets (docs/explain/contrasts.md)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 
 import numpy as np
@@ -11,9 +11,11 @@ from msgspec import Struct
 from ..domain import Clique, Columns, Domain
 from ..errors import UsageError
 from ..measurement import SCALE
-from ..privacy import scale
+from ..privacy import noise, scale
 from ..privacy.accountant import Gaussian
-from .noiseplan import array_digest, positive, release_of, score_grid
+from .counts import Counts
+from .planned_release import Seeds, array_digest, positive, release_of
+from .score_grids import score_grid
 from .selection import score_weights
 
 MOST_WEIGHT = 1 << 8
@@ -31,10 +33,9 @@ class Distances(Struct, frozen=True, eq=False):
 
 class DistancePlan(Struct, frozen=True, eq=False):
     """A call with its noise worked out. `sigma`: in grid units; `coef2`: w_i^2 / (sum of w^2) as
-    (numerators, denominators); `grids`: the public estimates, rounded to the grid."""
+    (numerators, denominators)."""
 
     cliques: tuple[Clique, ...]
-    grids: list[np.ndarray]
     weights: list[int]
     mu: float
     clip: int
@@ -42,15 +43,31 @@ class DistancePlan(Struct, frozen=True, eq=False):
     coef2: scale.Coef2
     sigma: np.ndarray
     question: dict
-    kind: str = "distances"
+    kind: str
+    count: Callable[[Counts], np.ndarray]
+    """PRIVATE: the exact numbers, int64 in grid units."""
+
+    @property
+    def events(self) -> list[Gaussian]:
+        return [Gaussian(self.mu)]
+
+    @property
+    def draws(self) -> int:
+        return len(self.cliques)
+
+    def noisy(self, exact: np.ndarray, seed: Seeds) -> list[np.ndarray]:
+        self.check()
+        return [exact + noise.gaussian(self.sigma, len(self.cliques), seed=seed(0))]
+
+    def released(self, array: np.ndarray) -> Distances:
+        return Distances(self.cliques, array / SCALE, self.sigma / SCALE)
 
     def check(self) -> None:
         """Raise PrivacyError unless the noise about to be drawn covers one user, entry by entry."""
         scale.check_gaussian(self.sigma, self.coef2, self.sensitivity2, self.mu)
 
-    def describe(self, label: str) -> dict:
-        """The release as the statement lists it: the sensitivity is that of the vector scaled so
-        that the largest weight is 1."""
+    def lines(self, label: str) -> list[dict]:
+        """The sensitivity is that of the vector scaled so that the largest weight is 1."""
         norm2 = Fraction(sum(w * w for w in self.weights), max(self.weights) ** 2)
         sensitivity = self.clip * float(norm2) ** 0.5
         rows = self.sigma / SCALE
@@ -64,7 +81,7 @@ class DistancePlan(Struct, frozen=True, eq=False):
             sigma=rows,
             count=len(self.cliques),
         )
-        return line | ({"weights": self.weights} if len(set(self.weights)) > 1 else {})
+        return [line | ({"weights": self.weights} if len(set(self.weights)) > 1 else {})]
 
 
 def plan_distances(
@@ -86,7 +103,9 @@ def plan_distances(
         raise UsageError(f"{label!r}: no candidates were given")
     whole = score_weights(weights, len(cliques), label, MOST_WEIGHT)
     grids = [score_grid(domain, c, estimates, label) for c in cliques]
-    return _planned("distances", clip, cliques, whole, mu, grids)
+    return _planned(
+        "distances", lambda counts: counts.gaps(cliques, grids), clip, cliques, whole, mu, grids
+    )
 
 
 def plan_guesses(
@@ -107,8 +126,11 @@ def plan_guesses(
     pairs = tuple(domain.check(p) for p in pairs)
     if not pairs or any(len(p) != 2 for p in pairs):
         raise UsageError(f"{label!r}: expected pairs of columns (A, B)")
-    plan = _planned("guesses", clip, pairs, [1] * len(pairs), mu, [])
-    plan.question["skip"] = {name: int(code) for name, code in sorted(skip.items())}
+    left_out = {name: int(code) for name, code in sorted(skip.items())}
+    plan = _planned(
+        "guesses", lambda counts: counts.guessed(pairs, left_out), clip, pairs, [1] * len(pairs), mu
+    )
+    plan.question["skip"] = left_out
     return plan
 
 
@@ -124,7 +146,9 @@ def plan_contrasts(
     sets = tuple(domain.check(c) for c in sets)
     if not sets or not all(sets):
         raise UsageError(f"{label!r}: expected sets of one column or more")
-    return _planned("contrasts", clip, sets, [1] * len(sets), mu, [])
+    return _planned(
+        "contrasts", lambda counts: counts.contrasts(sets), clip, sets, [1] * len(sets), mu
+    )
 
 
 def signed_codes(domain: Domain, signs: Columns, label: str) -> dict[str, np.ndarray]:
@@ -144,11 +168,12 @@ def signed_codes(domain: Domain, signs: Columns, label: str) -> dict[str, np.nda
 
 def _planned(
     kind: str,
+    count: Callable[[Counts], np.ndarray],
     clip: int,
     cliques: tuple[Clique, ...],
     whole: list[int],
     mu: float,
-    grids: list[np.ndarray],
+    grids: Sequence[np.ndarray] = (),
 ) -> DistancePlan:
     """The plan of a vector of which one user changes every entry by at most the clip, scaled by its
     weights."""
@@ -167,7 +192,6 @@ def _planned(
     }
     plan = DistancePlan(
         cliques=cliques,
-        grids=grids,
         weights=whole,
         mu=cost,
         clip=clip,
@@ -176,6 +200,7 @@ def _planned(
         sigma=sigma,
         question=question,
         kind=kind,
+        count=count,
     )
     plan.check()
     return plan

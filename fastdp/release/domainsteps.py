@@ -29,8 +29,8 @@ from .domain_grids import Grid, LaterEngine, Opener, digits_name, provisional, w
 from .domaincosts import DomainCosts
 from .gateway import Session
 from .keyselect import MOST_KEYS, release_keys
-from .noiseplan import release_of
 from .noisy_cells import digits_of
+from .planned_release import release_of
 from .steps import Steps
 
 FINISHED = "finished schema"

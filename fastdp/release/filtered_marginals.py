@@ -1,8 +1,7 @@
-"""The public side of a filtered marginal: one of which only the cells above a threshold are
-released. Law and proof: docs/explain/wide-pairs.md."""
+"""Filtered marginals: only their cells above a threshold are released. Distribution and
+proof: docs/explain/wide-pairs.md."""
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,8 @@ from ..measurement import SCALE
 from ..privacy import noise, scale, tail
 from ..privacy.accountant import Gaussian
 from ..significance import LIKELY, threshold as least_of
-from .noiseplan import positive, release_of
+from .counts import Counts
+from .planned_release import Seeds, positive, release_of
 
 MOST_CELLS = 1 << 42
 """Cells of the largest filtered marginal: each counts as a number drawn
@@ -45,12 +45,21 @@ class FilterPlan(Struct, frozen=True, eq=False):
     docs/explain/wide-pairs.md)."""
 
     clique: Clique
+    shape: tuple[int, ...]
     size: int
     mu: float
     clip: int
     sensitivity2: int
     sigma: float
     threshold: int
+
+    @property
+    def events(self) -> list[Gaussian]:
+        return [Gaussian(self.mu)]
+
+    @property
+    def draws(self) -> int:
+        return self.size
 
     def check(self) -> None:
         scale.check_gaussian(self.sigma, None, self.sensitivity2, self.mu)
@@ -64,7 +73,15 @@ class FilterPlan(Struct, frozen=True, eq=False):
             "threshold": self.threshold,
         }
 
-    def describe(self, label: str) -> dict:
+    def count(self, counts: Counts) -> tuple[np.ndarray, np.ndarray]:
+        return counts.cells(self.clique)
+
+    def released(self, cells: np.ndarray, array: np.ndarray) -> Filtered:
+        sigma = self.sigma / SCALE
+        threshold = self.threshold / SCALE
+        return Filtered(self.clique, self.shape, cells, array / SCALE, sigma, threshold)
+
+    def lines(self, label: str) -> list[dict]:
         rows = self.sigma / SCALE
         about = list(self.clique)
         line = release_of(
@@ -77,13 +94,12 @@ class FilterPlan(Struct, frozen=True, eq=False):
             sigma=rows,
             count=self.size,
         )
-        return line | {"threshold": self.threshold / SCALE}
+        return [line | {"threshold": self.threshold / SCALE}]
 
-    def noisy(
-        self, cells: np.ndarray, sums: np.ndarray, seed: Callable[[int], int | None]
-    ) -> list[np.ndarray]:
-        """[cells, noisy sums] above the threshold, by cell. `cells`: every cell that is not
-        empty."""
+    def noisy(self, exact: tuple[np.ndarray, np.ndarray], seed: Seeds) -> list[np.ndarray]:
+        """[cells, noisy sums] above the threshold, by cell. `exact`: (cells, sums) of every cell that
+        is not empty; their number is private too."""
+        cells, sums = exact
         self.check()
         counted = sums + noise.gaussian(self.sigma, len(sums), seed=seed(0))
         kept = np.flatnonzero(counted > self.threshold)
@@ -113,6 +129,7 @@ def plan_filtered(
     threshold = math.ceil(sigma * round(bar, 3))
     plan = FilterPlan(
         clique=clique,
+        shape=domain.shape(clique),
         size=size,
         mu=cost,
         clip=clip,

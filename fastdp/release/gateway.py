@@ -6,31 +6,30 @@ its sensitivity to one user, checked in exact arithmetic. It is on disk, noisy, 
 sees it. Guarantee and proof: docs/explain/bounds.md.
 
 Order of every call: check everything that is public; enter the step in the ledger (on disk); count;
-draw; store the noisy answers; return them. `Session.__release` and `Steps.answer` have this order;
-every call hands them what to count and how to draw. A step that was answered before an interruption
-returns the stored answers and reads no data.
+draw; store the noisy answers; return them. `Session.__release` and `Steps.answer` have this order.
+What is counted and how noise is drawn is said by a plan (`planned_release`), of which each kind of
+release has a module. A step that was answered before an interruption returns the stored answers and
+reads no data.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from ..domain import Clique, Domain
+from ..domain import Clique
 from ..engines import Counter
 from ..errors import PrivacyError, UsageError
-from ..measurement import SCALE, Measurement, Request
+from ..measurement import Measurement, Request
 from ..numbers.sums_plan import SumsPlan
-from ..privacy import clip as clip_rules, noise, scale, select
-from ..privacy.accountant import Event, Gaussian
+from ..privacy import clip as clip_rules
+from ..privacy.accountant import Event
 from ..user_views import View
 from ..userkeys import Groups, RowsPerUser, UserKey
-from . import counts
+from .counts import Counts, counts_sparsely, private
 from .distances import (
-    DistancePlan,
     Distances,
     plan_contrasts,
     plan_distances,
@@ -39,11 +38,13 @@ from .distances import (
 )
 from .filtered_marginals import DENSE_CELLS, MOST_CELLS, Filtered, plan_filtered
 from .half_sets import HalfSets, HalfSetsPlan, plan_half_sets
-from .noiseplan import plan_histogram, plan_marginal, recoded, require_int64
+from .histogram_plan import plan_histogram
+from .marginal_plan import plan_marginals
+from .planned_release import PlannedRelease, Recoded, recoded
 from .selection import EstimateGrids, SelectionPlan, plan_selection
 from .session_facts import SessionFacts
 from .steps import Draw, Steps
-from .user_vectors import UserVector, VectorPlan, plan_vector
+from .user_vectors import UserVector, plan_vector
 from .views import viewed
 
 __all__ = ["Measurement", "Request", "Session"]
@@ -192,41 +193,9 @@ class Session(SessionFacts):
         requests = list(requests)
         if not requests:
             return []
-        codes, domain, asked = self.__recoded(recode)
-        rebuilt: dict[int, tuple] = {}
-        plans = [plan_marginal(domain, self.clip, r, rebuilt) for r in requests]
-        question = {
-            "kind": "marginals",
-            "clip": self.clip,
-            "asked": [p.question for p in plans],
-            **asked,
-        }
-        cliques = list(dict.fromkeys(p.clique for p in plans))
-        merged = {name: domain[name] for name in codes}
-        lines = []
-        for p in plans:
-            sizes = {name: merged[name] for name in p.clique if name in merged}
-            lines.append(p.describe(label) | ({"recoded": sizes} if sizes else {}))
-
-        def count() -> dict[Clique, np.ndarray]:
-            return counts.marginals(self.__engine, cliques, domain, self.__counted_clip, codes)
-
-        def noisy(exact: dict[Clique, np.ndarray]) -> list[np.ndarray]:
-            return [self.__noisy(p, exact[p.clique], i) for i, p in enumerate(plans)]
-
-        arrays = self.__release(
-            label=label,
-            question=question,
-            events=[Gaussian(p.mu) for p in plans],
-            count=count,
-            noisy=noisy,
-            draws=sum(p.rows for p in plans),
-            lines=lines,
-        )
-        return [
-            Measurement(p.clique, a.astype(np.float64) / SCALE, p.sigma_rows, r.query, label=label)
-            for p, a, r in zip(plans, arrays, requests, strict=True)
-        ]
+        columns = self.__recoded(recode)
+        plan = plan_marginals(columns, self.clip, requests)
+        return plan.released(self.__release(plan, label, columns), label)
 
     def user_histogram(
         self,
@@ -257,26 +226,8 @@ class Session(SessionFacts):
         if isinstance(plan.key, Groups):
             self.__one_unit(frozenset(plan.key.columns))
 
-        def count() -> np.ndarray:
-            exact = counts.private(lambda: self.__engine.user_histogram(plan.key, plan.cap))
-            return require_int64(exact, (plan.size,))
-
-        def noisy(exact: np.ndarray) -> list[np.ndarray]:
-            draw = noise.gaussian if plan.gaussian else noise.laplace
-            drawn = draw(plan.width, plan.size, seed=self.__steps.draw_seed(0))
-            return [exact * (plan.grid // plan.key.units) + drawn]
-
-        (array,) = self.__release(
-            label=label,
-            question=plan.question,
-            events=[plan.event],
-            count=count,
-            noisy=noisy,
-            draws=plan.size,
-            lines=[plan.describe(label)],
-        )
-        name = f"users by {type(plan.key).__name__}"
-        return Measurement((name,), array.astype(np.float64) / plan.grid, plan.sigma, label=label)
+        (array,) = self.__release(plan, label)
+        return plan.released(array, label)
 
     def user_vector(self, plan: SumsPlan, *, mu: float, label: str) -> UserVector:
         """Noisy sum over users of their vectors under the plan's encoding: one step of the ledger,
@@ -286,13 +237,7 @@ class Session(SessionFacts):
         rows and has an L2 norm of at most sqrt(`plan.encoding.sensitivity2`) grid units. No clip is
         needed. Guarantee and proof: docs/explain/numbers.md."""
         planned = plan_vector(self.unit, plan, mu, label)
-        size = planned.encoding.size
-
-        def count() -> np.ndarray:
-            exact = counts.private(lambda: self.__engine.user_sums(plan))
-            return require_int64(exact, (size,))
-
-        array = self.__gaussian_vector(planned, planned.question, count, size, label)
+        (array,) = self.__release(planned, label)
         return planned.released(array)
 
     def choose_clip(
@@ -361,9 +306,9 @@ class Session(SessionFacts):
         epsilon-bounded-range. Estimates, weights and penalties are public. `allowed`: the indices
         that may be selected (None: all). Calls that differ only in epsilon or `allowed` count the
         data once. `recode`: as in `measure`."""
-        codes, domain, recoding = self.__recoded(recode)
+        columns = self.__recoded(recode)
         plan = plan_selection(
-            domain=domain,
+            recoded=columns,
             clip=self.clip,
             cliques=cliques,
             kept=self.__grids,
@@ -374,16 +319,7 @@ class Session(SessionFacts):
             allowed=allowed,
             label=label,
         )
-        asked = plan.asked_digest(recoding)
-        question = {"kind": "select", "clip": self.clip, "asked": asked, "allowed": plan.allowed}
-        question["event"] = plan.event.to_dict()
-
-        def scores() -> np.ndarray:
-            clip = self.__counted_clip
-            gaps = counts.gaps(self.__engine, plan.cliques, plan.grids, domain, clip, codes)
-            return plan.scores(gaps)
-
-        return self.__selected(plan, question, scores, label)
+        return self.__selected(plan, label, columns)
 
     def select_half_set(
         self,
@@ -404,9 +340,9 @@ class Session(SessionFacts):
         rows, are public, and so are `allowed`, the sets that may be selected. The score of a set is
         its L1 distance less its penalty, and one user changes it by at most the clip. Charged as
         epsilon-bounded-range. Proof: docs/explain/target-sets.md."""
-        codes, domain, recoding = self.__recoded(recode)
+        columns = self.__recoded(recode)
         plan = plan_half_sets(
-            domain=domain,
+            recoded=columns,
             clip=self.clip,
             sets=sets,
             estimates=estimates,
@@ -415,51 +351,20 @@ class Session(SessionFacts):
             allowed=allowed,
             label=label,
         )
-        asked = plan.asked_digest(recoding)
-        question = plan.question | {"kind": "select", "clip": self.clip, "asked": asked}
+        return self.__selected(plan, label, columns)
 
-        def scores() -> np.ndarray:
-            tables = counts.half_tables(
-                self.__engine, sets.columns, sets.members, self.__counted_clip, codes
-            )
-            return plan.scores(tables)
-
-        return self.__selected(plan, question, scores, label)
-
-    def __selected(
-        self,
-        plan: SelectionPlan | HalfSetsPlan,
-        question: dict,
-        scores: Callable[[], np.ndarray],
-        label: str,
-    ) -> int:
+    def __selected(self, plan: SelectionPlan | HalfSetsPlan, label: str, columns: Recoded) -> int:
         """The index of one of the plan's allowed candidates, by the exponential mechanism. The private
-        `scores` of all candidates are kept: the next selection among the same ones
-        (`question["asked"]`) does not count the data again."""
+        scores of all candidates stay here: the next selection among the same ones (`plan.asked`) does
+        not count the data again."""
 
-        def count() -> np.ndarray:
-            if self.__scores is None or self.__scores[0] != question["asked"]:
-                self.__scores = (question["asked"], scores())
+        def scores(counts: Counts) -> np.ndarray:
+            if self.__scores is None or self.__scores[0] != plan.asked:
+                self.__scores = (plan.asked, plan.count(counts))
             return self.__scores[1]
 
-        def chosen(exact: np.ndarray) -> list[np.ndarray]:
-            position = select.exponential(
-                exact[plan.allowed],
-                plan.event.epsilon,
-                plan.sensitivity,
-                seed=self.__steps.draw_seed(0),
-            )
-            return [np.array([plan.allowed[int(position)]], np.int64)]
-
-        (array,) = self.__release(
-            label=label,
-            question=question,
-            events=[plan.event],
-            count=count,
-            noisy=chosen,
-            draws=1,
-            lines=[plan.describe(label)],
-        )
+        question = plan.question  # has the recoding in `asked`
+        (array,) = self.__release(plan, label, columns, question, scores)
         return int(array[0])
 
     def distances(
@@ -481,9 +386,9 @@ class Session(SessionFacts):
         to the bit when a run is resumed. `recode`: as in `measure`. Proof:
         docs/explain/distances.md.
         """
-        codes, domain, recoding = self.__recoded(recode)
+        columns = self.__recoded(recode)
         plan = plan_distances(
-            domain=domain,
+            domain=columns.domain,
             clip=self.clip,
             cliques=cliques,
             estimates=estimates,
@@ -491,13 +396,8 @@ class Session(SessionFacts):
             weights=weights,
             label=label,
         )
-
-        def gaps() -> np.ndarray:
-            return counts.gaps(
-                self.__engine, plan.cliques, plan.grids, domain, self.__counted_clip, codes
-            )
-
-        return self.__distances(plan, plan.question | recoding, gaps, label)
+        (array,) = self.__release(plan, label, columns)
+        return plan.released(array)
 
     def guesses(
         self,
@@ -511,17 +411,10 @@ class Session(SessionFacts):
         """For ordered pairs (A, B), noisy numbers of rows that have the most frequent B among rows
         of their A. It is one Gaussian vector, one step of the ledger, and mu-GDP. `skip` (public):
         a code of some columns whose rows are left out. Guarantee and proof: `plan_guesses`."""
-        codes, domain, recoding = self.__recoded(recode)
-        plan = plan_guesses(domain, self.clip, pairs, skip or {}, mu, label)
-
-        def rows() -> np.ndarray:
-            clip = self.__counted_clip
-            cells_of = partial(counts.cells, self.__engine, domain=domain, clip=clip, codes=codes)
-            return counts.private(
-                lambda: counts.guessed(domain, plan.cliques, skip or {}, cells_of)
-            )
-
-        return self.__distances(plan, plan.question | recoding, rows, label)
+        columns = self.__recoded(recode)
+        plan = plan_guesses(columns.domain, self.clip, pairs, skip or {}, mu, label)
+        (array,) = self.__release(plan, label, columns)
+        return plan.released(array)
 
     def contrasts(
         self, sets: Sequence[Clique], signs: Mapping[str, np.ndarray], *, mu: float, label: str
@@ -535,53 +428,15 @@ class Session(SessionFacts):
         clip * sqrt(K) in L2: sigma = clip * sqrt(K) / mu. Proof: docs/explain/contrasts.md."""
         needed = {name: signs[name] for columns in sets for name in columns}
         recode = signed_codes(self.domain, needed, label)
-        codes, domain, recoding = self.__recoded(recode)
-        plan = plan_contrasts(domain, self.clip, sets, mu, label)
-
-        def rows() -> np.ndarray:
-            clip = self.__counted_clip
-            return counts.private(
-                lambda: counts.contrasts(self.__engine, plan.cliques, domain, clip, codes)
-            )
-
-        return self.__distances(plan, plan.question | recoding, rows, label)
-
-    def __distances(
-        self, plan: DistancePlan, question: dict, count: Callable[[], np.ndarray], label: str
-    ) -> Distances:
-        """A noisy number for each clique of the plan. `count`: the exact ones."""
-        array = self.__gaussian_vector(plan, question, count, len(plan.cliques), label)
-        return Distances(plan.cliques, array / SCALE, plan.sigma / SCALE)
-
-    def __gaussian_vector(
-        self,
-        plan: DistancePlan | VectorPlan,
-        question: dict,
-        count: Callable[[], np.ndarray],
-        size: int,
-        label: str,
-    ) -> np.ndarray:
-        """`size` exact integers plus the Gaussian noise of the plan, in one step of the ledger."""
-
-        def noisy(exact: np.ndarray) -> list[np.ndarray]:
-            plan.check()
-            return [exact + noise.gaussian(plan.sigma, size, seed=self.__steps.draw_seed(0))]
-
-        (array,) = self.__release(
-            label=label,
-            question=question,
-            events=[Gaussian(plan.mu)],
-            count=count,
-            noisy=noisy,
-            draws=size,
-            lines=[plan.describe(label)],
-        )
-        return array
+        columns = self.__recoded(recode)
+        plan = plan_contrasts(columns.domain, self.clip, sets, mu, label)
+        (array,) = self.__release(plan, label, columns)
+        return plan.released(array)
 
     @property
     def most_filtered(self) -> int:
         """Cells of the largest marginal that `filtered` takes."""
-        return MOST_CELLS if counts.counts_sparsely(self.__engine) else DENSE_CELLS
+        return MOST_CELLS if counts_sparsely(self.__engine) else DENSE_CELLS
 
     def filtered(self, clique: Clique, *, mu: float, lifted: float, label: str) -> Filtered:
         """The cells of a marginal whose noisy counts are above a threshold; noise of clip / mu rows
@@ -598,70 +453,46 @@ class Session(SessionFacts):
             label=label,
         )
 
-        def count() -> tuple[np.ndarray, np.ndarray]:
-            clip = self.__counted_clip
-            return counts.private(
-                lambda: counts.cells(self.__engine, plan.clique, self.domain, clip, {})
-            )
-
-        def noisy(exact: tuple[np.ndarray, np.ndarray]) -> list[np.ndarray]:
-            cells, sums = exact
-            # The number of cells that are not empty is private: errors must not name it.
-            return counts.private(lambda: plan.noisy(cells, sums, self.__steps.draw_seed))
-
-        cells, array = self.__release(
-            label=label,
-            question=plan.question,
-            events=[Gaussian(plan.mu)],
-            count=count,
-            noisy=noisy,
-            draws=plan.size,
-            lines=[plan.describe(label)],
-        )
-        shape = self.domain.shape(plan.clique)
-        sigma = plan.sigma / SCALE
-        return Filtered(plan.clique, shape, cells, array / SCALE, sigma, plan.threshold / SCALE)
-
-    def __noisy(self, plan, table: np.ndarray, position: int) -> np.ndarray:
-        """The integer answers of one request plus integer noise, on the grid of 1/SCALE rows."""
-        exact = table.reshape(-1)
-        if plan.query is not None:
-            exact = require_int64(counts.private(lambda: plan.query.product(exact)), (plan.rows,))
-        scale.check_gaussian(plan.sigma, plan.coef2, plan.sensitivity2, plan.mu)
-        return exact + noise.gaussian(plan.sigma, plan.rows, seed=self.__steps.draw_seed(position))
-
-    def __recoded(self, recode: Mapping[str, np.ndarray] | None) -> tuple[dict, Domain, dict]:
-        """`noiseplan.recoded`, for a release of which each row is protected."""
-        self.__one_unit(frozenset())
-        return recoded(self.domain, recode)
+        cells, array = self.__release(plan, label)
+        return plan.released(cells, array)
 
     @property
     def __counted_clip(self) -> int | None:
-        """The clip; None per event, where every row counts fully."""
-        return self.clip if self.unit == "user" else None
+        """The clip; None per event, where every row counts fully; 0 while it is still to be chosen,
+        so that no row counts."""
+        if self.unit != "user":
+            return None
+        view = self.__view is not None and self.__view.per_user
+        return 1 if view else self.__steps.clip or 0
+
+    def __recoded(self, recode: Mapping[str, np.ndarray] | None) -> Recoded:
+        """The columns as they are counted, for a release of which each row is protected."""
+        self.__one_unit(frozenset())
+        return recoded(self.domain, recode)
 
     def __release(
         self,
-        *,
+        plan: PlannedRelease,
         label: str,
-        question: dict,
-        events: Sequence[Event],
-        count: Callable[[], Any],
-        noisy: Callable[[Any], list[np.ndarray]],
-        draws: int,
-        lines: Sequence[dict],
+        columns: Recoded | None = None,
+        question: dict | None = None,
+        count: Callable[[Counts], Any] | None = None,
     ) -> list[np.ndarray]:
-        """One step: charge `events`, `count`, make the exact counts `noisy`, store, and add `lines` to
-        the statement. An answered step is neither counted nor drawn again. `question`: all public
-        facts that the answers depend on. `draws`: how many random numbers `noisy` takes."""
+        """One step: charge the plan, count, add noise, store, and add its lines to the statement. An
+        answered step is neither counted nor drawn again. `question` and `count`: in place of the
+        plan's."""
+        columns = columns or recoded(self.domain, None)
+        count = count or plan.count
 
         def draw() -> list[np.ndarray]:
-            exact = count()
+            counts = Counts(self.__engine, columns.domain, columns.codes, self.__counted_clip)
+            exact = private(lambda: count(counts))
             self.__steps.trace("counted")
-            return noisy(exact)
+            return private(lambda: plan.noisy(exact, self.__steps.draw_seed))
 
-        arrays = self.__answer(label, question, events, draw, draws)
-        for line in lines:
+        question = question or plan.question | columns.digests
+        arrays = self.__answer(label, question, plan.events, draw, plan.draws)
+        for line in plan.lines(label):
             self.__released(line)
         return arrays
 

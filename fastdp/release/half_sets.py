@@ -1,7 +1,7 @@
-"""The public side of a selection among very many small sets of columns, each column in two groups:
+"""A selection among very many small sets of columns, each column in two groups:
 estimates on the grid, scores, sensitivity (docs/explain/target-sets.md).
 
-Only public facts come in. It is `selection` by arrays: a hundred thousand sets take a second."""
+Planned from public facts alone. It is `selection` by arrays: a hundred thousand sets take a second."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ import numpy as np
 from msgspec import Struct
 
 from .._util.bit_rows import MOST_WIDTH, told_apart
-from ..domain import Domain
 from ..errors import MeasurementError, UsageError
 from ..measurement import SCALE
 from ..privacy.accountant import BoundedRange
 from ..privacy.chain import digest
-from .noiseplan import SCORE_LIMIT, array_digest, positive
-from .selection import selection_line
+from .counts import Counts
+from .planned_release import Recoded, array_digest, positive
+from .score_grids import SCORE_LIMIT
+from .selection import Selection, selection_line
 
 
 class HalfSets(Struct, frozen=True, eq=False):
@@ -29,25 +30,19 @@ class HalfSets(Struct, frozen=True, eq=False):
         return 1 << self.members.shape[1]
 
 
-class HalfSetsPlan(Struct, frozen=True, eq=False):
-    """A selection before anything is counted. `grids` [sets, cells] and `penalties` [sets] in units
-    of 1/SCALE rows; `sensitivity`: the most one user changes a score, in the same units."""
+class HalfSetsPlan(Selection, frozen=True, eq=False, kw_only=True):
+    """`grids` [sets, cells], `penalties` [sets] and scores are in units of 1/SCALE rows."""
 
     sets: HalfSets
     grids: np.ndarray
     penalties: np.ndarray
-    allowed: np.ndarray
-    event: BoundedRange
-    sensitivity: int
 
     @property
     def question(self) -> dict:
-        return {"event": self.event.to_dict(), "allowed": array_digest(self.allowed)}
+        return super().question | {"allowed": array_digest(np.asarray(self.allowed))}
 
-    def asked_digest(self, recoding: dict) -> str:
-        """A digest of everything that the scores depend on except the private counts."""
-        scored = array_digest(self.sets.members, self.grids, self.penalties)
-        return digest({"half sets": scored, "columns": list(self.sets.columns)} | recoding)
+    def count(self, counts: Counts) -> np.ndarray:
+        return self.scores(counts.half_tables(self.sets.columns, self.sets.members))
 
     def scores(self, tables: np.ndarray) -> np.ndarray:
         """int64 [sets]: L1 distances of these marginals from the estimates, less the penalties; cut
@@ -57,13 +52,13 @@ class HalfSetsPlan(Struct, frozen=True, eq=False):
         gaps = np.where(far, SCORE_LIMIT, np.minimum(SCORE_LIMIT, apart.sum(axis=1)))
         return np.clip(gaps - self.penalties, -SCORE_LIMIT, SCORE_LIMIT)
 
-    def describe(self, label: str) -> dict:
-        """The release as the statement lists it: the sensitivity is that of a score, in rows."""
-        return selection_line(label, self.event, self.sensitivity / SCALE, len(self.allowed))
+    def lines(self, label: str) -> list[dict]:
+        line = selection_line(label, self.event, self.sensitivity / SCALE, len(self.allowed))
+        return [line]
 
 
 def plan_half_sets(
-    domain: Domain,
+    recoded: Recoded,
     clip: int,
     sets: HalfSets,
     estimates: np.ndarray,
@@ -73,12 +68,13 @@ def plan_half_sets(
     label: str,
 ) -> HalfSetsPlan:
     """Scores and sensitivity of one selection, or an error if an argument has the wrong form.
-    `domain`: with all columns of the sets recoded to two codes.
+    `recoded`: all columns of the sets, to two codes.
 
     One user's rows weigh at most clip * SCALE units in all, and each row is in one cell of a
     marginal. So an L1 distance, and with it a score, changes by at most clip * SCALE units."""
     members = np.asarray(sets.members)
     allowed = np.asarray(allowed, np.int64)
+    domain = recoded.domain
     if any(domain[domain.check((name,))[0]] != 2 for name in sets.columns):
         raise UsageError(f"{label!r}: every column must be recoded to two codes")
     if len(set(sets.columns)) < len(sets.columns) or members.dtype.kind not in "iu":
@@ -96,7 +92,17 @@ def plan_half_sets(
     grids = _on_grid(estimates, (len(members), sets.cells), label)
     off = _on_grid(penalties, (len(members),), label)
     event = BoundedRange(positive(epsilon, "epsilon"))
-    return HalfSetsPlan(sets, grids, off, allowed, event, clip * SCALE)
+    scored = {"half sets": array_digest(members, grids, off), "columns": list(sets.columns)}
+    return HalfSetsPlan(
+        clip=clip,
+        asked=digest(scored | recoded.digests),
+        allowed=allowed,
+        event=event,
+        sensitivity=clip * SCALE,
+        sets=sets,
+        grids=grids,
+        penalties=off,
+    )
 
 
 def _on_grid(values: np.ndarray, shape: tuple[int, ...], label: str) -> np.ndarray:

@@ -32,10 +32,10 @@ from ..privacy.sampler_distance import check_sampler
 from ..privacy.unit import Unit
 from ..schema import Schema
 from ..tables.bound import check_clip
+from .affordable import check_affordable
 from .domaincosts import DomainCosts, check_askable, clip_of, crowding_warning, vanishing_note
 from .gateway import Session
 from .keyselect import MOST_KEYS, check_draws, most_selections, remaining_delta
-from .noiseplan import check_affordable
 from .steps import Steps
 
 if TYPE_CHECKING:

@@ -1,8 +1,6 @@
-"""The public side of a selection by the exponential mechanism: candidates, weights of scores,
-sensitivity.
+"""A selection by the exponential mechanism: candidates, weights of scores, sensitivity.
 
-Only public facts come in: domain, clip, estimates, weights, penalties and epsilon. Nothing here can
-reach the data.
+Planned from public facts alone: domain, clip, estimates, weights, penalties and epsilon.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,31 +11,61 @@ from msgspec import Struct
 from ..domain import Clique, Domain
 from ..errors import UsageError
 from ..measurement import SCALE
+from ..privacy import select
 from ..privacy.accountant import BoundedRange
 from ..privacy.chain import digest
-from .noiseplan import SCORE_LIMIT, WEIGHT_UNITS, array_digest, positive, release_of, score_grid
+from .counts import Counts
+from .planned_release import Recoded, Seeds, array_digest, positive, release_of
+from .score_grids import SCORE_LIMIT, WEIGHT_UNITS, score_grid
 
 
-class SelectionPlan(Struct, frozen=True, eq=False):
-    """A selection before anything is counted. `grids`: the estimates in units of 1/SCALE rows,
-    `hashes` their digests; `weights` in units of 1/WEIGHT_UNITS; `penalties` in units of 1/SCALE
-    rows; `sensitivity`: the most one user changes a score of an allowed candidate, in units of 1 /
-    (SCALE * WEIGHT_UNITS) rows."""
+class Selection(Struct, frozen=True, eq=False, kw_only=True):
+    """A selection by private scores. `asked`: a digest of everything that the scores depend on except
+    the private counts, so over the same table, equal digests mean equal scores; `sensitivity`: the
+    most one user changes a score of an allowed candidate, in the units of scores."""
 
-    cliques: list[Clique]
-    grids: list[np.ndarray]
-    hashes: list[str]
-    weights: list[int]
-    penalties: list[int]
-    allowed: list[int]
+    clip: int
+    asked: str
+    allowed: Sequence[int] | np.ndarray
     event: BoundedRange
     sensitivity: int
 
-    def asked_digest(self, recoding: dict) -> str:
-        """A digest of everything that the scores depend on except the private counts: over the same
-        table, equal digests mean equal scores."""
-        scored = {"estimates": self.hashes, "weights": self.weights, "penalties": self.penalties}
-        return digest(scored | {"cliques": [list(c) for c in self.cliques]} | recoding)
+    @property
+    def question(self) -> dict:
+        about = {"kind": "select", "clip": self.clip, "asked": self.asked}
+        return about | {"event": self.event.to_dict()}
+
+    @property
+    def events(self) -> list[BoundedRange]:
+        return [self.event]
+
+    @property
+    def draws(self) -> int:
+        return 1
+
+    def noisy(self, exact: np.ndarray, seed: Seeds) -> list[np.ndarray]:
+        """The index of one of the allowed candidates. `exact`: the scores of all."""
+        position = select.exponential(
+            exact[self.allowed], self.event.epsilon, self.sensitivity, seed=seed(0)
+        )
+        return [np.array([self.allowed[int(position)]], np.int64)]
+
+
+class SelectionPlan(Selection, frozen=True, eq=False, kw_only=True):
+    """`grids`: the estimates in units of 1/SCALE rows; `weights` in units of 1/WEIGHT_UNITS;
+    `penalties` in units of 1/SCALE rows. Scores are in units of 1 / (SCALE * WEIGHT_UNITS) rows."""
+
+    cliques: list[Clique]
+    grids: list[np.ndarray]
+    weights: list[int]
+    penalties: list[int]
+
+    @property
+    def question(self) -> dict:
+        return super().question | {"allowed": self.allowed}
+
+    def count(self, counts: Counts) -> np.ndarray:
+        return self.scores(counts.gaps(self.cliques, self.grids))
 
     def scores(self, gaps: np.ndarray) -> np.ndarray:
         """int64 scores of L1 distances. Distances are in units of 1/SCALE rows, scores in units of
@@ -48,10 +76,9 @@ class SelectionPlan(Struct, frozen=True, eq=False):
         exact = [w * (gap - off) for w, gap, off in parts]
         return np.array([max(-SCORE_LIMIT, min(SCORE_LIMIT, score)) for score in exact], np.int64)
 
-    def describe(self, label: str) -> dict:
-        """The release as the statement lists it: the sensitivity is that of a score, in rows."""
+    def lines(self, label: str) -> list[dict]:
         sensitivity = self.sensitivity / SCALE / WEIGHT_UNITS
-        return selection_line(label, self.event, sensitivity, len(self.allowed))
+        return [selection_line(label, self.event, sensitivity, len(self.allowed))]
 
 
 def selection_line(label: str, event: BoundedRange, sensitivity: float, candidates: int) -> dict:
@@ -100,7 +127,7 @@ class EstimateGrids:
 
 
 def plan_selection(
-    domain: Domain,
+    recoded: Recoded,
     clip: int,
     cliques: Sequence[Clique],
     kept: EstimateGrids,
@@ -116,6 +143,7 @@ def plan_selection(
     One user changes an L1 distance by at most clip * SCALE units, so a score by that times its
     weight. The sensitivity is of the largest weight among the allowed.
     """
+    domain = recoded.domain
     cliques = [domain.check(c) for c in cliques]
     allowed = list(range(len(cliques))) if allowed is None else [int(i) for i in allowed]
     if not allowed or not all(0 <= i < len(cliques) for i in allowed):
@@ -131,16 +159,18 @@ def plan_selection(
         raise UsageError(
             f"{label!r}: expected {len(cliques)} penalties, one per clique, got {len(off)}"
         )
-    sensitivity = max(whole[i] for i in allowed) * clip * SCALE
+    scored = {"estimates": hashes, "weights": whole, "penalties": off}
+    asked = digest(scored | {"cliques": [list(c) for c in cliques]} | recoded.digests)
     return SelectionPlan(
-        cliques=cliques,
-        grids=grids,
-        hashes=hashes,
-        weights=whole,
-        penalties=off,
+        clip=clip,
+        asked=asked,
         allowed=allowed,
         event=event,
-        sensitivity=sensitivity,
+        sensitivity=max(whole[i] for i in allowed) * clip * SCALE,
+        cliques=cliques,
+        grids=grids,
+        weights=whole,
+        penalties=off,
     )
 
 

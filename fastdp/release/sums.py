@@ -11,7 +11,7 @@ the lower one of the two, and of weight * o where it is the upper one.
 Sensitivity. A row lies in one cell of a column, so it adds weight * (U - o, o) to two numbers. (U -
 o)^2 + o^2 <= U^2, since 0 <= o <= U. Its vector has L2 norm at most weight * U. The weights of one
 user's rows add up to at most the clip. So, by the triangle inequality, the column's answers,
-divided by U, change by at most the clip in L2. `noiseplan.plan_marginal` checks the norm of every
+divided by U, change by at most the clip in L2. `marginal_plan.plan_marginal` checks the norm of every
 column of the query in exact integers. Several columns are several requests: their mu^2 add up. An
 open bin reaches to the column's `min` or `max`, or to an edge that the run released. Without such a
 bound nothing is asked of it, and no value of the data sets a bound.

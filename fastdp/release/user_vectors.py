@@ -1,7 +1,6 @@
 """Noisy sums of users' vectors: the numbers that an owner asked for before the run.
 
-Only public facts come in: a plan (a number and the encoding of its users' values) and mu. Nothing
-here can reach the data.
+Planned from public facts alone: a plan (a number and the encoding of its users' values) and mu.
 
 Unit user, add or remove. A user's vector depends on that user's rows and on public facts alone. So
 the sum changes by one vector, of L2 norm at most sqrt(`sensitivity2`) grid units. Gaussian noise of
@@ -19,9 +18,10 @@ from ..errors import PrivacyError, UsageError
 from ..numbers.encodings import PROVED
 from ..numbers.sums_plan import SumsPlan
 from ..numbers.user_encoding import UserEncoding
-from ..privacy import scale
+from ..privacy import noise, scale
 from ..privacy.accountant import Gaussian
-from .noiseplan import positive, release_of
+from .counts import Counts
+from .planned_release import Seeds, positive, release_of
 
 KIND = "user_vector"
 
@@ -47,12 +47,27 @@ class VectorPlan(Struct, frozen=True, eq=False):
         asked = {"kind": KIND, "number": self.plan.digest(), "encoding": self.encoding.digest()}
         return asked | {"size": self.encoding.size, "mu": self.mu}
 
+    @property
+    def events(self) -> list[Gaussian]:
+        return [Gaussian(self.mu)]
+
+    @property
+    def draws(self) -> int:
+        return self.encoding.size
+
     def check(self) -> None:
         """PrivacyError unless the noise about to be drawn covers the sensitivity."""
         scale.check_gaussian(self.sigma, None, self.encoding.sensitivity2, self.mu)
 
-    def describe(self, label: str) -> dict[str, Any]:
-        """The release as the statement lists it. `norm2`: the squared sensitivity, exact."""
+    def count(self, counts: Counts) -> np.ndarray:
+        return counts.user_sums(self.plan)
+
+    def noisy(self, exact: np.ndarray, seed: Seeds) -> list[np.ndarray]:
+        self.check()
+        return [exact + noise.gaussian(self.sigma, self.draws, seed=seed(0))]
+
+    def lines(self, label: str) -> list[dict[str, Any]]:
+        """`norm2`: the squared sensitivity, exact."""
         encoding = self.encoding
         line = release_of(
             label=label,
@@ -67,7 +82,7 @@ class VectorPlan(Struct, frozen=True, eq=False):
         line["encoding"] = type(encoding).__name__
         line["norm2"] = encoding.norm2
         bound = getattr(encoding, "cap", None) or getattr(encoding, "most", None)
-        return line if bound is None else line | {"cap": bound}
+        return [line if bound is None else line | {"cap": bound}]
 
     def released(self, array: np.ndarray) -> UserVector:
         unit = self.encoding.unit

@@ -17,9 +17,9 @@ from ..mechanisms.with_users import check_users, users_cost
 from ..privacy.calibrate import mu_of_method
 from ..privacy.clip import MAX_CHOSEN, PRIVATE, resolve as resolve_clip
 from ..privacy.scale import MAX_SCALE
+from ..release.affordable import TINY
 from ..release.domaincosts import DomainCosts
 from ..release.keyselect import remaining_delta
-from ..release.noiseplan import TINY
 from ..schema import Schema
 from .folder import RunFolder
 from .previous_release import read_previous

@@ -15,6 +15,7 @@ from fastdp.mechanisms.shared.prior_screening import PublicPriors
 from fastdp.mechanisms.shared.public_prior import PublicMarginals
 from fastdp.privacy import recompute
 from fastdp.release import counts, distances, gateway
+from fastdp.release.counts import Counts
 from fastdp.release.gateway import Session
 from tests.builders import open_ledger
 from tests.mechanisms.growing import RowsPublic
@@ -169,7 +170,7 @@ def test_contrasts_are_those_of_the_twin():
     engine = Swap(small(300))
     domain = SCHEMA.modelled
     codes = distances.signed_codes(domain, SIGNS, "contrasts")
-    made = counts.contrasts(engine, CLIQUES, domain.recoded(codes), CLIP, codes)
+    made = Counts(engine, domain.recoded(codes), codes, CLIP).contrasts(CLIQUES)
     want = []
     for names in CLIQUES:
         table = engine.marginals([names], CLIP)[names]

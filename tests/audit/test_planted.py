@@ -19,8 +19,17 @@ from fastdp.privacy import budget, noise, scale
 from fastdp.privacy.accountant import Threshold
 from fastdp.privacy.ledger import Ledger, Reservation
 from fastdp.queries import AdaGrid
-from fastdp.release import distances, filtered_marginals, gateway, keyselect, noiseplan, reserve
-from fastdp.release.gateway import Request, Session
+from fastdp.release import (
+    distances,
+    filtered_marginals,
+    gateway,
+    histogram_plan,
+    keyselect,
+    marginal_plan,
+    reserve,
+)
+from fastdp.release.gateway import Request
+from fastdp.release.marginal_plan import MarginalPlan
 from fastdp.schema import Schema
 from fastdp.tables import bound, idvalues
 
@@ -32,12 +41,12 @@ from .world import CLIP, DELTA, EPSILON, SCHEMA, Swap, ask_everything, open_sess
 
 def test_noise_for_half_the_clip_is_found():
     """Noise for half the clip, counts for the whole one."""
-    real = noiseplan.plan_marginal
+    real = marginal_plan.plan_marginal
 
     def planted(domain, clip, request, sizes):
         return real(domain, clip // 2, request, sizes)
 
-    with patch.object(gateway, "plan_marginal", planted):
+    with patch.object(marginal_plan, "plan_marginal", planted):
         assert "more than the noise covers" in fails(checks.neighbours, 20, seed=1)
         assert "leaks" in fails(checks.audit, 40, seed=5)
 
@@ -86,15 +95,15 @@ def test_sums_in_single_precision_are_found(cast_back):
 
 def test_answers_that_add_up_to_the_true_total_are_found():
     """Answers shifted so that they add up to the data's own total."""
-    real = Session._Session__noisy
+    real = MarginalPlan.noisy
 
-    def planted(self, plan, counts, position):
-        noisy = real(self, plan, counts, position)
+    def planted(plan, counts, seed):
+        noisy = real(plan, counts, seed)
         if plan.query is None:
             noisy = noisy + (counts.sum() - noisy.sum()) // noisy.size
         return noisy
 
-    with patch.object(Session, "_Session__noisy", planted):
+    with patch.object(MarginalPlan, "noisy", planted):
         assert "totals" in fails(checks.residuals, seed=9)
 
 
@@ -211,9 +220,9 @@ def test_null_id_kept_or_joined_to_somebody():
 
 
 PLANS = {
-    "marginal": lambda: noiseplan.plan_marginal(SCHEMA.domain, CLIP, Request(("a",), 0.3)),
-    "users": lambda: noiseplan.plan_users(3, 0.3, None),
-    "pure": lambda: noiseplan.plan_users(3, None, 0.3),
+    "marginal": lambda: marginal_plan.plan_marginal(SCHEMA.domain, CLIP, Request(("a",), 0.3)),
+    "users": lambda: histogram_plan.plan_users(3, 0.3, None),
+    "pure": lambda: histogram_plan.plan_users(3, None, 0.3),
     "guesses": lambda: distances.plan_guesses(SCHEMA.domain, CLIP, [("a", "b")], {}, 0.3, "g"),
     "contrasts": lambda: distances.plan_contrasts(SCHEMA.domain, CLIP, [("a", "b")], 0.3, "c"),
     "filtered": lambda: filtered_marginals.plan_filtered(
@@ -251,7 +260,8 @@ ASKED = {
 
 @pytest.mark.parametrize("name", ASKED)
 def test_a_plan_whose_noise_shrank_after_its_check_is_refused_at_the_draw(name):
-    real = getattr(gateway, name)
+    module = marginal_plan if name == "plan_marginal" else gateway
+    real = getattr(module, name)
     session = open_session(Swap(small_table()))
 
     def planted(*arguments, **named):
@@ -259,7 +269,7 @@ def test_a_plan_whose_noise_shrank_after_its_check_is_refused_at_the_draw(name):
         force_setattr(plan, "sigma", plan.sigma / 2)
         return plan
 
-    with patch.object(gateway, name, planted), pytest.raises(PrivacyError, match="cover"):
+    with patch.object(module, name, planted), pytest.raises(PrivacyError, match="cover"):
         ASKED[name](session)
 
 

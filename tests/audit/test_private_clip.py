@@ -18,7 +18,7 @@ from fastdp.errors import LedgerError, PrivacyError, UsageError
 from fastdp.privacy import clip as clip_rules, recompute
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.ledger import Ledger, Reservation
-from fastdp.release import gateway, noiseplan, reserve
+from fastdp.release import histogram_plan, marginal_plan, reserve
 from fastdp.release.gateway import Request, Session
 from fastdp.schema import Schema
 from fastdp.tables.table import Table
@@ -98,7 +98,7 @@ def neighbours(pairs, seed):
 
 def charged(folder):
     """The histogram is on the ledger, on disk, before users are counted; in the end all of mu is
-    charged, and the statement's figures, its clip among them, follow from its noiseplan."""
+    charged, and the statement's figures, its clip among them, follow from its plan."""
     path = folder / "b.db"
     Ledger(path).open("d", epsilon=EPSILON, delta=DELTA)
 
@@ -132,7 +132,7 @@ def too_little(real):
 
 PLANTED = {
     "noise that is not scaled with the clip": (
-        gateway,
+        marginal_plan,
         "plan_marginal",
         lambda real: (
             lambda domain, clip, request, sizes: real(domain, min(clip, 10), request, sizes)
@@ -150,7 +150,7 @@ PLANTED = {
         "user_histogram",
         lambda real: lambda self, key, cap: np.cumsum(real(self, key, cap)[::-1])[::-1].copy(),
     ),
-    "a histogram with too little noise": (noiseplan, "plan_users", too_little),
+    "a histogram with too little noise": (histogram_plan, "plan_users", too_little),
 }
 
 

@@ -30,7 +30,7 @@ from fastdp.measurement import SCALE
 from fastdp.privacy import noise
 from fastdp.privacy.ledger import Reservation
 from fastdp.release import domaincosts, domainsteps, keyselect
-from fastdp.release.gateway import Session
+from fastdp.release.marginal_plan import MarginalPlan
 from fastdp.schema import Schema
 from tests.tiers import first
 
@@ -464,11 +464,11 @@ def test_cells_and_rows_per_user_are_fixed_sets_within_their_sensitivity(tmp_pat
     places with and without the attacker, and differ by at most the sensitivity, clip or 1 (exact,
     noise taken out)."""
     taken = []
-    real = Session._Session__noisy
+    real = MarginalPlan.noisy
 
-    def noisy(self, plan, counts, position):
-        taken[-1].append((plan, np.array(counts), self.clip))
-        return real(self, plan, counts, position)
+    def noisy(plan, counts, seed):
+        taken[-1].append((plan, np.array(counts), plan.clip))
+        return real(plan, counts, seed)
 
     answers: dict = {}
     timed = OPEN.to_dict()
@@ -476,7 +476,7 @@ def test_cells_and_rows_per_user_are_fixed_sets_within_their_sensitivity(tmp_pat
     for table in (others(), pa.concat_tables([others(), own_rows(500)])):
         taken.append([])
         at = pa.array(np.arange(len(table)) * 5_000, pa.timestamp("s"))
-        with replayed(answers), patch.object(Session, "_Session__noisy", noisy):
+        with replayed(answers), patch.object(MarginalPlan, "noisy", noisy):
             out = tmp_path / str(len(taken)) / "run"
             made = run(table.append_column("at", at), schema=Schema.from_dict(timed), out=out)
     stated = made.privacy["parts"][0]["releases"]

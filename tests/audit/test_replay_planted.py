@@ -18,8 +18,10 @@ from fastdp.mechanisms.with_users import table_about_users
 from fastdp.privacy import noise
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.ledger import Reservation
-from fastdp.release import counts, domainsteps, gateway, keyselect
+from fastdp.release import domainsteps, gateway, keyselect, marginal_plan
+from fastdp.release.counts import Counts
 from fastdp.release.gateway import Session
+from fastdp.release.marginal_plan import MarginalPlan, MarginalsPlan
 from fastdp.run import execute, owner_files
 from fastdp.tables import bound, sql
 from fastdp.tables.table import Table
@@ -69,8 +71,12 @@ def rows_of(session):
 
 @bug(four_rows(3.0), "charged are")
 def sensitivity_off_by_one_row():
-    real = gateway.plan_marginal
-    return [patch.object(gateway, "plan_marginal", lambda d, c, *r: real(d, max(1, c - 1), *r))]
+    real = marginal_plan.plan_marginal
+
+    def planted(domain, clip, *asked):
+        return real(domain, max(1, clip - 1), *asked)
+
+    return [patch.object(marginal_plan, "plan_marginal", planted)]
 
 
 @bug(four_rows(30.0), "charged are")
@@ -201,12 +207,12 @@ def log_line_with_a_private_value():
 
 @bug("session", "the noise differs", pairs=60)
 def noise_from_a_private_number():
-    def planted(self, plan, table, position):
+    def planted(plan, table, seed):
         exact = table.reshape(-1)
         exact = exact if plan.query is None else plan.query.product(exact)
         return exact + noise.gaussian(plan.sigma * (1 + int((exact > 0).sum())), plan.rows)
 
-    return [patch.object(Session, "_Session__noisy", planted)]
+    return [patch.object(MarginalPlan, "noisy", planted)]
 
 
 @bug("session", "charged are", pairs=60)
@@ -279,7 +285,8 @@ def resume_counts_and_draws_again():
 
 @bug("mechanism tworound", "charged are")
 def half_the_share_charged():
-    return [patch.object(gateway, "Gaussian", lambda mu: Gaussian(mu / 2))]
+    half = property(lambda self: [Gaussian(p.mu / 2) for p in self.plans])
+    return [patch.object(MarginalsPlan, "events", half)]
 
 
 @bug("select_keys", "new keys pass with probability")
@@ -296,23 +303,23 @@ def users_count_in_too_many_keys():
 
 @bug("session", "depend on more than the noisy vectors")
 def true_total_beside_the_noise():
-    real = Session._Session__noisy
+    real = MarginalPlan.noisy
 
-    def planted(self, plan, table, position):
-        noisy = real(self, plan, table, position)
+    def planted(plan, table, seed):
+        noisy = real(plan, table, seed)
         return noisy if plan.query is not None else noisy + int(table.sum()) // SCALE
 
-    return [patch.object(Session, "_Session__noisy", planted)]
+    return [patch.object(MarginalPlan, "noisy", planted)]
 
 
 @bug("session", "noise was drawn and not added")
 def noise_forgotten():
-    def planted(self, plan, table, position):
+    def planted(plan, table, seed):
         noise.gaussian(plan.sigma, plan.rows)
         exact = table.reshape(-1)
         return exact if plan.query is None else plan.query.product(exact)
 
-    return [patch.object(Session, "_Session__noisy", planted)]
+    return [patch.object(MarginalPlan, "noisy", planted)]
 
 
 @bug("private domain", "depend on more than the noisy vectors")
@@ -455,13 +462,13 @@ def types_from_values():
 
 @bug("mechanism mst", "random bits drawn in an unknown way")
 def noise_by_another_door():
-    real = counts.marginals
+    real = Counts.marginals
 
     def planted(*arguments):
         noise.fill_random_bytes(8)
         return real(*arguments)
 
-    return [patch.object(counts, "marginals", planted)]
+    return [patch.object(Counts, "marginals", planted)]
 
 
 @contextmanager

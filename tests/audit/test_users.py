@@ -12,7 +12,7 @@ from fastdp._core import bound as kernels
 from fastdp.engines import user_histograms as user_engine
 from fastdp.errors import FastdpError, PrivacyError, UsageError
 from fastdp.privacy import recompute
-from fastdp.release import noiseplan, views
+from fastdp.release import histogram_plan, views
 from fastdp.release.gateway import Request
 from fastdp.schema import Schema
 from fastdp.tables.table import Table
@@ -234,7 +234,7 @@ PLANTED = {
     ),
     "the noise forgets first and last rows": (
         follow,
-        noiseplan,
+        histogram_plan,
         "_most_keys",
         lambda real: lambda key, cap: real(key, cap) - 2,
     ),
@@ -257,7 +257,7 @@ PLANTED = {
     ),
     "the noise of users who disagree forgets the user": (
         disagree,
-        noiseplan,
+        histogram_plan,
         "_most_keys",
         lambda real: lambda key, cap: real(key, cap) - 1,
     ),
@@ -269,13 +269,13 @@ PLANTED = {
     ),
     "the noise forgets the one for the user": (
         agree,
-        noiseplan,
+        histogram_plan,
         "_most_keys",
         lambda real: lambda key, cap: real(key, cap) - 1,
     ),
     "the noise of one rate is for all": (
         agree,
-        noiseplan,
+        histogram_plan,
         "_most_keys",
         lambda real: lambda key, cap: 1,
     ),

@@ -14,7 +14,8 @@ from fastdp.engines.local import local
 from fastdp.errors import FastdpError, UsageError
 from fastdp.measurement import SCALE
 from fastdp.privacy import recompute, tail
-from fastdp.release import counts, gateway
+from fastdp.release import gateway
+from fastdp.release.counts import Counts
 from fastdp.release.filtered_marginals import FilterPlan
 from tests.tiers import first
 
@@ -40,8 +41,7 @@ def guesses_of(table, skip):
 def test_exact_numbers_are_those_of_the_twin(sparse, skip):
     content = small(300)
     engine = local(content, 1) if sparse else Swap(content)
-    domain = SCHEMA.modelled
-    rows = counts.guessed(domain, PAIRS, skip, lambda c: counts.cells(engine, c, domain, CLIP, {}))
+    rows = Counts(engine, SCHEMA.modelled, {}, CLIP).guessed(PAIRS, skip)
     assert rows.tolist() == guesses_of(content, skip)
 
 
@@ -50,14 +50,14 @@ def test_counting_every_cell_above_the_mean_instead_of_the_largest():
     """A statistic that looks alike but whose cells are chosen by the data: a user moves the mean,
     and with it which cells count."""
 
-    def planted(domain, pairs, skip, cells_of):
+    def planted(self, pairs, skip):
         out = []
         for pair in pairs:
-            cells, sums = cells_of(domain.canonical(pair))
+            cells, sums = self.cells(self.domain.canonical(pair))
             out.append(int(sums[sums > sums.mean()].sum()) if len(cells) else 0)
         return np.array(out, np.int64)
 
-    with patch.object(counts, "guessed", planted), asked(guess):
+    with patch.object(Counts, "guessed", planted), asked(guess):
         assert "more than the noise covers" in fails(checks.neighbours, 200, seed=1)
 
 
@@ -71,7 +71,7 @@ def test_the_inverse_of_a_tail_is_found_from_any_guess(guess):
 
 def test_no_two_draws_of_a_release_share_a_seed():
     asked = []
-    plan().noisy(np.arange(3), np.full(3, SCALE), lambda draw: asked.append(draw) or draw)
+    plan().noisy((np.arange(3), np.full(3, SCALE)), lambda draw: asked.append(draw) or draw)
     assert len(asked) == len(set(asked)) == 3
 
 
@@ -87,7 +87,7 @@ RUNS = 200
 def plan():
     sigma = SIGMA * SCALE
     bar = round(BAR * SCALE)
-    return FilterPlan(("a", "b"), SIZE, 1.0001 / SIGMA, 1, SCALE**2, sigma, bar)
+    return FilterPlan(("a", "b"), (SIZE, 1), SIZE, 1.0001 / SIGMA, 1, SCALE**2, sigma, bar)
 
 
 def same_distribution(runs=RUNS, alarm=1e-6):
@@ -102,9 +102,8 @@ def same_distribution(runs=RUNS, alarm=1e-6):
     empty = []
     uniform = []
     for k in range(runs):
-        where, values = plan().noisy(
-            cells, np.round(rows * SCALE).astype(np.int64), partial(int.__add__, 9 * k)
-        )
+        counted = np.round(rows * SCALE).astype(np.int64)
+        where, values = plan().noisy((cells, counted), partial(int.__add__, 9 * k))
         assert (np.diff(where) > 0).all(), "or one twice"
         passed[where] += 1
         empty.append(len(where) - np.isin(where, cells).sum())

@@ -14,8 +14,9 @@ from fastdp.engines.local import SparseMarginal, local
 from fastdp.engines.truth import marginals
 from fastdp.errors import DataError, SchemaError, UsageError
 from fastdp.measurement import SCALE
-from fastdp.release.counts import half_tables
+from fastdp.release.counts import Counts
 from fastdp.release.half_sets import HalfSets, plan_half_sets
+from fastdp.release.planned_release import recoded
 from fastdp.tables.table import Table
 from tests.tiers import slow_cases
 
@@ -99,11 +100,14 @@ def test_an_engine_that_only_counts_marginals_counts_few_large_ones():
     others = [i for i in range(14) if i != 6]
     sets = np.sort([[6, *c] for c in combinations(others, 4)], axis=1)
     only = OnlyMarginals(table)
-    found = half_tables(only, names, sets, None, halves)
-    assert np.array_equal(found, half_tables(only.engine, names, sets, None, halves))
+    domain = Domain(dict.fromkeys(names, 2))
+    found = Counts(only, domain, halves, None).half_tables(names, sets)
+    by_bits = Counts(only.engine, domain, halves, None).half_tables(names, sets)
+    assert np.array_equal(found, by_bits)
     assert len(sets) == 715 and len(only.largest) <= 5
     few = sets[[0, 400]]
-    assert np.array_equal(half_tables(only, names, few, None, halves), found[[0, 400]])
+    again = Counts(only, domain, halves, None).half_tables(names, few)
+    assert np.array_equal(again, found[[0, 400]])
 
 
 def test_many_rows_by_bits_are_the_same_for_any_threads():
@@ -135,7 +139,7 @@ def test_sets_that_share_a_number_are_refused():
     domain = Domain(dict.fromkeys(columns, 2))
     sums = np.zeros((1, 1 << 8)), 1.0, np.zeros(1), np.zeros(1)
     with pytest.raises(UsageError, match="too many columns"):
-        plan_half_sets(domain, 1, HalfSets(columns, sets), *sums, "wide")
+        plan_half_sets(recoded(domain, None), 1, HalfSets(columns, sets), *sums, "wide")
 
 
 @settings(max_examples=25, deadline=None)

@@ -1,6 +1,8 @@
 """No number of rows raises an error or wraps: either would tell of private rows. Databases here hold a
 few rows, and statements count each as billions of equal ones."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -14,8 +16,8 @@ from fastdp.engines.sql_dialects import DuckDb
 from fastdp.engines.sql_rows import SqlRows
 from fastdp.errors import DataError
 from fastdp.measurement import MOST
-from fastdp.release.counts import guessed
-from fastdp.release.noiseplan import SCORE_LIMIT, l1_distance
+from fastdp.release.counts import Counts
+from fastdp.release.score_grids import SCORE_LIMIT, l1_distance
 
 duckdb = pytest.importorskip("duckdb")
 TIMES = 5_000_000_000
@@ -131,5 +133,6 @@ def test_projections_and_scores_do_not_wrap():
         assert project(domain, ("a", "b"), sparse(cells), clique).tolist() == [MOST] * size
     assert l1_distance(cells, np.zeros(8, np.int64)) == SCORE_LIMIT
     assert l1_distance(cells[:1], np.full(1, MOST - 5)) == 5
-    told = guessed(domain, [("a", "b")], {}, lambda pair: sparse(cells))
+    engine = SimpleNamespace(marginals=lambda cliques, clip: {("a", "b"): cells.reshape(2, 4)})
+    told = Counts(engine, domain, {}, 1).guessed([("a", "b")], {})
     assert told.tolist() == [SCORE_LIMIT]

@@ -18,7 +18,7 @@ from fastdp.errors import (
 )
 from fastdp.privacy import scale
 from fastdp.queries import Binned, Sparse, Weighted
-from fastdp.release import noiseplan, reserve
+from fastdp.release import marginal_plan, reserve
 from fastdp.release.gateway import Request
 from fastdp.release.half_sets import HalfSets
 from fastdp.schema import Schema
@@ -284,7 +284,7 @@ def test_a_query_that_lacks_a_scalar_is_refused():
         def coef2(self):
             return tuple(part[:-1] if i == self.at else part for i, part in enumerate(whole.coef2))
 
-    noiseplan.check_columns(whole, ("a",))
+    marginal_plan.check_columns(whole, ("a",))
     for at in (0, 1):
         with pytest.raises(PrivacyError, match="does not state the weight of every row"):
-            noiseplan.check_columns(Short(at), ("a",))
+            marginal_plan.check_columns(Short(at), ("a",))

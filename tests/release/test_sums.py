@@ -22,7 +22,7 @@ from fastdp.measurement import SCALE, Measurement, Request
 from fastdp.queries import Sparse
 from fastdp.release import sums
 from fastdp.release.domaincosts import DomainCosts
-from fastdp.release.noiseplan import plan_marginal
+from fastdp.release.marginal_plan import plan_marginal
 from fastdp.run.plan_domain import domain_lines
 from fastdp.schema import Schema
 from fastdp.tables.ingest import read

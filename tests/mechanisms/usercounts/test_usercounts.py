@@ -20,7 +20,7 @@ from fastdp.mechanisms.shared.histogram_noise import HistogramNoise
 from fastdp.mechanisms.usercounts import count_estimates, group_cells as cells_of
 from fastdp.mechanisms.usercounts.mechanism import UserCounts
 from fastdp.public.data import PublicTable
-from fastdp.release.noiseplan import plan_users
+from fastdp.release.histogram_plan import plan_users
 from fastdp.run.plan import plan
 from fastdp.significance import spread_beyond_noise
 from tests.reference import usercounts as slow
