@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from .._util.files import as_path
 from ..errors import UsageError, did_you_mean
+from ..important import Important
 from ..privacy.clip import resolve as resolve_clip
 from ..schema import Schema
 from . import get, names
@@ -55,7 +56,9 @@ class Recipe(Struct, frozen=True):
         try:
             return msgspec.convert(resolved, kind)
         except msgspec.ValidationError as error:
-            raise UsageError(f"{self._error_start('')}{error}") from error
+            unknown = "unknown field" in str(error) and "$.important" in str(error)
+            more = f"; expected {', '.join(Important.__struct_fields__)}" if unknown else ""
+            raise UsageError(f"{self._error_start('')}{error}{more}") from error
 
     def with_limits(self, **limits: Any) -> Recipe:
         """The recipe with these fields (None: not given) set; UsageError if the mechanism has no

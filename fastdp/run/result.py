@@ -434,7 +434,8 @@ class Run:
     def __repr__(self) -> str:
         where = f", out={str(self.out)!r}" if self.out else ""
         epsilon, delta = self.privacy.get("epsilon", 0.0), self.privacy.get("delta", 0.0)
-        promise = f"epsilon={epsilon:.6g} delta={delta:.6g}{where}"
+        seeded = " not private (seed)" if self.privacy.get("private") is False else ""
+        promise = f"epsilon={epsilon:.6g} delta={delta:.6g}{seeded}{where}"
         try:
             headline = self.verdict.headline
         except FastdpError:  # of a damaged folder; `verify` says what is wrong

@@ -43,6 +43,11 @@ def run():
     return go(frame, schema=fastdp.Schema.from_dict({"columns": AWKWARD}), mechanism="mst", seed=2)
 
 
+def test_a_run_whose_noise_a_seed_fixed_says_so_when_it_is_shown(run):
+    """Printed, it looked like a private run."""
+    assert "not private (seed)" in repr(run)
+
+
 def test_enums_are_dictionaries_of_different_values_and_text_in_csv(run, tmp_path):
     column = run.to_arrow()["size"]
     assert pa.types.is_dictionary(column.type)
