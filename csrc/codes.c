@@ -35,6 +35,36 @@
 /* Up to so many edges, counting all of them in a vector loop is faster than a search. */
 #define FEW_EDGES 32
 
+/* How many of the rule's keys are below v, or, with <=, at most v. */
+#define FIND(at, keys, BELOW, v) \
+    at = 0; \
+    for (uint64_t len = m->count; len > 0;) { \
+        const uint64_t half = len >> 1; \
+        if (keys[at + half] BELOW v) { \
+            at += half + 1; \
+            len -= half + 1; \
+        } else { \
+            len = half; \
+        } \
+    }
+
+/* How many edges each value has at or below it: of few edges by counting, of many by a search. */
+#define DEFINE_EDGES(TAG, T, keys, NUMBER) \
+    FDP_CLONES static void count_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
+        memset(out, 0, n * sizeof *out); \
+        for (uint64_t j = 0; j < m->count; j++) { \
+            const NUMBER edge = m->keys[j]; \
+            for (size_t i = 0; i < n; i++) out[i] += (uint32_t)((NUMBER)x[i] >= edge); \
+        } \
+    } \
+    static void find_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
+        for (size_t i = 0; i < n; i++) { \
+            uint64_t at; \
+            FIND(at, m->keys, <=, (NUMBER)x[i]); \
+            out[i] = (uint32_t)at; \
+        } \
+    }
+
 /* X(type of an element, its C type) for each type that a rule of whole numbers reads as it is. */
 #define INT_TYPES(X) \
     X(FDP_I8, int8_t) \
@@ -76,41 +106,12 @@ static void widen_u64(const uint64_t *x, size_t n, int64_t *out) {
     static void sorted_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
         for (size_t i = 0; i < n; i++) { \
             const int64_t v = (int64_t)x[i]; \
-            uint64_t at = 0; \
-            for (uint64_t len = m->count; len > 0;) { \
-                const uint64_t half = len >> 1; \
-                if (m->ikeys[at + half] < v) { \
-                    at += half + 1; \
-                    len -= half + 1; \
-                } else { \
-                    len = half; \
-                } \
-            } \
+            uint64_t at; \
+            FIND(at, m->ikeys, <, v); \
             out[i] = at < m->count && m->ikeys[at] == v ? m->table[at] : m->other; \
         } \
     } \
-    FDP_CLONES static void count_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
-        memset(out, 0, n * sizeof *out); \
-        for (uint64_t j = 0; j < m->count; j++) { \
-            const int64_t edge = m->ikeys[j]; \
-            for (size_t i = 0; i < n; i++) out[i] += (uint32_t)((int64_t)x[i] >= edge); \
-        } \
-    } \
-    static void find_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
-        for (size_t i = 0; i < n; i++) { \
-            uint64_t at = 0; \
-            for (uint64_t len = m->count; len > 0;) { \
-                const uint64_t half = len >> 1; \
-                if (m->ikeys[at + half] <= (int64_t)x[i]) { \
-                    at += half + 1; \
-                    len -= half + 1; \
-                } else { \
-                    len = half; \
-                } \
-            } \
-            out[i] = (uint32_t)at; \
-        } \
-    }
+    DEFINE_EDGES(TAG, T, ikeys, int64_t)
 INT_TYPES(DEFINE_INT)
 
 /* The least double that is at least k, and the greatest that is at most k: beyond 2^53 not every whole number
@@ -146,41 +147,12 @@ static double at_most(int64_t k) {
     static void sorted_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
         for (size_t i = 0; i < n; i++) { \
             const double v = (double)x[i]; \
-            uint64_t at = 0; \
-            for (uint64_t len = m->count; len > 0;) { \
-                const uint64_t half = len >> 1; \
-                if (m->fkeys[at + half] < v) { \
-                    at += half + 1; \
-                    len -= half + 1; \
-                } else { \
-                    len = half; \
-                } \
-            } \
+            uint64_t at; \
+            FIND(at, m->fkeys, <, v); \
             out[i] = v != v ? m->nan : at < m->count && m->fkeys[at] == v ? m->table[at] : m->other; \
         } \
     } \
-    FDP_CLONES static void count_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
-        memset(out, 0, n * sizeof *out); \
-        for (uint64_t j = 0; j < m->count; j++) { \
-            const double edge = m->fkeys[j]; \
-            for (size_t i = 0; i < n; i++) out[i] += (uint32_t)((double)x[i] >= edge); \
-        } \
-    } \
-    static void find_edges_##TAG(const T *x, size_t n, const struct fdp_map *m, uint32_t *out) { \
-        for (size_t i = 0; i < n; i++) { \
-            uint64_t at = 0; \
-            for (uint64_t len = m->count; len > 0;) { \
-                const uint64_t half = len >> 1; \
-                if (m->fkeys[at + half] <= (double)x[i]) { \
-                    at += half + 1; \
-                    len -= half + 1; \
-                } else { \
-                    len = half; \
-                } \
-            } \
-            out[i] = (uint32_t)at; \
-        } \
-    } \
+    DEFINE_EDGES(TAG, T, fkeys, double) \
     static void nans_##TAG(const T *x, size_t n, uint32_t nan, uint32_t *out) { \
         for (size_t i = 0; i < n; i++) out[i] = x[i] != x[i] ? nan : out[i]; \
     }

@@ -1,5 +1,6 @@
 /* Exchanges rows between users until they follow each other as they should; see deal_order.h. */
-#include "deal_order_chunk.h"
+#include "deal_order_lists.h"
+#include "deal_order_propose.h"
 #include "team.h"
 
 #include <math.h>
@@ -7,12 +8,6 @@
 
 #define NEAR_ENOUGH 0.002 /* of the users: how far from its goal a sum may be when exchanges end */
 #define CLOSE 0.01 /* of the users: distances beyond count in proportion (as ANY: Chicago, chained trips) */
-#define LEAST_ALIKE 8.0 /* rows in a list of rows that are alike, on average (4 and 16 give the same) */
-#define DIGIT 11        /* bits of time that are sorted at once */
-
-/* Of so many rows that are proposed, one need not follow the row before it (chosen on Chicago and chained
- * trips). */
-#define ANY 3
 
 /* A whole call; threads take chunks from `next`. */
 typedef struct {
@@ -22,107 +17,6 @@ typedef struct {
     atomic_llong next;
     atomic_int status;
 } order_job;
-
-/* A random row of list[from .. to), which is in order of time, whose time is low to high; n where none is. */
-static uint32_t within(chunk *c, const uint32_t *list, uint32_t from, uint32_t to, uint32_t low,
-                       uint32_t high) {
-    uint32_t a = from, b = to;
-    while (a < b) {
-        const uint32_t mid = a + (b - a) / 2;
-        if (c->time[list[mid]] < low)
-            a = mid + 1;
-        else
-            b = mid;
-    }
-    uint32_t e = a;
-    b = to;
-    while (e < b) {
-        const uint32_t mid = e + (b - e) / 2;
-        if (c->time[list[mid]] <= high)
-            e = mid + 1;
-        else
-            b = mid;
-    }
-    return e > a ? list[a + (uint32_t)below(next64(&c->random), e - a)] : (uint32_t)c->n;
-}
-
-/* How much is missing from a sum, beyond what is near enough. */
-static inline double missing(const chunk *c, int64_t sum) {
-    const double m = -c->gap[sum] - c->near[sum];
-    return m > 0.0 ? m : 0.0;
-}
-
-/* One of `count` sums from `first` on, each `step` after the other, by how much is missing; -1 where
- * nothing is. */
-static int64_t needed(chunk *c, int64_t first, int64_t step, int64_t count) {
-    double all = 0.0;
-    for (int64_t k = 0; k < count; k++) all += missing(c, first + k * step);
-    if (all == 0.0) return -1;
-    double at = unit(next64(&c->random)) * all;
-    int64_t found = -1;
-    for (int64_t k = 0; k < count && at >= 0.0; k++) {
-        const double part = missing(c, first + k * step);
-        if (part > 0.0) found = k;
-        at -= part;
-    }
-    return found;
-}
-
-typedef struct {
-    uint32_t low, high;
-} times;
-
-/* Times at which a row after one of time `low` is missing most. */
-static times after_gap(chunk *c, times between) {
-    const int64_t k = needed(c, c->steps, 1, c->plan->gaps);
-    if (k < 0) return between;
-    const uint64_t first = between.low + ((uint64_t)1 << k >> 1), last = between.low + ((uint64_t)1 << k) - 1;
-    return (times){(uint32_t)FDP_MIN(first, UINT32_MAX), (uint32_t)FDP_MIN(last, UINT32_MAX)};
-}
-
-/* Times of which first (`side` 0) or last (1) rows are missing most. */
-static times of_end(chunk *c, int64_t side, times between) {
-    const int64_t e = needed(c, c->steps + c->plan->gaps + side * c->plan->ends, 1, c->plan->ends);
-    if (e < 0) return between;
-    return (times){c->end_time[e], c->end_time[e + 1] - (c->end_time[e + 1] > c->end_time[e])};
-}
-
-/* 1 where a sum is larger than it should be, -1 where it is smaller, 0 where it is near enough. */
-static inline int beyond(const chunk *c, int64_t sum) {
-    return (c->gap[sum] > c->near[sum]) - (c->gap[sum] < -c->near[sum]);
-}
-
-/* Whether some sum is larger than it should be because of this row, or rows should follow it in other
- * ways. */
-static int in_surplus(const chunk *c, uint32_t u, uint32_t before, uint32_t row, uint32_t after) {
-    const int64_t ends = c->steps + c->plan->gaps;
-    for (int64_t p = 0; p < c->plan->pairs; p++)
-        if (beyond(c, p * c->plan->kinds + c->kind[u]) != 0) return 1;
-    if (beyond(c, before == NONE ? ends + c->end[row] : bin_of(c, before, row)) > 0) return 1;
-    return beyond(c, after == NONE ? ends + c->plan->ends + c->end[row] : bin_of(c, row, after)) > 0;
-}
-
-/* A row to have in place of `row`, of a time when one is missing: one that follows from the row before, or
- * (one in ANY, or where rows need not follow) one with the same habits. n where none is found. */
-static uint32_t propose(chunk *c, uint32_t row) {
-    const uint32_t u = c->user[row], at = c->place[row];
-    const uint32_t before = row_at(c, u, (int64_t)at - 1), after = row_at(c, u, (int64_t)at + 1);
-    if (!in_surplus(c, u, before, row, after)) return (uint32_t)c->n;
-    times when = {before == NONE ? 0 : c->time[before], after == NONE ? UINT32_MAX : c->time[after]};
-    const uint64_t how = below(next64(&c->random), 2 * ANY);
-    if (before == NONE ? how > 0 : after == NONE && how < ANY)
-        when = of_end(c, before != NONE, when);
-    else if (before != NONE && how > 1)
-        when = after_gap(c, when);
-    const int follow = before != NONE && c->plan->pairs > 0 && below(next64(&c->random), ANY) > 0;
-    const int64_t p = follow ? needed(c, c->kind[u], c->plan->kinds, c->plan->pairs) : -1;
-    if (p >= 0) {
-        const uint32_t *start = c->value_start + c->value_at[p] + this_of(c, p, before);
-        return within(c, c->by_value + p * c->n, start[0], start[1], when.low, when.high);
-    }
-    const uint32_t *start = c->alike_start + c->alike_of[row];
-    return within(c, c->alike, start[0], start[1], when.low, when.high);
-}
 
 /* The square of a distance, beyond `close` its tangent: so that a goal that cannot be reached does not drive
  * others away by much more than that. */
@@ -245,99 +139,6 @@ static void add_sums(chunk *c, int64_t *out) {
         const int64_t units = (int64_t)(c->change[c->touched[i]] * 0x1p20);
         __atomic_fetch_add(out + c->touched[i], units, __ATOMIC_RELAXED);
     }
-}
-
-/* Sorts by_time, rows of one time as they are: by the digits of times, from the last on. */
-static void sort_by_time(chunk *c) {
-    uint32_t most = 0, start[(1 << DIGIT) + 1];
-    for (int64_t i = 0; i < c->n; i++) most = FDP_MAX(most, c->time[i]);
-    for (int shift = 0; shift < 32 && most >> shift > 0; shift += DIGIT) {
-        const uint32_t mask = (1 << DIGIT) - 1;
-        memset(start, 0, sizeof start);
-        for (int64_t i = 0; i < c->n; i++) start[(c->time[i] >> shift & mask) + 1]++;
-        for (uint32_t v = 0; v <= mask; v++) start[v + 1] += start[v];
-        for (int64_t i = 0; i < c->n; i++) {
-            const uint32_t row = c->by_time[i];
-            c->alike[start[c->time[row] >> shift & mask]++] = row;
-        }
-        memcpy(c->by_time, c->alike, sizeof *c->by_time * (size_t)c->n);
-    }
-}
-
-/* Rows in order of time, and those of each user; ties at random. */
-static void put_in_order(chunk *c, const uint32_t *owner, int64_t first_user) {
-    /* All rows by time, ties in the order of a shuffle. */
-    for (uint32_t i = 0; i < c->n; i++) c->by_time[i] = i;
-    shuffle(c->by_time, (uint64_t)c->n, &c->random);
-    sort_by_time(c);
-    /* In that order each row goes to the next place of its user; first[u] runs to where the next user begins. */
-    for (int64_t i = 0; i < c->n; i++) {
-        const uint32_t row = c->by_time[i], u = (uint32_t)(owner[row] - first_user);
-        c->user[row] = u;
-        c->place[row] = c->first[u]++;
-        c->sequence[c->place[row]] = row;
-    }
-    memmove(c->first + 1, c->first, sizeof *c->first * (size_t)c->users);
-    c->first[0] = 0;
-    /* For each pair the rows by the value that a step may lead to, those of one value by time: a counting
-     * sort. */
-    for (int64_t p = 0; p < c->plan->pairs; p++) {
-        uint32_t *start = c->value_start + c->value_at[p];
-        for (uint32_t row = 0; row < c->n; row++) start[that_of(c, p, row) + 1]++;
-        for (uint32_t v = 0; v < c->plan->keys[p]; v++) start[v + 1] += start[v];
-        for (int64_t i = 0; i < c->n; i++) {
-            const uint32_t row = c->by_time[i];
-            c->by_value[p * c->n + start[that_of(c, p, row)]++] = row;
-        }
-        memmove(start + 1, start, sizeof *start * c->plan->keys[p]);
-        start[0] = 0;
-    }
-}
-
-/* Lists of rows that agree in the first features which do not follow from time, as many of them as leave
- * LEAST_ALIKE rows to a list on average. */
-static void list_alike(chunk *c) {
-    const int64_t n = c->n;
-    double lists = 1.0;
-    uint64_t *key = (uint64_t *)c->alike_key;
-    for (int64_t i = 0; i < n; i++) key[i] = 0;
-    for (int64_t f = 0; f < c->plan->features; f++) {
-        if (c->plan->timed[f]) continue;
-        /* n^2 / sum of squared counts: how many values there would be if all were equally frequent. The
-         * feature joins the key if lists stay long enough. */
-        memset(c->alike_start, 0, sizeof *c->alike_start * (size_t)(n + 2));
-        for (uint32_t i = 0; i < n; i++) c->alike_start[features_of(c, i)[f] % (uint32_t)n]++;
-        double same = 0.0;
-        for (int64_t v = 0; v < n; v++) same += (double)c->alike_start[v] * c->alike_start[v];
-        const double values = (double)n * (double)n / same;
-        if (lists * values > (double)n / LEAST_ALIKE) continue;
-        lists *= values;
-        for (uint32_t i = 0; i < n; i++) key[i] = mix(key[i] + features_of(c, i)[f] + 1);
-    }
-    /* Each row's list by its key, then the rows of the lists by time: a counting sort. */
-    memset(c->alike_start, 0, sizeof *c->alike_start * (size_t)(n + 2));
-    for (uint32_t i = 0; i < n; i++) {
-        c->alike_of[i] = (uint32_t)below(key[i], (uint64_t)n);
-        c->alike_start[c->alike_of[i] + 1]++;
-    }
-    for (int64_t v = 0; v < n; v++) c->alike_start[v + 1] += c->alike_start[v];
-    for (int64_t i = 0; i < n; i++) {
-        const uint32_t row = c->by_time[i];
-        c->alike[c->alike_start[c->alike_of[row]]++] = row;
-    }
-    memmove(c->alike_start + 1, c->alike_start, sizeof *c->alike_start * (size_t)n);
-    c->alike_start[0] = 0;
-}
-
-/* The first time of each end; of the one after the last, all times are over. */
-static void list_ends(chunk *c) {
-    const int64_t ends = c->plan->ends;
-    int64_t e = 0;
-    for (int64_t i = 0; i < c->n; i++) {
-        const uint32_t row = c->by_time[i];
-        for (; e <= c->end[row]; e++) c->end_time[e] = c->time[row];
-    }
-    for (; e <= ends; e++) c->end_time[e] = UINT32_MAX;
 }
 
 /* How far sums are from their goals: all by their cost; gaps, and first and last rows, by distance. */
