@@ -30,7 +30,7 @@ USERS = 10_000
 PARTS = 1 << 12
 """Shares are whole multiples of 1 / PARTS, so that no last bit of a logarithm decides a charge."""
 HALF_WIDTHS = {"people": 2.0, "sum": 20.0, "mean": 25.0, "quantile": 16.0}
-"""Half-width times mu times users, relative: of a share of users of .4, and of sums, means and the
+"""By family. Half-width times mu times users, relative: of a share of users of .4, and of sums, means and the
 median of log-normal amounts (sigma 1). Rough public guesses from prototypes: they only divide mu^2,
 and no interval follows from them."""
 MOST = 1.0
@@ -48,11 +48,6 @@ class Shares(Struct, frozen=True):
     numbers: tuple[float, ...]
 
 
-def counts_people(number: TypedNumber) -> bool:
-    """Whether it is a number or a share of users."""
-    return number.of == "users" and number.aggregate in ("count", "share")
-
-
 def half_width(number: TypedNumber, users: float, mu: float) -> float:
     """The expected relative half-width of a number that gets all of mu."""
     return min(MOST, scaled_width(number) / (mu * max(users, 1.0)))
@@ -60,16 +55,10 @@ def half_width(number: TypedNumber, users: float, mu: float) -> float:
 
 def scaled_width(number: TypedNumber) -> float:
     """The expected relative half-width of a number, times mu and users."""
-    if counts_people(number):
-        kind = "people"
-    elif number.aggregate in ("mean", "share"):
-        kind = "mean"
-    else:
-        kind = "quantile" if number.aggregate == "quantile" else "sum"
     across = 1.0
     if number.by:  # a group has 1/groups of a total; users in many groups add less to each
         across = float(number.groups) if number.one_group else math.sqrt(number.groups)
-    return HALF_WIDTHS[kind] * across
+    return HALF_WIDTHS[number.family] * across
 
 
 def rows_width(schema: Schema, private: Collection[str] = ()) -> float:
@@ -105,7 +94,7 @@ def shares(
     a share of users, (1/4 + a^2 / J)(1 + 1 / (4 a^2)) at a = J^(1/4) / 2 (docs/explain/numbers.md).
     """
     weights = [portion(n.weight, VARIANCE) * half_width(n, users, mu) for n in numbers]
-    people = [i for i, n in enumerate(numbers) if counts_people(n) and not n.by]
+    people = [i for i, n in enumerate(numbers) if n.family == "people" and not n.by]
     asked = [i for i in people if numbers[i].number.where is not None]
     for i in people:
         if i not in asked:

@@ -26,7 +26,7 @@ from .typed import TypedNumber
 def check_numbers(numbers: Sequence[TypedNumber]) -> None:
     """UsageError for a number that no mechanism measures; before anything is charged."""
     for number in numbers:
-        if number.aggregate == "quantile" and number.by:
+        if number.family == "quantile" and number.by:
             raise UsageError(
                 f"{number.text!r}: quantiles are not measured by group; ask for a mean by group, "
                 "or for the share of users above a value"
@@ -73,15 +73,14 @@ def _measured(
 ) -> list[Line]:
     """Lines of one number. `users`: the measured number of users and its noise; `signs`: of each total
     measured so far, the amount that users have of whom it shows signs."""
-    kind = number.aggregate
-    if number.of == "users" and kind in ("count", "share"):
+    if number.family == "people":
         if number.by:
             return asked_people.people_by_group(ask, number)
         assert users is not None
         return [asked_people.people(ask, number, users)]
-    if kind == "quantile":
+    if number.family == "quantile":
         return [asked_quantile.quantile(ask, number, facts)]
-    if kind in ("mean", "share"):
+    if number.family == "mean":
         if number.by:
             return asked_means.mean_by_group(ask, number, facts)
         return [asked_means.mean(ask, facts)]

@@ -155,7 +155,7 @@ def _advice(number: TypedNumber, facts: Declared) -> str:
     """What to ask or declare instead of a number that would be too wide at any share."""
     if number.by:
         return "no share gives ±20 % of a group: group by fewer or coarser values"
-    if (number.aggregate in ("sum", "count") and number.of == "rows") or number.aggregate == "sum":
+    if number.family == "sum":
         if facts.maximum is None:
             return (
                 "no share gives ±20 %: declare a maximum per user, or ask for the capped sum "
@@ -186,7 +186,7 @@ def population(number: TypedNumber, facts: Declared) -> UserValues:
     value = np.maximum(amount.astype(np.int64), 1)
     if number.kind in ("truth", "count"):
         value = rows
-        if allocation.counts_people(number):
+        if number.family == "people":
             value = (rng.random(entries) < 0.4).astype(np.int64)
             if number.aggregate == "count" and number.by:
                 value = np.ones(entries, np.int64)

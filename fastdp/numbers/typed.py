@@ -26,6 +26,8 @@ from .number_types import NUMERIC, ONE, Type, Types, has_aggregates, said
 
 MOST_GROUPS = 1 << 14
 """The most groups of one number (`by`): its vector has some numbers for each of them."""
+FAMILIES = {"sum": "sum", "count": "sum", "mean": "mean", "share": "mean", "quantile": "quantile"}
+"""How each aggregate is measured."""
 
 
 class TypedNumber(Struct, frozen=True, eq=False, dict=True):
@@ -61,6 +63,13 @@ class TypedNumber(Struct, frozen=True, eq=False, dict=True):
     @property
     def of(self) -> str:
         return self.number.of
+
+    @property
+    def family(self) -> str:
+        """How it is measured: by one of FAMILIES, or "people": users are counted."""
+        if self.of == "users" and self.aggregate in ("count", "share"):
+            return "people"
+        return FAMILIES[self.aggregate]
 
     @property
     def q(self) -> Decimal | None:

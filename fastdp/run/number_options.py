@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from ..errors import UsageError, did_you_mean
 from ..important import Important
 from ..numbers import language, number_text
-from ..numbers.allocation import counts_people, default_share
+from ..numbers.allocation import default_share
 from ..numbers.declared import Declared
 from ..numbers.measure_numbers import check_numbers
 from ..numbers.public_bounds import most_of_user
@@ -74,8 +74,8 @@ class NumberOptions(Struct, frozen=True, forbid_unknown_fields=True, rename={"qu
             Declared(
                 bool(self._of(self.signed, number, number.signed)),
                 self._maximum(number),
-                None if counts_people(number) else most_of_user(number),
-                None if counts_people(number) else most_of_user(number, edges=True),
+                None if number.family == "people" else most_of_user(number),
+                None if number.family == "people" else most_of_user(number, edges=True),
             )
             for number in numbers
         ]
@@ -87,7 +87,7 @@ class NumberOptions(Struct, frozen=True, forbid_unknown_fields=True, rename={"qu
         return found.get(number.canonical(), default)
 
     def _maximum(self, number: TypedNumber) -> int | None:
-        stated = None if counts_people(number) else self._of(self.max, number, None)
+        stated = None if number.family == "people" else self._of(self.max, number, None)
         if stated is None:
             return None
         units = int(Decimal(str(stated)) / number.unit)
