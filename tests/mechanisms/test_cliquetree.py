@@ -16,7 +16,9 @@ from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.cliquetree import CliqueTree, budget_shares, tree_state
+from fastdp.mechanisms.cliquetree.clique_tree import NOT_BETTER
 from fastdp.mechanisms.cliquetree.tree_state import CliqueTreeState
+from fastdp.mechanisms.plans import DISTANCES
 from fastdp.mechanisms.shared import merged_codes, one_ways, screening
 from fastdp.mechanisms.shared.code_partitions import Partition
 from fastdp.model.junction_tree import NO_LIMIT, junction_tree
@@ -416,3 +418,42 @@ def test_pairs_that_depend_all_at_once_account_for_the_columns_though_none_stand
     for mean, wanted in ((0.36, 0.72), (0.13, 0.0)):
         distances = {p: 2 * total * (mean + x) for p, x in zip(pairs, noise)}
         assert screening.accounted(distances, sigma, tv, total) == pytest.approx(wanted, abs=0.05)
+
+
+class MisleadingSession(RowsSession):
+    """Says that the finished model is farther from all pairs than it is."""
+
+    def distances(self, cliques, estimates, *, label, **options):
+        released = super().distances(cliques, estimates, label=label, **options)
+        if label == DISTANCES:
+            released.values += 1e6
+        return released
+
+
+def test_a_model_that_is_farther_off_than_independent_columns_is_not_used():
+    domain, rows = dependent_rows(rows=4000, columns=5)
+    used, _ = run(session := RowsSession(domain, rows, mu=0.3))
+    refused, _ = run(MisleadingSession(domain, rows, mu=0.3))
+    assert NOT_BETTER not in used.notes
+    assert NOT_BETTER in refused.notes
+    assert max(map(len, refused.model.cliques)) == 1
+    assert error(session, refused) > 2 * error(session, used)
+    assert set(refused.tables["distances"]["columns"].to_pylist()[0]) <= set(domain)
+
+
+def test_pairs_that_noise_chose_do_not_refuse_a_model():
+    """A model as good as independent columns is kept, though the pairs that it did not measure are
+    those that the first round's noise puts near independence."""
+    rng = np.random.default_rng(4)
+    refused = 0
+    for _ in range(200):
+        noisy = 5000 + 100 * rng.standard_normal(28)
+        near = np.argsort(noisy)[:10]
+        alone = {("a", str(i)): (noisy[i], 100.0) for i in range(28)}
+        final = {("a", str(i)): (5000 + 100 * rng.standard_normal(), 100.0) for i in near}
+        state = mock.Mock(of_independent=alone, independent=alone, dense=None, by_contrasts=None)
+        state.workload.items = ()
+        refused += CliqueTreeState.worse_than_independent(state, final)
+        far = {c: (d + 500, s) for c, (d, s) in final.items()}
+        assert CliqueTreeState.worse_than_independent(state, far)
+    assert refused <= 3

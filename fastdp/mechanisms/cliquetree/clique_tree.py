@@ -46,6 +46,7 @@ from ..shared.one_ways import (
 from ..shared.prior_screening import prior_notes
 from ..shared.public_prior import PublicMarginals
 from ..shared.screening import ScreeningResult
+from ..shared.steering import Steering
 from ..shared.user_histogram import measure_users
 from ..shared.workload_weights import Workload, WorkloadItem
 from . import target_sets, two_valued
@@ -54,6 +55,10 @@ from .tree_state import CliqueTreeState
 
 DRAWN_WEIGHT = 0.03
 """Weight of the 1-way of a column that the model leaves out, where 1-ways are measured again."""
+
+NOT_BETTER = (
+    "the model of pairs was farther from the rows than independent columns, so rows have these"
+)
 
 
 class SingleColumns(Struct, frozen=True):
@@ -246,7 +251,13 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         workload = state.workload
         beside = columns.beside
         reported = state.workload_distances(model)
-        distances = reported | state.final_distances(model)
+        final = state.final_distances(model)
+        notes = merged.notes + beside.notes
+        if state.worse_than_independent(final):
+            model, steering = state.independent_columns(), Steering()
+            final = state.of_independent
+            notes += (NOT_BETTER,)
+        distances = reported | final
         used = state.priors.describe(state.measured) if state.priors else None
         rows = merged.rows(
             model,
@@ -273,7 +284,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             model=model,
             users=users.histogram,
             tables=released_tables(merged, distances, state.contrasts),
-            notes=merged.notes + beside.notes + left_out + (prior_notes(used) if used else ()),
+            notes=notes + left_out + (prior_notes(used) if used else ()),
             details={
                 "batches": state.batches,
                 "noise_ratio": columns.noise_ratio,

@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from itertools import combinations
+from statistics import NormalDist
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,6 +16,7 @@ from ...measurement import Measurement, Request
 from ...model.graphical_model import Model
 from ...model.marginals import marginals
 from ...release.gateway import Session
+from ...significance import SURE
 from ..base import Job
 from ..plans import DISTANCES
 from ..shared import screening
@@ -90,6 +92,7 @@ class CliqueTreeState:
         self.by_contrasts: Model | None = None  # the finished model of a table of two values
         self.contrasts: dict[Clique, tuple[float, float]] = {}  # what was released for it
         self.first = first  # the first round's result, where it was released before
+        self.independent = {} if first is None else distances_of(first)
         self.priors = None if public is None else PublicPriors(public, session, merged.codes)
         self.config = config
         self.session = session
@@ -125,6 +128,8 @@ class CliqueTreeState:
         if last:
             share -= self.find_target_sets(share)
         result = self.screen(number) if self.pairs else None
+        if number == 0 and result is not None and not self.independent:
+            self.independent = distances_of(result)
         batch: list[Candidate] = []
         if last and result is not None:
             self.dense, spent = dense_tables.decided(self, result, share)
@@ -561,6 +566,41 @@ class CliqueTreeState:
         share = self.plan.final
         return self.distances(model, sets, share, DISTANCES) if share else {}
 
+    def worse_than_independent(self, final: Mapping[Clique, tuple[float, float]]) -> bool:
+        """Whether the finished model is farther than independent columns from the pairs that it follows
+        no answer about, beyond noise. `final`: its released distances.
+
+        Let A and B be the mean distances of the model and of independent columns from these n pairs, s
+        the standard error of A - B if they were any n pairs. They are those of K that the run chose, by B's
+        noise as well. With noise sigma each, the mean of n chosen ones of K is off by at most
+        b = sigma (K / n) phi(Phi^-1(n / K)), the mean of the n smallest. The model is used unless A - B
+        seems larger than SURE s + b. The noise of A is drawn last, so whatever was chosen before, what is
+        used has in expectation a mean distance of at most B + SURE s + 2 b + .001 s. Pairs whose codes have
+        changed in between are not compared."""
+        alone = self.of_independent
+        both = [c for c in final if c in alone]
+        other = self.workload.items or self.dense is not None or self.by_contrasts is not None
+        if other or not both:
+            return False
+        more = math.fsum(final[c][0] - alone[c][0] for c in both)
+        noise = math.hypot(*(x[c][1] for c in both for x in (final, alone)))
+        normal = NormalDist()
+        part = len(both) / len(self.independent)
+        by_choice = normal.pdf(normal.inv_cdf(part)) if part < 1 else 0.0
+        by_choice *= len(self.independent) * max(alone[c][1] for c in both)
+        return more > SURE * noise + by_choice
+
+    @property
+    def of_independent(self) -> dict[Clique, tuple[float, float]]:
+        """Distances of independent columns, with standard errors: the first round's."""
+        shape = self.merged.domain.shape
+        return {c: d for (c, own), d in self.independent.items() if own == shape(c)}
+
+    def independent_columns(self) -> Model:
+        """The model of single columns alone."""
+        self.followed = []
+        return self.merged.fit(self.job, list(self.merged.ones), stop="noise")
+
     def distances(
         self, model: Model, cliques: Sequence[Clique], share: float, label: str
     ) -> dict[Clique, tuple[float, float]]:
@@ -576,3 +616,11 @@ class CliqueTreeState:
             list(estimates), estimates, mu=mu, label=label, recode=codes
         )
         return dict(zip(estimates, zip(released.values.tolist(), released.sigma.tolist())))
+
+
+def distances_of(
+    result: ScreeningResult,
+) -> dict[tuple[Clique, tuple[int, ...]], tuple[float, float]]:
+    """(distance, standard error) of each candidate over codes of these numbers."""
+    released = zip(result.cliques, result.distances, result.sigma)
+    return {(c, result.estimates[c].shape): (d, s) for c, d, s in released}
