@@ -167,15 +167,16 @@ static int lay_out(const choice_job *job, part *p) {
             valid &= cell < plan->first[t + 1];
             *at++ = (uint32_t)cell;
         }
-        for (int side = 0; side < 2; side++)
+        for (int side = 0; side < 2; side++) {
+            const int64_t from = side ? plain : 0, to = side ? plan->columns : plain;
+            const int64_t *first = plan->first + plan->facts;
             for (int64_t r = low; r < high; r++)
-                for (int64_t c = side ? plain : 0; c < (side ? plan->columns : plain); c++) {
-                    const int64_t t = plan->facts + c,
-                                  cell =
-                                      plan->first[t] + cell_of(plan->codes, plan->rows, plan->of_rows + c, r);
-                    valid &= cell < plan->first[t + 1];
+                for (int64_t c = from; c < to; c++) {
+                    const int64_t cell = first[c] + cell_of(plan->codes, plan->rows, plan->of_rows + c, r);
+                    valid &= cell < first[c + 1];
                     *at++ = (uint32_t)cell;
                 }
+        }
     }
     p->start[p->users] = (size_t)(at - p->cells);
     return valid;
@@ -212,47 +213,56 @@ static void choose_part(choice_job *job, part *p, double *often) {
     for (int64_t u = 0; u < p->users; u++) job->chosen[u * plan->parts + p->number] = p->chosen[u];
 }
 
-/* The arrays of part `number` in two pieces of memory, then the work. */
-static int choose_from(choice_job *job, int64_t number) {
-    const fdp_choice_plan *plan = job->plan;
-    const size_t users = (size_t)((plan->users - number + plan->parts - 1) / plan->parts);
-    const size_t cells = (size_t)plan->first[plan->facts + plan->columns];
-    /* Users number, number + parts, number + 2 parts ... are in this part. */
+/* Users and rows of part `number`: users number, number + parts, number + 2 parts ... are in it. */
+static size_t users_in(const fdp_choice_plan *plan, int64_t number) {
+    return (size_t)((plan->users - number + plan->parts - 1) / plan->parts);
+}
+
+static size_t rows_in(const fdp_choice_plan *plan, int64_t number) {
     size_t rows = 0;
     for (int64_t u = number; u < plan->users; u += plan->parts)
         rows += (size_t)(plan->row_start[u + 1] - plan->row_start[u]);
-    part p = {.users = (int64_t)users, .number = number};
-    double *numbers = calloc(2 * users + 3 * cells + 1, sizeof *numbers);
-    uint32_t *whole =
-        malloc(sizeof *whole * (2 * users + users * (size_t)plan->facts + rows * (size_t)plan->columns + 1));
-    p.start = malloc(sizeof *p.start * (users + 1));
-    p.chosen = malloc(users + 1);
-    int code = FDP_ERR_MEMORY;
-    if (numbers != NULL && whole != NULL && p.start != NULL && p.chosen != NULL) {
-        /* Of real numbers: two for each user, two for each cell, and room for `set_own`. Of whole ones: two
-         * for each user, and the cells of all users. */
-        p.own = numbers;
-        p.step = p.own + users;
-        p.pull = p.step + users;
-        p.weight = p.pull + cells;
-        p.units = whole;
-        p.list = p.units + users;
-        p.cells = p.list + users;
-        code = lay_out(job, &p) ? FDP_OK : FDP_ERR_ARGUMENT;
-        if (code == FDP_OK && p.many > 0) choose_part(job, &p, p.weight + cells);
-    }
-    free(numbers), free(whole), free(p.start), free(p.chosen);
-    return code;
+    return rows;
 }
 
-/* Parts of one thread. */
+/* Parts of one thread, one after the other in the same memory, which has room for any of them. */
 static void choose_work(fdp_team *team, int member, void *ctx) {
     choice_job *job = ctx;
+    const fdp_choice_plan *plan = job->plan;
+    const size_t cells = (size_t)plan->first[plan->facts + plan->columns];
+    const size_t users = users_in(plan, 0); /* no part has more */
+    size_t rows = 0;
     (void)team, (void)member;
-    for (int64_t number; (number = fdp_team_next(&job->next)) < job->plan->parts;) {
-        const int code = choose_from(job, number);
-        if (code != FDP_OK) atomic_store(&job->status, code);
+    for (int64_t number = 0; number < plan->parts; number++) {
+        const size_t own = rows_in(plan, number);
+        rows = FDP_MAX(rows, own);
     }
+    /* Of real numbers: two for each user, two for each cell, and room for `set_own`. Of whole ones: two for each
+     * user, and the cells of all users. */
+    const size_t whole = 2 * users + users * (size_t)plan->facts + rows * (size_t)plan->columns;
+    part p = {.own = malloc(sizeof *p.own * (2 * users + 2 * cells + 1)),
+              .units = malloc(sizeof *p.units * (whole + 1)),
+              .start = malloc(sizeof *p.start * (users + 1)),
+              .chosen = malloc(users + 1)};
+    double *often = calloc(cells + 1, sizeof *often);
+    p.step = p.own + users;
+    p.pull = p.step + users;
+    p.weight = p.pull + cells;
+    p.list = p.units + users;
+    p.cells = p.list + users;
+    const int room = p.own != NULL && p.units != NULL && p.start != NULL && p.chosen != NULL && often != NULL;
+    for (int64_t number; (number = fdp_team_next(&job->next)) < plan->parts;) {
+        p.users = (int64_t)users_in(plan, number);
+        p.number = number;
+        p.many = 0;
+        if (!room)
+            atomic_store(&job->status, FDP_ERR_MEMORY);
+        else if (!lay_out(job, &p))
+            atomic_store(&job->status, FDP_ERR_ARGUMENT);
+        else if (p.many > 0)
+            choose_part(job, &p, often);
+    }
+    free(p.own), free(p.units), free(p.start), free(p.chosen), free(often);
 }
 
 /* The errors of all tables. */
