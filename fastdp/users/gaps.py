@@ -26,12 +26,16 @@ class Gaps(Struct, frozen=True, eq=False):
 
     def bins(self, codes: Codes, sizes: Mapping[str, int], start: np.ndarray) -> np.ndarray:
         """The bin of each row's gap from the row before it; a bin more for users' first rows."""
-        columns = [codes[name].astype(np.int64) for name in self.order]
-        time = np.ravel_multi_index(columns, [sizes[name] for name in self.order])
-        gap = np.abs(np.diff(time, prepend=time[:1]))
         cells = math.prod(sizes[name] for name in self.order)
-        bins = _digits(np.arange(cells))[gap] if cells <= len(gap) else _digits(gap)
-        bins = np.minimum(bins, len(self.shares) - 1)
+        narrow = cells < 1 << 31
+        time = np.zeros(1, np.int32 if narrow else np.int64)
+        for name in self.order:
+            time = time * sizes[name] + codes[name].astype(time.dtype)
+        gap = np.abs(np.diff(time, prepend=time[:1]))
+        if cells <= len(gap):
+            bins = np.minimum(_digits(np.arange(cells)), len(self.shares) - 1)[gap]
+        else:
+            bins = np.minimum(_digits(gap), len(self.shares) - 1)
         bins[start[:-1]] = len(self.shares)
         return bins
 
