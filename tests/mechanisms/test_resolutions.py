@@ -286,7 +286,7 @@ def test_a_column_that_follows_is_drawn_given_the_other(mu):
     outcome, _ = run(session := RowsSession(domain, rows, mu=mu, seed=1))
     (column, source), *more = outcome.details["drawn_given"].items()
     assert not more and {column, source} == {"a", "b"}
-    made = outcome.rows.shard(0)
+    made = outcome.rows.again(10_000, 1).shard(0)
     assert np.mean(f[made["a"]] == made["b"]) > 0.9
     assert math.isclose(session.spent, mu**2, rel_tol=1e-9)
     assert f"{column} follows from {source}" in outcome.notes[0]
