@@ -2,6 +2,8 @@
 
 count | share | mean(COLUMN) | sum(COLUMN)
 [by COLUMN, COLUMN]  [where COLUMN = VALUE and COLUMN in LOW..HIGH]
+
+A column whose name holds words or signs of these stands in backticks, and such a value in quotes.
 """
 
 import re
@@ -24,6 +26,9 @@ FORMS = (
     " >=, >, < or <= and a number"
 )
 _CONDITION = re.compile(r"^\s*(.+?)\s*(>=|<=|>|<|(?<!!)==?|\bin\b)\s*(.+?)\s*$")
+_QUOTED = re.compile(r"""`[^`]+`|(?<![^\s=<>,])('(?:[^']|'')*'|"(?:[^"]|"")*")(?=\s|,|$)""")
+"""A column's name between backticks, or a whole value between quotes, which are doubled inside it."""
+_HELD = re.compile("\0([0-9]+)\0")
 _TEXT = re.compile(r"^(?P<of>.+?)(?:\s+by\s+(?P<by>.+?))?(?:\s+where\s+(?P<where>.+))?$", re.S)
 
 
@@ -57,7 +62,7 @@ def question(
             f"of: expected 'count', 'share', 'mean(COLUMN)' or 'sum(COLUMN)', got {of!r}"
         )
     kind = match[1]
-    name = match[2]
+    name = match[2] if match[2] in schema.columns else _bare(match[2] or "")
     if (kind in ("mean", "sum")) != bool(name):
         raise UsageError(
             f"of: {kind} takes {'a' if kind in ('mean', 'sum') else 'no'} column, got {of!r}"
@@ -129,11 +134,39 @@ def _counted_sources(schema: Schema, name: str) -> list[str]:
 def parsed(text: str) -> tuple[str, tuple[str, ...], dict[str, Any]]:
     """(of, by, where) of one line, for the command line: "mean(fare) by company where payment =
     Card"."""
-    match = _TEXT.match(text.strip())
+    masked, quoted = _masked(text.strip())
+    match = _TEXT.match(masked)
     if match is None:
         raise UsageError(f"expected COUNT [by COLUMNS] [where CONDITIONS], got {text!r}")
-    by = tuple(n.strip() for n in (match["by"] or "").split(",") if n.strip())
-    return match["of"], by, conditions(match["where"])
+    names = (_unmasked(name.strip(), quoted) for name in (match["by"] or "").split(","))
+    by = tuple(_bare(name) for name in names if name)
+    where = match["where"]
+    return (
+        _unmasked(match["of"], quoted),
+        by,
+        conditions(None if where is None else _unmasked(where, quoted)),
+    )
+
+
+def _masked(text: str) -> tuple[str, list[str]]:
+    """A line in which a place holder stands for all that is quoted, so that it can be divided at
+    words and signs; what is quoted, in order."""
+    quoted: list[str] = []
+
+    def place_holder(found: re.Match[str]) -> str:
+        quoted.append(found[0])
+        return f"\0{len(quoted) - 1}\0"
+
+    return _QUOTED.sub(place_holder, text.replace("\0", " ")), quoted
+
+
+def _unmasked(text: str, quoted: Sequence[str]) -> str:
+    return _HELD.sub(lambda found: quoted[int(found[1])], text)
+
+
+def _bare(name: str) -> str:
+    """The name of a column without the backticks around it."""
+    return name[1:-1] if len(name) > 2 and name[0] == name[-1] == "`" else name
 
 
 def conditions(text: str | None) -> dict[str, Any]:
@@ -141,20 +174,22 @@ def conditions(text: str | None) -> dict[str, Any]:
     two ends: "age >= 18 and age < 65"."""
     where: dict[str, Any] = {}
     ends: dict[str, list[Any]] = {}
-    for part in re.split(r"\s+and\s+", text) if text else ():
+    masked, quoted = _masked(text or "")
+    for part in re.split(r"\s+and\s+", masked) if masked else ():
         found = _CONDITION.match(part)
         if found is None:
-            raise UsageError(f"where: expected {FORMS}, got {part!r}")
+            raise UsageError(f"where: expected {FORMS}, got {_unmasked(part, quoted)!r}")
         name, sign, text_of = found.groups()
+        name = _bare(_unmasked(name, quoted))
         side = {"<": 1, ">": 0}.get(sign[0])
         free = name in ends and side is not None and ends[name][side] is None
         if name in where and not free:
             raise UsageError(f"where: {name!r} has two conditions; write one: {FORMS}")
         if side is None:
-            where[name] = _span(text_of) if sign == "in" else _value(text_of)
+            where[name] = _span(text_of, quoted) if sign == "in" else _value(text_of, quoted)
             continue
         both = ends.setdefault(name, [None, None])
-        both[side] = _end(sign, _value(text_of))
+        both[side] = _end(sign, _value(text_of, quoted))
         where[name] = tuple(both)
     return where
 
@@ -168,19 +203,20 @@ def _end(sign: str, value: Any) -> Any:
     return After(value)
 
 
-def _span(text: str) -> Any:
+def _span(text: str, quoted: Sequence[str]) -> Any:
     low, dots, high = text.partition("..")
     if not dots:
-        return [_value(v.strip()) for v in text.split(",")]
+        return [_value(v.strip(), quoted) for v in text.split(",")]
     return (
-        _value(low.strip()) if low.strip() else None,
-        _value(high.strip()) if high.strip() else None,
+        _value(low.strip(), quoted) if low.strip() else None,
+        _value(high.strip(), quoted) if high.strip() else None,
     )
 
 
-def _value(text: str) -> Any:
+def _value(text: str, quoted: Sequence[str]) -> Any:
+    text = _unmasked(text, quoted)
     if len(text) > 1 and text[0] == text[-1] and text[0] in "'\"":
-        return text[1:-1]
+        return text[1:-1].replace(text[0] * 2, text[0])
     for kind in (int, float):
         try:
             return kind(text)

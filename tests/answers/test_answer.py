@@ -12,7 +12,7 @@ from fastdp.answers.answer import answer
 from fastdp.answers.answer_table import interval_note
 from fastdp.answers.clipping import BLIND, Clipping, _parts, clipping_of, from_histogram
 from fastdp.answers.facts import Facts
-from fastdp.answers.question import conditions, parsed
+from fastdp.answers.question import conditions, parsed, question
 from fastdp.answers.values import numbers_of, select
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
@@ -526,6 +526,22 @@ def test_the_command_line_asks_the_same(run):
     want = run.answer("count", "size", {"city": "city 01"})["estimate"].to_numpy()
     np.testing.assert_allclose([r["estimate"] for r in rows], want)
     assert "miss" in fastdp_cli("answer", run.out, "share by size", cwd=".").stdout
+
+
+def test_names_and_values_with_words_and_signs_of_the_line_are_quoted():
+    """Columns in backticks, as in numbers that are asked for before a run; values in quotes, which are
+    doubled inside. An apostrophe within a word is one."""
+    text = "mean(`f(x) by y`) by `a, b`, c where `p = q and r` = 'x, it''s and y' and d in 'a, b', \"c\""
+    where = {"p = q and r": "x, it's and y", "d": ["a, b", "c"]}
+    assert parsed(text) == ("mean(`f(x) by y`)", ("a, b", "c"), where)
+    assert parsed("count where name = O'Brien and town = 's and t'")[2] == {
+        "name": "O'Brien",
+        "town": "s and t",
+    }
+    kinds = {name: {"kind": "integer", "max": 3} for name in ("f(x) by y", "`odd`")}
+    schema = fastdp.Schema.from_dict({"columns": kinds})
+    assert question(schema, "mean(`f(x) by y`)", (), None).columns == ("f(x) by y",)
+    assert question(schema, "sum(`odd`)", (), None).columns == ("`odd`",)
 
 
 def test_conditions_may_be_written_with_signs_or_as_an_option_of_their_own(run):
