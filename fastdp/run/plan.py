@@ -7,7 +7,7 @@ would be good for.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -42,9 +42,10 @@ from .plan_domain import domain_lines
 from .plan_numbers import NumberPlan, number_plan
 from .plan_result import Line, Plan
 from .plan_size import constraint_notes, largest_model, needs
-from .plan_users import imagined_users
+from .plan_users import counted_rows, imagined_users
 from .plan_verdict import plan_verdict
 from .public_data import read_public
+from .row_count_checks import empty_note
 from .spec import RunOptions
 from .validate import checked_epsilons, resolve_schema, weighed
 
@@ -215,7 +216,11 @@ def _plan(
     less_noise = (
         0.0 if pure or not delta else 1 - mu_of_method(epsilon, delta, "classic-rdp") / whole
     )
+    lines = _lines(outline, mu, shown_clip, epsilon if pure else None)
+    counted = counted_rows(rows, users if schema.user else None, shown_clip)
+    empty = "" if config.unit == "event" else empty_note(_of_rows(outline, lines, schema), counted)
     notes = [*outline.notes, *constraint_notes(schema, zeros), plan_note(config)]
+    notes += [empty] if empty else []
     if wanted.tails:
         notes.append(TAILS)
     if guessed:
@@ -231,7 +236,7 @@ def _plan(
         mu=whole,
         clip=bound,
         unit="event" if config.unit == "event" else schema.user or "row",
-        lines=_lines(outline, mu, shown_clip, epsilon if pure else None),
+        lines=lines,
         charges=tuple(
             (what, share * left_over)
             for what, share in plan_charges(outline, schema, config, of_users)
@@ -290,6 +295,19 @@ def _lines(outline: Outline, mu: float, clip: int, pure: float | None) -> tuple[
             sigma = HistogramNoise(pure is not None, p.cap, rate).std(p.share)
         lines.append(Line(p.clique, p.cells, p.times, sigma, SURE * sigma, p.note))
     return tuple(lines)
+
+
+def _of_rows(
+    outline: Outline, lines: Sequence[Line], schema: Schema
+) -> list[tuple[float, float, int]]:
+    """The answers that surely say how many rows there are, as `empty_note` takes them: values that
+    noise hides are merged once the first step has shown them."""
+    out = []
+    for p, line in zip(outline.measurements, lines, strict=True):
+        if p.cap is None and set(p.clique) <= set(schema.columns):
+            whole = p in outline.steps[0].lines and not p.contrast
+            out.append((p.cells if whole else 1, line.sigma, 1 if p.averaged else p.times))
+    return out
 
 
 def _division(

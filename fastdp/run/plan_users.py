@@ -68,6 +68,12 @@ def most_rows(mean: float, users: int) -> int:
     return 2 if more == 0 else max(2, math.ceil(1 + math.log(max(users, 2)) / -math.log(more)))
 
 
+def counted_rows(rows: int, users: int | None, clip: int) -> float:
+    """How many of the rows count under a clip, of so many users (geometric); all of them if nobody
+    says how many users there are."""
+    return rows * (1 - (1 - min(1.0, users / max(rows, 1))) ** clip) if users else float(rows)
+
+
 def geometric_histogram(mean: float, users: int, bound: int) -> list[float]:
     """Users expected in each bin of rows per user (`size_edges`), by a geometric distribution of
     this mean. Users above the bound are in the last bin."""

@@ -9,6 +9,7 @@ import numpy as np
 from ..estimate.total import average
 from ..measurement import Measurement
 from ..schema import Schema
+from ..significance import LIKELY
 
 NOTED = 0.02
 """A note names the columns that are expected to miss at least this share of the rows."""
@@ -27,6 +28,20 @@ def estimated_total(schema: Schema, answers: Iterable[Measurement]) -> tuple[flo
         return None
     total, variance = average(sums)
     return total, math.sqrt(variance)
+
+
+def empty_note(planned: Iterable[tuple[float, float, int]], counted: float) -> str:
+    """What a plan says where a run that counts so many rows may end with none, as it does where their
+    estimate is below LIKELY standard errors (`UNSURE`). `planned`: of each answer the cells that stay
+    where noise hides all values, their standard error, and how many such answers there are. Empty
+    where a run of twice as many standard errors is expected."""
+    precision = sum(times / (cells * sigma**2) for cells, sigma, times in planned)
+    if not precision or counted * math.sqrt(precision) >= 2 * LIKELY:
+        return ""
+    return (
+        "the run may end with a table of no rows, and its budget is spent all the same: so few rows are"
+        " mostly noise at this epsilon; take a larger one, or wait for more rows"
+    )
 
 
 def missing_rows(

@@ -12,7 +12,7 @@ from fastdp.answers.answer import answer
 from fastdp.answers.answer_table import interval_note
 from fastdp.answers.clipping import BLIND, Clipping, _parts, clipping_of, from_histogram
 from fastdp.answers.facts import Facts
-from fastdp.answers.question import conditions, parsed, question
+from fastdp.answers.question import conditions, parsed, question as asked
 from fastdp.answers.values import numbers_of, select
 from fastdp.errors import UsageError
 from fastdp.measurement import Measurement
@@ -540,8 +540,8 @@ def test_names_and_values_with_words_and_signs_of_the_line_are_quoted():
     }
     kinds = {name: {"kind": "integer", "max": 3} for name in ("f(x) by y", "`odd`")}
     schema = fastdp.Schema.from_dict({"columns": kinds})
-    assert question(schema, "mean(`f(x) by y`)", (), None).columns == ("f(x) by y",)
-    assert question(schema, "sum(`odd`)", (), None).columns == ("`odd`",)
+    assert asked(schema, "mean(`f(x) by y`)", (), None).columns == ("f(x) by y",)
+    assert asked(schema, "sum(`odd`)", (), None).columns == ("`odd`",)
 
 
 def test_conditions_may_be_written_with_signs_or_as_an_option_of_their_own(run):

@@ -51,6 +51,23 @@ def test_what_will_vanish_is_said_before_the_charge_as_the_plan_says_it(place, c
     assert plan.vanishing in caplog.text and not book.entries()
 
 
+@pytest.mark.parametrize(("mechanism", "many"), [("auto", 200), ("mst", 200), ("adagrid", 400)])
+def test_a_run_that_may_end_without_rows_is_told_before_the_charge(mechanism, many):
+    """Of 30 users at epsilon .5 most runs end without rows, of `many` at 1 hardly one does (40 runs of
+    each mechanism were made). Who reads the plan keeps the budget."""
+    kinds = {"g": 3, "n": 9, "m": 30}
+    columns = {name: {"kind": "integer", "max": most} for name, most in kinds.items()}
+    user = {"column": "who", "max_rows": 20}
+    schema = fastdp.Schema.from_dict({"user": user, "columns": columns})
+
+    def told(epsilon, **of):
+        plan = fastdp.plan(schema, mechanism, epsilon=epsilon, delta=1e-6, **of)
+        return any("a table of no rows" in note for note in plan.notes)
+
+    assert told(0.5, rows=30, users=30) and told(0.5, rows=30) and told(0.5, rows=90, users=30)
+    assert not told(1.0, rows=3 * many, users=many) and not told(1.0, rows=10**6)
+
+
 def test_the_owner_is_told_what_the_domain_left_out_and_nobody_else(place):
     synth = ("synth", "data.csv", "-e", "3", "-d", "1e-6", "-m", "mst", "--out", "run")
     done = fastdp_cli(*synth, cwd=place)

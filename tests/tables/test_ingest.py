@@ -331,6 +331,17 @@ def test_columns_of_objects_in_pandas_are_read_as_text():
     assert np.array_equal(fastdp.read(mixed, schema).codes["n"], table.codes["n"])
 
 
+@pytest.mark.parametrize("lazy", [False, True])
+def test_names_that_polars_takes_for_patterns_are_names(lazy):
+    """By `select`, `*` would be all columns, and `^a$` the column a: other values, or an error after
+    the charge."""
+    frame = pl.DataFrame({"who": [1, 2], "a": [5, 6], "*": [7, 8], "^a$": [0, 1]})
+    kinds = {name: {"kind": "integer", "max": 9} for name in ("*", "^a$")}
+    schema = fastdp.Schema.from_dict({"user": {"column": "who", "max_rows": 1}, "columns": kinds})
+    table = fastdp.read(frame.lazy() if lazy else frame, schema)
+    assert {n: c.tolist() for n, c in table.codes.items()} == {"*": [7, 8], "^a$": [0, 1]}
+
+
 def test_objects_in_polars_are_read_by_value():
     """UUIDs of a database become a column of objects, whose Arrow form is where they lie in memory: each
     row was a user of its own. Whole numbers of 128 bits, which Arrow lacks, were an error without a name,

@@ -36,7 +36,7 @@ class PolarsFrame(Source):
 
         def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
             batches = partial(_batches, objects=objects, user=user)
-            return each(frame.select(columns).iter_slices(parts.BATCH_ROWS), batches)
+            return each(_named(frame, columns).iter_slices(parts.BATCH_ROWS), batches)
 
         return [Part(f"<polars.{self.kind}>", schema, units, objects)]
 
@@ -83,9 +83,14 @@ def _schema(empty: Any) -> tuple[pa.Schema, frozenset[str]]:
     for name, dtype in empty.schema.items():
         with contextlib.suppress(pa.ArrowException):
             if not isinstance(dtype, pl.Object):
-                kinds[name] = empty.select(pl.col(name)).to_arrow().schema.field(0).type
+                kinds[name] = _named(empty, [name]).to_arrow().schema.field(0).type
     objects = frozenset(name for name in empty.schema if name not in kinds)
     return pa.schema([(name, kinds.get(name, pa.binary())) for name in empty.schema]), objects
+
+
+def _named(frame: Any, names: Sequence[str]) -> Any:
+    """The columns of these names: `select` takes `*` and `^...$` for patterns."""
+    return pl.DataFrame([frame.get_column(name) for name in names])
 
 
 def _batches(piece: Any, objects: frozenset[str], user: str | None) -> list[pa.RecordBatch]:
@@ -95,7 +100,7 @@ def _batches(piece: Any, objects: frozenset[str], user: str | None) -> list[pa.R
         if not own:
             return piece.to_arrow().to_batches(parts.BATCH_ROWS)
         plain = [name for name in piece.columns if name not in objects]
-        table = piece.select(plain).to_arrow()
+        table = _named(piece, plain).to_arrow()
         columns = {name: table.column(name) for name in plain}
         columns |= {
             name: sql.column_of_objects(piece.get_column(name).to_list(), name == user)
@@ -116,7 +121,7 @@ def of_lazy_frame(frame: Any, where: str) -> Part:
         raise DataError(f"{where} cannot be resolved ({type(error).__name__})") from None
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
-        chosen = frame.select([pl.col(name) for name in columns])
+        chosen = frame.select([pl.nth(schema.names.index(name)) for name in columns])
         try:
             with muted():
                 for piece in _stream(chosen):

@@ -36,8 +36,17 @@ def databases(rng: np.random.Generator) -> Scene:
     """Rows that DuckDB counts or hands over, or that SQLite holds as values without a type."""
     kind = str(rng.choice(["counted", "read", "sqlite"] if find_spec("duckdb") else ["sqlite"]))
     columns = "ngx" if kind == "sqlite" else "ngxt"
-    engine = {"engine": "sql"} if kind == "counted" else {}
-    inner = _private_or_not(rng, columns, **engine)
+    inner = _private_or_not(rng, columns)
+    engine = {"engine": "sql"}
+    if kind == "counted" and rng.random() < 0.5:  # where the kinds of texts must be stated
+        private = {"n": "integer", "g": "categorical", "x": "numeric"}
+        found = {name: {"kind": of, "domain": "private"} for name, of in private.items()}
+        found["g"]["dtype"] = "string"
+        user = {"column": "u", "max_rows": hostile.MOST_ROWS}
+        schema = fastdp.Schema.from_dict({"user": user, "columns": found})
+        inner = synthesize(schema, epsilon=20.0, mechanism="mst", **engine)
+    elif kind == "counted":
+        inner = synthesize(hostile.schema(rng, columns), epsilon=3.0, mechanism="mst", **engine)
 
     def run(data: pa.Table, folder: Path) -> dict[str, bytes] | None:
         if kind == "sqlite":
