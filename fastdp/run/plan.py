@@ -302,7 +302,7 @@ def _of_rows(
 ) -> list[tuple[float, float, int]]:
     """The answers that surely say how many rows there are, as `empty_note` takes them: values that
     noise hides are merged once the first step has shown them."""
-    out = []
+    out: list[tuple[float, float, int]] = []
     for p, line in zip(outline.measurements, lines, strict=True):
         if p.cap is None and set(p.clique) <= set(schema.columns):
             whole = p in outline.steps[0].lines and not p.contrast
