@@ -1,5 +1,8 @@
 """Connections to databases: statements, results as integers, temporary tables.
 
+A module of this folder defines a subclass of `Database` and registers it with `@DATABASES.add(NAME)`;
+`engine="sql"` then counts on connections that it takes.
+
 What a database says in an error can quote rows, so errors name the class alone. Temporary tables
 belong to the session: they are dropped at the end, and a database drops them when a session ends by
 itself or is killed."""
@@ -8,12 +11,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
 from .._util.arrow import of_numpy
 from .._util.lazy import pa
+from .._util.registries import Registry
 from ..errors import DataError
 from .sql_dialects import Dialect, DuckDb
 
@@ -22,10 +26,12 @@ HIDDEN = "its message may quote private values and is not shown"
 
 
 class Database:
-    """A connection. `travelled`: bytes of results that left the database; `statements`: how many
-    were run. Names of tables begin with `prefix`, which no other run has."""
+    """A connection. `drivers`: which ones it is for, in words; `travelled`: bytes of results that left
+    the database; `statements`: how many were run. Names of tables begin with `prefix`, which no other
+    run has."""
 
     dialect: Dialect
+    drivers: ClassVar[str] = ""
 
     def __init__(self, connection: Any):
         self.connection = connection
@@ -35,6 +41,11 @@ class Database:
         self._made: list[str] = []
 
     # --- what a kind of connection has to say
+
+    @classmethod
+    def takes(cls, connection: Any) -> bool:
+        """Whether it is a connection of this kind."""
+        raise NotImplementedError
 
     def _execute(self, statement: str) -> None:
         raise NotImplementedError
@@ -119,10 +130,20 @@ class Database:
                 return
 
 
+DATABASES: Registry[type[Database]] = Registry("database", __package__ or "")
+"""The databases that count, by name."""
+
+
+@DATABASES.add("duckdb")
 class DuckDbConnection(Database):
     """A connection of DuckDB. One `CREATE TABLE AS` reads one moment of the database."""
 
     dialect = DuckDb()
+    drivers = "DuckDB"
+
+    @classmethod
+    def takes(cls, connection: Any) -> bool:
+        return module_of(connection) in ("duckdb", "_duckdb")
 
     def _execute(self, statement: str) -> None:
         self.connection.execute(statement)
@@ -149,6 +170,11 @@ class DuckDbConnection(Database):
     def moment(self) -> int | None:
         (number,) = self.ask("SELECT txid_current()")
         return int(number[0])
+
+
+def module_of(connection: Any) -> str:
+    """The package that a connection comes from."""
+    return type(connection).__module__.split(".")[0]
 
 
 def _int64(column: pa.ChunkedArray) -> np.ndarray:

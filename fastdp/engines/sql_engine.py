@@ -9,9 +9,8 @@ from ..schema import Schema
 from ..tables.sources.source import Source
 from .engine import ENGINES, Engine, EngineOptions, OpenCounter, reading_facts
 from .partitioned import PartitionedCounter
-from .sql_database import Database, DuckDbConnection
+from .sql_database import DATABASES, Database
 from .sql_keys import KeysInDatabase, check_domains
-from .sql_postgres import PostgresConnection, is_postgres
 from .sql_rows import SqlRows, coded
 
 
@@ -22,18 +21,16 @@ def sql_counter(source: Source, schema: Schema) -> PartitionedCounter:
 
 def database_of(connection: Any) -> Database | None:
     """The database behind a connection; None if no engine counts there."""
-    module = type(connection).__module__.split(".")[0]
-    if module in ("duckdb", "_duckdb"):
-        return DuckDbConnection(connection)
-    return PostgresConnection(connection) if is_postgres(connection) else None
+    return next((kind(connection) for kind in DATABASES if kind.takes(connection)), None)
 
 
 def _database(source: Source) -> Database:
     database = database_of(source.given.connection)
     if database is None:
         given = type(source.given.connection)
+        known = " or ".join(kind.drivers for kind in DATABASES)
         raise UsageError(
-            "engine='sql' needs a connection of DuckDB or PostgreSQL (psycopg or ADBC), got"
+            f"engine='sql' needs a connection of {known}, got"
             f" {given.__module__}.{given.__name__}; use engine='local' on the same query"
         )
     return database

@@ -15,27 +15,28 @@ import numpy as np
 from .._util.arrow import of_numpy
 from .._util.lazy import pa
 from ..errors import DataError
-from .sql_database import Database
+from .sql_database import DATABASES, Database, module_of
 from .sql_dialects import Postgres
 
 MOST_PRECISION = 38
 """The most digits of a NUMERIC that are read."""
 
 
-def is_postgres(connection: Any) -> bool:
-    """Whether a connection is one of psycopg, or of ADBC to PostgreSQL."""
-    module = type(connection).__module__.split(".")[0]
-    if module == "psycopg":
-        return not hasattr(connection, "fetchmany")  # a cursor has rows of one query
-    if module != "adbc_driver_manager" or not hasattr(connection, "adbc_get_info"):
-        return False
-    return str(connection.adbc_get_info().get("vendor_name", "")).startswith("PostgreSQL")
-
-
+@DATABASES.add("postgres")
 class PostgresConnection(Database):
     """A connection of psycopg or ADBC. One `CREATE TABLE AS` reads one moment of the database."""
 
     dialect = Postgres()
+    drivers = "PostgreSQL (psycopg or ADBC)"
+
+    @classmethod
+    def takes(cls, connection: Any) -> bool:
+        module = module_of(connection)
+        if module == "psycopg":
+            return not hasattr(connection, "fetchmany")  # a cursor has rows of one query
+        if module != "adbc_driver_manager" or not hasattr(connection, "adbc_get_info"):
+            return False
+        return str(connection.adbc_get_info().get("vendor_name", "")).startswith("PostgreSQL")
 
     def __init__(self, connection: Any):
         super().__init__(connection)

@@ -80,5 +80,5 @@ def test_following_a_page_changes_only_the_file_that_it_names(followed, name):
 
 
 def test_there_is_a_page_for_each_kind_of_extension():
-    kinds = {"mechanism", "metric", "source", "engine", "column-kind"}
+    kinds = {"mechanism", "metric", "source", "engine", "database", "column-kind"}
     assert {name.removeprefix("adding-").split("-", 1)[1] for name in PAGES} == kinds
