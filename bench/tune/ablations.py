@@ -30,7 +30,7 @@ SHARED = "mechanisms.shared"
 class Ablation:
     """about: what is left out. suite: where it is measured (`suites`). change: path -> value, or a
     function. around: path -> a function of what was there that gives what replaces it. options: of
-    the mechanism's recipe."""
+    the mechanism's recipe. about_also: constants that it is about, though it replaces something else."""
 
     name: str
     about: str
@@ -38,6 +38,7 @@ class Ablation:
     change: Mapping[str, Any] = field(default_factory=dict)
     around: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+    about_also: tuple[str, ...] = ()
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -80,11 +81,6 @@ def evenly(held: Any, table: Any, about: float, precision: float, most: float) -
 def gain_of(candidate: Any, table: Any, sigma: float, cost: float, total: float) -> float:
     """A candidate's gain at the noise that its error is counted with."""
     return candidate.gain(cost)
-
-
-def none_rare(shape_of: Callable) -> Callable:
-    """Shapes of 1-ways of which no value counts as rare."""
-    return lambda one, rare, total, numbers=None: shape_of(one, 0 * rare > 0, total, numbers)
 
 
 ROWS = (
@@ -183,6 +179,12 @@ ROWS = (
         change={f"{TREE}.tree_state.GROWTH": 1},
     ),
     Ablation(
+        "DEFAULT_CELLS",
+        "models of a twelfth of the cells",
+        options={"max_cells": 1 << 18},
+        about_also=("mechanisms.limits.size_limits.DEFAULT_CELLS",),
+    ),
+    Ablation(
         "triples",
         "sets of three columns as candidates",
         change={f"{TREE}.tree_state.MAX_TRIPLE_CELLS": 0},
@@ -221,11 +223,13 @@ ROWS = (
         "mixed strengths",
         "tables between smooth and close, mixed by Stein's estimate",
         around={"estimate.dual.newton.denoise": least_squares_only},
+        about_also=("estimate.dual.newton.CANDIDATES",),
     ),
     Ablation(
         "empty cells",
         "candidates of the mixture that expect empty cells",
         around={"estimate.dual.newton.denoise": no_empty_cells},
+        about_also=("estimate.dual.newton.CANDIDATES",),
     ),
     Ablation("stop by risk", "the last fit stops where its risk is least", options={"stop": "tol"}),
     Ablation(
@@ -249,11 +253,6 @@ ROWS = (
         change={f"{SHARED}.screening.divided": evenly},
     ),
     Ablation(
-        "cells anew",
-        "marginals that were measured get their effective cells by the newest model",
-        change={f"{TREE}.tree_state.CliqueTreeState.again": lambda self, held, *of: held},
-    ),
-    Ablation(
         "affordable batch",
         "of a batch, the part that is worth most together",
         change={f"{SHARED}.screening.affordable_batch": first_as_list},
@@ -262,11 +261,6 @@ ROWS = (
         "findings",
         "resolutions by what an answer finds, not by the gain of a candidate",
         change={f"{SHARED}.screening.findings": gain_of},
-    ),
-    Ablation(
-        "rare counts drawn",
-        "counts of rare values drawn towards their mean",
-        around={f"{SHARED}.merged_codes.shape_of": none_rare},
     ),
     Ablation(
         "FINAL_SHARE",
@@ -351,40 +345,6 @@ REPLACED = (
     ),
 )
 TRIED = (
-    Ablation(
-        "tried: rules of noise",
-        "without least cells, divided noise and cells anew: each alone is not shown",
-        change={
-            f"{SHARED}.screening.divided": evenly,
-            f"{SHARED}.screening.least_cells": nothing(1.0),
-            f"{TREE}.tree_state.CliqueTreeState.again": lambda self, held, *of: held,
-        },
-    ),
-    Ablation(
-        "tried: cells anew alone",
-        "without least cells and divided noise",
-        change={
-            f"{SHARED}.screening.divided": evenly,
-            f"{SHARED}.screening.least_cells": nothing(1.0),
-        },
-    ),
-    Ablation(
-        "tried: least cells alone",
-        "without divided noise and cells anew",
-        change={
-            f"{SHARED}.screening.divided": evenly,
-            f"{TREE}.tree_state.CliqueTreeState.again": lambda self, held, *of: held,
-        },
-    ),
-    Ablation(
-        "tried: gains alone",
-        "without divided noise, cells anew and findings",
-        change={
-            f"{SHARED}.screening.divided": evenly,
-            f"{TREE}.tree_state.CliqueTreeState.again": lambda self, held, *of: held,
-            f"{SHARED}.screening.findings": gain_of,
-        },
-    ),
     Ablation(
         "tried: FIRST .3",
         "three times as much for first contrasts",

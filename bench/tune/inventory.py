@@ -39,27 +39,21 @@ STANDARD_ERRORS = re.compile(r"^Standard (errors|deviations)\b|\b(this|so) many 
 """What the text of such a constant says."""
 REPEATED_BY = {
     "division": "--set {path}=VALUE",
-    "division.AGREEMENT": "--set {path}=VALUE --bench users --no-save",
-    "division.USERS": "--set {path}=VALUE --bench users --no-save",
-    "division.ORDER_OF_ROWS": "--set {path}=VALUE --bench users --sources order --no-save",
+    "division.VALUES": "--set {path}=VALUE --bench values",
     "division.FOLLOWING": "--set {path}=VALUE --tables postcodes postcodes-few copied",
     "division.PROBE": "--set {path}=VALUE --tables gauss10-0.3 gauss30-0.3 gauss50-0.3 factors",
     "division.TEST": "--set {path}=VALUE --tables gauss10-0.3 gauss30-0.3 gauss50-0.3 factors",
-    "division.PARENTS": "--set {path}=VALUE --bench linked --no-save",
     "mechanisms": "--set {path}=VALUE",
-    "mechanisms.adagrid": "--set {path}=VALUE --bench public --mechanisms adagrid --no-save",
     "mechanisms.cliquetree.dense_tables": (
         "--set {path}=VALUE --tables gauss10-0.3 gauss30-0.3 gauss50-0.3 factors"
     ),
     "mechanisms.cliquetree.resolutions": "--set {path}=VALUE --tables fine fine-two tails adult",
     "mechanisms.cliquetree.tree_state.LEAST_PER_CELL": "--set {path}=VALUE --tables fine fine-two",
     "mechanisms.cliquetree.trends": "--set {path}=VALUE --tables weak weak-many fine fine-two adult",
-    "mechanisms.limits": "--set {path}=VALUE --epsilon 10 --tables adult functional nets nets-small",
+    "mechanisms.limits": "--of-class --without DEFAULT_CELLS --epsilon 10",
     "mechanisms.shared.dependencies": "--set {path}=VALUE --tables postcodes postcodes-few copied",
-    "mechanisms.shared.empty_columns": "--set {path}=VALUE --bench small",
-    "mechanisms.with_users": "--set {path}=VALUE --bench users --no-save",
-    "estimate": "--set {path}=VALUE --bench fits --no-save",
-    "users": "--set {path}=VALUE --bench users --no-save",
+    "estimate": "--set {path}=VALUE",
+    "users": "--set {path}=VALUE",
 }
 """By the start of a path, how `python -m bench.tune` compares other values of a constant."""
 COMMAND = re.compile(r"`(python -m bench\.[^`]*)`")

@@ -225,6 +225,7 @@ CLASS = {
     "ONES_PER_COLUMN": NOISY,
     "two rounds": LARGE,
     "GROWTH": LARGE,
+    "DEFAULT_CELLS": LARGE,
     "triples": ("interactions", "classes", "xor3", "causal"),
     "columns that follow": ("postcodes", "postcodes-few", "copied"),
     "least total": ("tiny", "tiny-wide"),

@@ -195,7 +195,7 @@ def document(cells: Sequence[Compared], listed: Sequence[Constant]) -> str:
     found = by_change(cells)
     covered: dict[str, list[str]] = {}
     for name, one in ABLATIONS.items():
-        for path in one.paths:
+        for path in (*one.paths, *one.about_also):
             covered.setdefault(path, []).append(name)
     out = [
         "# Written by `python -m bench.tune --page`: do not edit.",

@@ -105,7 +105,7 @@ def people(table: str, epsilon: float, seed: int, options: Mapping[str, Any]) ->
     """The errors of synthetic users."""
     found = users.one(table, None, epsilon, seed, "order")
     kept = {name: float(found[name]) for name in USER_MEASURES if name in found}
-    return {name: value for name, value in kept.items() if math.isfinite(value)}
+    return {name: abs(value) for name, value in kept.items() if math.isfinite(value)}
 
 
 def numbers(table: str, epsilon: float, seed: int, options: Mapping[str, Any]) -> dict[str, float]:

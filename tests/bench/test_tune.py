@@ -16,6 +16,7 @@ from bench.tune.job import Idle, Wanted, in_order
 from bench.tune.judge import compared, judged
 from bench.tune.of_class import CLASS
 from bench.tune.store import keep, kept
+from fastdp import division
 from fastdp.mechanisms.cliquetree import tree_state, trends
 from fastdp.mechanisms.shared import halving, merged_codes
 from fastdp.users import order
@@ -172,6 +173,9 @@ def test_a_change_that_does_nothing_is_not_run_with_further_seeds():
 def test_another_value_is_measured_by_the_suite_of_its_folder():
     """Constants about users had been set in runs of tables without users, where nothing differs."""
     assert given("mechanisms.shared.halving.EXCHANGE_STRIDES=()").suite == "rows"
+    halved = given("division.AGREEMENT*=0.5")
+    assert halved.suite == "people"
+    assert halved.change == {"division.AGREEMENT": tuple(x / 2 for x in division.AGREEMENT)}
     least = given("users.order.LEAST_GAIN=0.1")
     assert least.suite == "people"
     with switched_off(least):
@@ -215,9 +219,7 @@ def test_every_tuned_constant_has_a_command_that_compares_other_values():
     """The command is the one that its text names, or that of its place; a bench that is named exists."""
     tuned = [one for one in inventory.constants() if one.kind == "tuned"]
     commands = {one.path: one.command for one in tuned}
-    assert commands["division.PARENTS"].endswith(
-        "--set division.PARENTS=VALUE --bench linked --no-save"
-    )
+    assert commands["division.PARENTS"].endswith("--set division.PARENTS=VALUE")
     assert "bench.users" in commands["mechanisms.with_users.chosen_users.POOL_ROWS"]
     for path, command in commands.items():
         words = command.split()
@@ -288,6 +290,7 @@ def test_a_constant_is_measured_where_it_acts():
     assert given(f"{shared}.public_prior.BELIEF=0.0").suite == "public"
     assert given(f"{shared}.halving.LEVELS=2").suite == "rows"
     assert given("users.trials.TRIALS=1").suite == "people"
+    assert given("division.PARENTS=0.5").suite == "linked"
     assert given("mechanisms.with_users.chosen_users.LEAST_POOL=1").suite == "people"
     here, why = suites.prepared("public", ("factors, shuffled",))
     assert here == ["factors, shuffled"] and not why

@@ -2,14 +2,12 @@
 force."""
 
 import math
-from functools import partial
 from itertools import combinations, product
 from unittest import mock
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from msgspec.structs import replace
 
 import fastdp
 from fastdp.domain import Domain
@@ -20,7 +18,6 @@ from fastdp.mechanisms.cliquetree.clique_tree import NOT_BETTER
 from fastdp.mechanisms.cliquetree.tree_state import CliqueTreeState
 from fastdp.mechanisms.plans import DISTANCES
 from fastdp.mechanisms.shared import merged_codes, one_ways, screening
-from fastdp.mechanisms.shared.code_partitions import Partition
 from fastdp.model.junction_tree import NO_LIMIT, junction_tree
 
 from .growing import RowsSession, dependent_rows
@@ -305,21 +302,6 @@ def test_what_an_answer_explains_is_taken_off_the_square():
         return [c.distance for c in found]
 
     assert kept(50.0) == pytest.approx([100, 60]) and kept(70.0) == [100]
-
-
-def test_held_marginals_have_the_effective_cells_of_the_model_that_has_them():
-    """A pair of 6 x 6 codes that seemed to follow (6 cells) and does not: its noise is on 36
-    cells."""
-    held = screening.Candidate(("a", "b"), 1.0, 6.0)
-    result = screening.ScreeningResult(
-        [("a", "b")], {("a", "b"): np.full((6, 6), 9.0)}, [1.0], [1.0], [1.0]
-    )
-    state = type("State", (), {"table": CliqueTreeState.table})()
-    again = partial(CliqueTreeState.again, state)
-    halves = Partition("halves", {a: np.arange(6) // 3 for a in "ab"})
-    assert again(held, result, 3.0).cells == 36 and again(held, result, 18.0).cells == 18
-    assert again(replace(held, partition=halves), result, 3.0).cells == 4
-    assert again(replace(held, clique=("a", "c")), result, 3.0).cells == 6
 
 
 # Merging

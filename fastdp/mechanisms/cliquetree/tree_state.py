@@ -350,7 +350,6 @@ class CliqueTreeState:
                 result.estimates, weight, result.noise, self.plan.screening, label
             )
         about = self.sigma(share)
-        self.held = {key: self.again(c, result, about) for key, c in self.held.items()}
         held = list(self.held.values())
         spent = math.fsum(self.precision.values()) * self.unit
         beside = [] if self.workload.items else held
@@ -397,13 +396,6 @@ class CliqueTreeState:
         if self.priors is not None:
             scored = self.priors.improved(scored, estimates, result.noise, about, total)
         return [self.best_resolution(c, result, about, sigma, left, own) for c in scored]
-
-    def again(self, held: Candidate, result: ScreeningResult, sigma: float) -> Candidate:
-        """A marginal that was measured before, with the effective cells that the model now has in
-        it. They were those of a model without it."""
-        if held.clique not in result.estimates:
-            return held
-        return replace(held, cells=max(1.0, effective_cells(self.table(result, held), sigma)))
 
     def table(self, result: ScreeningResult, c: Candidate) -> np.ndarray:
         """What the model says about a marginal."""

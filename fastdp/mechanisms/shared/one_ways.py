@@ -17,7 +17,7 @@ from .expected_counts import expected_counts
 
 PARTS = 8
 """1-ways that are measured again share so many parts for each of them: what one gets is right to an eighth of
-an even share. More parts take longer and change little, since errors are flat near the best division."""
+an even share. More parts take longer and change little, since near the best division errors hardly move."""
 NOISE = math.sqrt(2 / math.pi)
 """Mean of |N(0, 1)|."""
 
