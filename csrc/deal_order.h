@@ -32,8 +32,9 @@ typedef struct {
  * values (as 1 + 1/2 + ... + 1/number), whose goal is what they were. After so many tries as there are rows,
  * ties are put in another order at random; that is a sweep, of which there are `tries` at most. They end where
  * all goals are reached. Where chains have goals, they end with a sweep in which the sum of squares fell by less
- * than the part `least` of what it fell in all; else with one at whose pace `tries` sweeps would reach the goals
- * neither of gaps nor of ends. (Many users have one or two rows: no exchange moves them far.)
+ * than the part `least` of what it fell in all; else after a quarter of one, where the last four quarters had a
+ * pace at which `tries` sweeps would reach the goals neither of gaps nor of ends. (Many users have one or two
+ * rows: no exchange moves them far.)
  *
  * Rows are proposed for what they would mend: a row counts in a sum that is too large; the other is of a time
  * at which a gap, a first or a last row is missing. It follows the row before, where such steps are missing,

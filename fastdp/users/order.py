@@ -37,8 +37,8 @@ TRIES = 24
 """Exchanges that are tried for each row, at most."""
 LEAST_GAIN = 0.002
 """Where chains have goals, exchanges end where as many as there are rows bring the sums nearer to
-their goals by less than this part of what all have. (Where none has, they end with a sweep at whose
-pace TRIES of them would not get there: csrc/deal_order.h. That rule took 6 % of the chains of trips.)
+their goals by less than this part of what all have. (Where none has, they end at a pace at which TRIES
+sweeps would not get there: csrc/deal_order.h. That rule took 6 % of the chains of trips.)
 Of chained trips .446 start where the last one of the taxi ended; rows have .401 with 0, .400 with
 this, .394 with .005 and .312 with .05. It ends exchanges that hardly move a sum
 (`python -m bench.users_without "an end of exchanges"`)."""
