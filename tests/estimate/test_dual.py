@@ -395,3 +395,32 @@ def test_regions_about_an_attribute_are_those_that_have_it():
     for a in DOMAIN:
         having = [i for i, r in enumerate(problem.regions) if a in r.clique]
         assert list(problem.about(a)) == having
+
+
+class SteepSlope:
+    """A core whose full step goes a million times too far: the slope ahead is that of exp(length 1e6)."""
+
+    worst = rms = 1.0
+
+    def step(self, *arguments):
+        return -1.0
+
+    def at(self, length):
+        self.along = -1.0 + length * 1e6
+        self.worst = 0.0 if self.along <= 0.7 else 1e17
+
+
+def test_a_step_that_goes_far_too_long_is_shortened_until_it_does_not():
+    """The planted bug, steps of at least a thousandth, takes one that ends at 1e17: so a run with public
+    data of other people ended with numbers that are not finite, after its charge."""
+    dual = object.__new__(newton.Dual)
+    dual.core = SteepSlope()
+    dual.x, dual._ahead = np.zeros(1), np.zeros(1)
+    dual.evaluate = lambda tau, kappa, cells, length=None: length and dual.core.at(length)
+    dual.solve(np.ones(1), np.ones(1), 0.1)
+    assert dual.core.worst == 0.0 and dual.core.along <= newton.ENOUGH
+    dual.core = SteepSlope()
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(newton, "SHORTEST", 1e-3)
+        dual.solve(np.ones(1), np.ones(1), 0.1)
+    assert dual.core.worst == 1e17

@@ -65,8 +65,9 @@ ENOUGH = 0.7
 """A step is too long if it turns the slope of the dual to more than this share of what it was."""
 SHORTER = 0.4
 """A step that is too long is shortened by this factor."""
-SHORTEST = 1e-3
-"""A step is not shortened below this share of the full one."""
+SHORTEST = 1e-15
+"""A step is not shortened below this share of the full one, which is the grain of numbers. With 1e-3,
+steps that went far too long were taken, and a run with public data ended with tables of 1e17 rows."""
 
 BELOW = 0.99
 """A fit to the noise level leaves this part of the squares that the noise explains. The last solve,
