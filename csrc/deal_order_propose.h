@@ -87,7 +87,8 @@ static int in_surplus(const chunk *c, uint32_t u, uint32_t before, uint32_t row,
 }
 
 /* A row to have in place of `row`, of a time when one is missing: one that follows from the row before, or
- * (one in ANY, or where rows need not follow) one with the same habits. n where none is found. */
+ * (one in ANY, or where rows need not follow) one with the same habits; where none of these has such a time, any
+ * row that has. n where none is found. */
 static uint32_t propose(chunk *c, uint32_t row) {
     const uint32_t u = c->user[row], at = c->place[row];
     const uint32_t before = row_at(c, u, (int64_t)at - 1), after = row_at(c, u, (int64_t)at + 1);
@@ -105,7 +106,8 @@ static uint32_t propose(chunk *c, uint32_t row) {
         return within(c, c->by_value + p * c->n, start[0], start[1], when.low, when.high);
     }
     const uint32_t *start = c->alike_start + c->alike_of[row];
-    return within(c, c->alike, start[0], start[1], when.low, when.high);
+    const uint32_t alike = within(c, c->alike, start[0], start[1], when.low, when.high);
+    return alike < c->n ? alike : within(c, c->by_time, 0, (uint32_t)c->n, when.low, when.high);
 }
 
 #endif

@@ -22,8 +22,9 @@ from .gaps import Gaps
 from .once import once_per_period
 from .people import Codes
 from .pool import Pool
-from .row_tables import RowTables
+from .row_tables import Columns, RowTables
 from .siblings import LEAST_LACKING, Likeness, lacking, with_siblings
+from .two_rows import TwoRows
 from .user_facts import agreement
 from .user_quotes import Quote, lines
 from .user_table import Marginal, pool_facts
@@ -158,7 +159,7 @@ class Choice(Struct, frozen=True, eq=False):
         assert isinstance(like, Cells)
         of_users.add(like.cells, like.tally(odds.users), least=True)
         step = 1 / np.maximum(pool.size - 1.0, 1.0)
-        rows, targets = self._of_rows(pool, odds, wanted, step)
+        rows, targets, steps = self._of_rows(pool, odds, wanted, step, seed)
         chosen = drawn.copy()
         every = [*of_users.target, *targets]
         core.choose(
@@ -170,7 +171,7 @@ class Choice(Struct, frozen=True, eq=False):
             np.concatenate(every),
             np.concatenate([*of_users.weight, *(_tight(target) for target in targets)]),
             step,
-            int(self.gaps is not None),
+            steps,
             SWEEPS,
             seed,
             chosen,
@@ -181,11 +182,12 @@ class Choice(Struct, frozen=True, eq=False):
         return chosen.astype(bool)
 
     def _of_rows(
-        self, pool: Pool, odds: _Odds, wanted: int, step: np.ndarray
-    ) -> tuple[RowTables, list[np.ndarray]]:
-        """(tables of rows, the counts that are wanted in each): columns and some pairs of columns, whose
-        shares are those of the model of rows, as the pool and other rows know them; the number of rows;
-        gaps, where they were released, each as `step` of its user."""
+        self, pool: Pool, odds: _Odds, wanted: int, step: np.ndarray, seed: int
+    ) -> tuple[RowTables, list[np.ndarray], int]:
+        """(tables of rows, the counts that are wanted in each, how many of the last ones count a row as
+        `step` of its user): columns and some pairs of columns, whose shares are those of the model of rows,
+        as the pool and other rows know them; the number of rows; by `step`, gaps where they were released,
+        and two rows of a user."""
         names = [n for n in pool.codes if int(pool.codes[n].max(initial=0)) < MOST_CELLS]
         sizes = dict(self.sizes)
         for name in names:
@@ -193,10 +195,15 @@ class Choice(Struct, frozen=True, eq=False):
             sizes[name] = max(sizes.get(name, 1), *(int(x.max(initial=0)) + 1 for x in both))
         tables = [*((n,) for n in names), *self._pairs(names, pool.rows), ()]
         codes = dict(pool.codes)
+        of_users: list[Columns] = []
         if self.gaps is not None:
             codes[GAP] = self.gaps.bins(codes, self.sizes, pool.start)
             sizes[GAP] = len(self.gaps.shares) + 1
-        rows = RowTables.of(codes, [*tables, *([(GAP,)] if self.gaps is not None else [])], sizes)
+            of_users.append((GAP,))
+        most = PAIR_CODES // max(pool.rows, 1)
+        two = TwoRows.of(codes, names, pool.start, most, seed)
+        of_users += two.tables
+        rows = RowTables.of({**codes, **two.codes}, [*tables, *of_users], {**sizes, **two.sizes})
         targets = []
         every = slice(0, len(tables))
         moved = rows.counts(pool.start, odds.moved, every) if odds.moved.any() else None
@@ -205,9 +212,9 @@ class Choice(Struct, frozen=True, eq=False):
                 known += np.bincount(self._cells(self.others, tables[i]), minlength=len(known))
             target = wanted * (known / known.sum())
             targets.append(target if moved is None else np.maximum(target + moved[i], 0.0))
-        if self.gaps is not None:
+        if of_users:
             targets += rows.counts(pool.start, step * odds.users, slice(len(tables), None))
-        return rows, targets
+        return rows, targets, len(of_users)
 
     def _quoted(
         self, pool: Pool, released: Sequence[Table], like: np.ndarray, part: float
