@@ -17,7 +17,7 @@ PAGES = {
     for page in sorted((ROOT / "docs" / "contributing").glob("adding-*.md"))
 }
 WRITE = re.compile(r"^Write \*\*([^*]+)\*\*:\n\n```python\n(.*?)```", re.M | re.S)
-CHECK = re.compile(r"^Check it:\n\n```python\n(.*?)```", re.M | re.S)
+CHECK = re.compile(r"^Check it:\n\n(?:<!--[^>]*-->\n)?```python\n(.*?)```", re.M | re.S)
 
 
 STEPS = {name: WRITE.findall(text) for name, text in PAGES.items() if WRITE.search(text)}

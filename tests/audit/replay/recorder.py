@@ -192,7 +192,8 @@ class Recorder:
         """A marginal of which only cells above a threshold are released: empty cells count as 0,
         with the noise of the others."""
 
-        def noisy(plan, cells, sums, seed):
+        def noisy(plan, exact, seed):
+            cells, sums = exact
             facts = {"threshold": plan.threshold, "cells": plan.size}
             one, before = self.draw("gaussian", plan.sigma, facts)
             one.keys = np.asarray(cells).tolist()
@@ -205,7 +206,7 @@ class Recorder:
                 return exceeding(sigma, threshold, empty, **options)
 
             with self.known(), patch.object(tail, "exceeding", watched):
-                one.noisy = real(plan, cells, sums, lambda position: self.fresh())
+                one.noisy = real(plan, exact, lambda position: self.fresh())
             if inner != [(plan.sigma, plan.threshold, plan.size - len(cells))]:
                 self.problem("filtered: empty cells are not drawn as the others are")
             return one.noisy if before is None else before.noisy
