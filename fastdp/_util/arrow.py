@@ -42,6 +42,22 @@ def flags(values: np.ndarray) -> pa.Array:
     return pa.Array.from_buffers(pa.bool_(), len(values), [None, bits])
 
 
+def decoded(array: pa.DictionaryArray) -> pa.Array:
+    """The values of a dictionary array, row by row; texts as bytes with offsets of 64 bits. Rows may
+    repeat one long text: with 32 bits, Arrow raises where a batch has 2 GiB of them."""
+    values = array.dictionary
+    if is_text(values.type):
+        return values.cast(pa.large_binary()).take(array.indices)
+    return array.dictionary_decode()
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Whether it is a type of texts or bytes of any length, as a view too."""
+    t = pa.types
+    texts = t.is_string(kind) or t.is_large_string(kind) or t.is_string_view(kind)
+    return texts or t.is_binary(kind) or t.is_large_binary(kind) or t.is_binary_view(kind)
+
+
 def takeable(array: pa.Array) -> pa.Array:
     """The array with views as plain texts or bytes: Arrow cannot take rows of views."""
     if pa.types.is_string_view(array.type):

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from .._core import codes as core
+from .._util.arrow import decoded
 from .._util.lazy import pa, pc
 from ..errors import DataError, did_you_mean
 from ..schema import dtypes
@@ -166,7 +167,7 @@ def _encode_numbers(item: Column, source: Source, array: pa.Array, out: np.ndarr
     """Codes of a kind that encodes floats; texts and dictionaries by the numbers they spell."""
 
     if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        array = decoded(array)
     if source.form in ("text", "dictionary") and not pa.types.is_floating(array.type):
         numbers = [as_number(t) for t in source.binary(array).to_pylist()]
         out[:] = item.codes_of_numbers(

@@ -76,14 +76,14 @@ class Source(Form, frozen=True):
 
     def binary(self, array: pa.Array) -> pa.Array:
         """Texts as bytes; other values as the bytes of their usual text. Bytes need not be
-        UTF-8."""
+        UTF-8. Only what has offsets of 32 bits keeps them: from views, which may show one long text
+        many times, Arrow makes offsets that overflow."""
 
         t = pa.types
         if t.is_decimal(array.type) or t.is_temporal(array.type) or t.is_null(array.type):
             array = array.cast(pa.string())
-        if t.is_large_string(array.type) or t.is_large_binary(array.type):
-            return array.cast(pa.large_binary())
-        return array.cast(pa.binary())
+        small = t.is_string(array.type) or t.is_binary(array.type)
+        return array.cast(pa.binary() if small else pa.large_binary())
 
     def as_integers(
         self, array: pa.Array, item: Derived

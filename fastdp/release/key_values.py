@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from .._util.arrow import decoded
 from .._util.lazy import pa, pc
 from ..errors import DataError
 from ..schema import Schema, dtypes
@@ -56,12 +57,12 @@ def keys_of(array: pa.Array, dtype: str, places: int | None = None) -> pa.Array:
     at most so many decimals, as whole numbers of units of the last one."""
     t = pa.types
     if t.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        array = decoded(array)
     kind = array.type
     if t.is_string(kind) or t.is_large_string(kind):
         array = array.cast(pa.large_binary())
     elif t.is_fixed_size_binary(kind):
-        array = array.cast(pa.binary())
+        array = array.cast(pa.large_binary())
     binary = t.is_binary(array.type) or t.is_large_binary(array.type)
     if places is not None:
         if binary:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from .._core import lines
+from .._util.arrow import decoded
 from .._util.lazy import pa, pc
 from ..schema import dtypes
 from ..schema.epoch import DAY_MILLISECONDS
@@ -43,7 +44,7 @@ def normal(ids: pa.Array, dtype: str | None = None) -> pa.Array:
     if t.is_dictionary(ids.type):
         values = normal(ids.dictionary, dtype)
         ids = pa.DictionaryArray.from_arrays(ids.indices, values, safe=False)
-        return ids if is_text(values.type) and not values.null_count else ids.dictionary_decode()
+        return ids if is_text(values.type) and not values.null_count else decoded(ids)
     kind = ids.type
     if t.is_floating(kind):
         return pc.if_else(pc.is_nan(ids), pa.scalar(None, kind), ids)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .._util.arrow import decoded
 from .._util.lazy import pa, pl
 from ..errors import DataError
 from ..schema import dtypes
@@ -40,7 +41,7 @@ def row_periods(array: pa.Array, period: Period) -> np.ndarray:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
+        array = decoded(array)
     if pa.types.is_null(array.type):
         return np.full(len(array), NO_TIME_CODE, np.int64)
     if not pa.types.is_date(array.type) and not pa.types.is_timestamp(array.type):

@@ -144,18 +144,30 @@ def _texts(
 
 def column_of_objects(values: Sequence[Any], ids: bool = False) -> pa.Array:
     """`text` of each value, or `idvalues.of_object` of user ids; if all are strings, or all
-    integers of 64 bits, Arrow converts them at once."""
+    integers of 64 bits, Arrow converts them at once. Offsets have 64 bits where 32 do not suffice."""
 
     kinds = set(map(type, values)) - {type(None)}
     try:
         if kinds == {str}:
-            return pa.array(values, pa.string()).cast(pa.binary())
+            return _whole(values, pa.string()).cast(pa.binary())
         if kinds == {int}:
             return pa.array(values, pa.int64()).cast(pa.string()).cast(pa.binary())
     except (UnicodeEncodeError, OverflowError, pa.ArrowInvalid):
         pass
     write = idvalues.of_object if ids else text
-    return pa.array([write(value) for value in values], pa.binary())
+    written = [write(value) for value in values]
+    try:
+        return _whole(written, pa.binary())
+    except OverflowError:
+        return pa.array(written, pa.large_binary())
+
+
+def _whole(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """The values as one array; OverflowError where they are too long for one of this type."""
+    made = pa.array(values, kind)
+    if isinstance(made, pa.ChunkedArray):
+        raise OverflowError("Arrow divides what its offsets do not reach")
+    return made
 
 
 def text(value: Any) -> bytes | None:

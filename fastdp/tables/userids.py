@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from .._core import bound
 from .._core.team import Team
-from .._util.arrow import of_numpy
+from .._util.arrow import decoded, of_numpy
 from .._util.lazy import pa, pc
 from ..errors import DataError
 from . import idvalues
@@ -141,7 +141,7 @@ class UserIndex:
         """Pairs of a period and an id, as texts: eight bytes of the period's number, then those of
         the id. So two pairs are equal if and only if both parts are."""
         if pa.types.is_dictionary(ids.type):
-            ids = ids.dictionary_decode()
+            ids = decoded(ids)
         plain = self.prepare(ids)
         kind = f"{PAIRS}{plain.kind}"
         numbers = np.ascontiguousarray(periods, "<i8")

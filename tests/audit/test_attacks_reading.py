@@ -1,6 +1,7 @@
 """Attacks on reading: one user's rows must not change, merge, split or stop anybody else's."""
 
 import csv
+import decimal
 import tempfile
 from pathlib import Path
 
@@ -10,9 +11,17 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import fastdp
+from fastdp._util.arrow import decoded
+from fastdp.codec.maps import Source
 from fastdp.engines.local import local
 from fastdp.errors import DataError
+from fastdp.release.key_values import keys_of
 from fastdp.schema import Schema
+from fastdp.schema.periods import NO_TIME_CODE
+from fastdp.tables import idvalues
+from fastdp.tables.row_periods import row_periods
+from fastdp.tables.sql import column_of_objects
+from fastdp.tables.userids import UserIndex
 
 BIG = 2**53 + 1
 
@@ -196,3 +205,79 @@ def test_how_a_row_is_read_never_depends_on_another_users(own, others):
         assert together.codes[name][together.rows - count :].tolist() == alone.codes[name].tolist()
     weight = [local(t).marginals([("i",)], 2)["i",].sum() for t in (alone, read(theirs), together)]
     assert weight[0] + weight[1] == weight[2]
+
+
+def pandas_columns():
+    """(name, three values, one more value of another user) of columns of pandas that Arrow cannot
+    hold."""
+    pd = pytest.importorskip("pandas")
+    half = "half a pair \ud800"
+    yield "objects", pd.Series(["a", "b", "a", decimal.Decimal("sNaN")], dtype=object)
+    yield "lists", pd.Series(["a", ["b"], "a", decimal.Decimal("sNaN")], dtype=object)
+    yield "texts", pd.Series(["a", "b", "a", half], dtype=pd.StringDtype("python"))
+    yield "categories", pd.Series(["a", "b", "a", half], dtype="category")
+    yield "unused", pd.Series(["a", "b", "a", "a"], dtype=pd.CategoricalDtype(["a", "b", half]))
+
+
+@pytest.mark.parametrize("role", ["a", "who"])
+def test_no_value_of_pandas_stops_the_reading(role):
+    """Each of these once ended the run of everybody, after its charge: pandas compares decimals with
+    themselves, which a signalling NaN refuses, and half of a surrogate pair is no UTF-8."""
+    pd = pytest.importorskip("pandas")
+    listed = {"kind": "string", "values": ["a", "b"], "null": "code", "overflow": "code"}
+    rules = schema(a=listed)
+    for name, column in pandas_columns():
+        frame = pd.DataFrame({"who": [1, 2, 1, 3], "a": ["a", "b", "a", "b"]} | {role: column})
+        alone = fastdp.read(frame.iloc[:3], rules)
+        both = fastdp.read(frame, rules)
+        there = len(frame) - int(role == "who" and name in ("objects", "lists"))  # NaN is no id
+        assert both.rows == there and both.codes["a"][:3].tolist() == alone.codes["a"].tolist()
+        assert both.user[:3].tolist() == alone.user.tolist(), name
+
+
+def repeated(kind):
+    """A long text in so many rows that offsets of 32 bits would not reach the last: one text in
+    memory, of one user."""
+    rows, long = 1 << 17, "x" * (1 << 14)
+    if kind == "dictionary":
+        return pa.DictionaryArray.from_arrays(np.zeros(rows, np.int32), pa.array([long, None]))
+    _, views, text = pa.array([long], pa.string_view()).buffers()
+    words = np.tile(np.frombuffer(views, np.uint8)[:16], rows)
+    return pa.Array.from_buffers(pa.string_view(), rows, [None, pa.py_buffer(words), text])
+
+
+def test_texts_that_rows_may_repeat_get_offsets_of_64_bits():
+    """The small twin of the next test."""
+    column = pa.array(["a", "b"]).dictionary_encode()
+    assert decoded(column).type == pa.large_binary()
+    for kind in (pa.string_view(), pa.binary_view(), pa.binary(1)):
+        array = pa.array([b"a", b"b"]).cast(kind)
+        assert Source.of("string", kind).binary(array).type == pa.large_binary()
+
+
+@pytest.mark.slow
+def test_a_long_text_of_many_rows_is_read():
+    """Arrow's decoding raised, so that one user could end the run of everybody; the casts of views
+    made offsets that ran over."""
+    rules = schema(t={"kind": "string", "values": ["a"], "null": "code", "overflow": "code"})
+    period = Schema.from_dict(
+        rules.to_dict() | {"unit": {"kind": "user-period", "period": "day", "of": "t"}}
+    ).period
+    column = repeated("dictionary")
+    assert set(row_periods(column, period)) == {NO_TIME_CODE}
+    assert decoded(column).type == pa.large_binary() and len(keys_of(column, "int64")) == len(
+        column
+    )
+    ids = idvalues.normal(column)
+    assert UserIndex().prepare(ids).valid is None
+    table = pa.table({"who": np.arange(len(column)), "t": repeated("view")})
+    assert set(fastdp.read(table, rules).codes["t"].tolist()) == {1}
+
+
+@pytest.mark.slow
+def test_objects_that_offsets_of_32_bits_do_not_reach_are_read():
+    """Arrow makes several arrays of them, which are no column of a batch."""
+    long = "x" * (1 << 20)
+    for values in ([long] * 2048, [*[long] * 2048, 1]):
+        array = column_of_objects(values)
+        assert isinstance(array, pa.Array) and array.type == pa.large_binary()

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import decimal
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from ..._util.arrow import decoded, of_numpy
 from ..._util.lazy import pa
 from ...schema.dialect import Dialect
 from .. import parts, sql
@@ -35,8 +37,8 @@ class PandasFrame(Source):
 
 def of_pandas(frame: Any, where: str) -> Part:
     """The part of a pandas frame or series. A column of Python objects is text, as from a database
-    driver, since its Arrow type would depend on all values. So is one of categories of several
-    types."""
+    driver: its Arrow type would depend on all values, and Arrow cannot hold each of them (half of a
+    surrogate pair is no UTF-8)."""
 
     if not hasattr(frame, "columns"):
         frame = frame.to_frame()
@@ -44,7 +46,7 @@ def of_pandas(frame: Any, where: str) -> Part:
     kinds: dict[int, pa.DataType] = {}
     for i, dtype in enumerate(frame.dtypes):
         with contextlib.suppress(pa.ArrowException):
-            if dtype != np.dtype(object):
+            if not _of_objects(dtype):
                 kinds[i] = pa.array(frame.iloc[:0, i], from_pandas=True).type
         if dtype.kind == "c":  # two numbers: no text of them is a value of any column
             kinds[i] = pa.struct([("real", pa.float64()), ("imag", pa.float64())])
@@ -56,8 +58,7 @@ def of_pandas(frame: Any, where: str) -> Part:
 
         def column(piece: Any, name: str) -> pa.Array:
             if name in text:
-                values = piece.astype(object)
-                return sql.column_of_objects(values.where(values.notna(), None), name == user)
+                return _texts(piece, name == user)
             array = pa.array(piece, type=schema.field(name).type, from_pandas=True)
             return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
@@ -70,3 +71,31 @@ def of_pandas(frame: Any, where: str) -> Part:
             yield partial(batch, start)
 
     return Part(where, schema, units, text)
+
+
+def _of_objects(dtype: Any) -> bool:
+    """Whether values of a column, or its categories, are Python's objects; its texts as well."""
+    categories = getattr(dtype, "categories", None)
+    own = dtype if categories is None else categories.dtype
+    return own == np.dtype(object) or getattr(own, "storage", None) == "python"
+
+
+def _texts(column: Any, ids: bool) -> pa.Array:
+    """A column of objects as text; of categories, each is written once."""
+    if hasattr(column, "cat"):
+        codes = column.cat.codes.to_numpy()
+        written = sql.column_of_objects(column.cat.categories.tolist(), ids)
+        indices = of_numpy(codes.astype(np.int32), codes < 0)
+        return decoded(pa.DictionaryArray.from_arrays(indices, written, safe=False))
+    values = column.astype(object)
+    try:
+        there = values.notna()
+    except decimal.InvalidOperation:  # pandas compares each decimal with itself: a signalling NaN
+        quiet = (None if _signals(value) else value for value in values)
+        values = type(values)(np.fromiter(quiet, object, len(values)), dtype=object)
+        there = values.notna()
+    return sql.column_of_objects(values.where(there, None).tolist(), ids)
+
+
+def _signals(value: Any) -> bool:
+    return isinstance(value, decimal.Decimal) and value.is_snan()
