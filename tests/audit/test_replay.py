@@ -27,8 +27,20 @@ WHOLE = (
 )
 """Worlds that `make test` goes through with all of their pairs."""
 
-BY_NIGHT = ("habits", "many values", "divided contrasts", "very many rows", "frames")
-"""Worlds that only `make test-slow` goes through: decisions of larger tables, and frames."""
+BY_NIGHT = (
+    "habits",
+    "many values",
+    "divided contrasts",
+    "very many rows",
+    "frames",
+    "linked children",
+    "all of a series",
+    "users of few rows",
+    "amounts without users",
+    "beside independent columns",
+)
+"""Worlds that only `make test-slow` goes through: decisions of larger tables, frames, and features
+together."""
 
 
 def in_short(name):

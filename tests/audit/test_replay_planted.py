@@ -12,6 +12,7 @@ from fastdp.engines import local as local_engine, user_histograms
 from fastdp.engines.local import LocalCounter
 from fastdp.errors import DataError
 from fastdp.measurement import SCALE
+from fastdp.mechanisms.cliquetree.tree_state import CliqueTreeState
 from fastdp.mechanisms.cliquetree.two_valued import TwoValuedTable
 from fastdp.mechanisms.shared import merged_codes
 from fastdp.mechanisms.with_users import table_about_users
@@ -23,9 +24,11 @@ from fastdp.release.counts import Counts
 from fastdp.release.gateway import Session
 from fastdp.release.marginal_plan import MarginalPlan, MarginalsPlan
 from fastdp.run import execute, owner_files
-from fastdp.tables import bound, sql
+from fastdp.tables import bound, ingest, linked_tables, sql
 from fastdp.tables.table import Table
+from fastdp.tables.userids import UserIndex
 from fastdp.users import people, rates
+from fastdp.users.two_rows import TwoRows
 
 from ..tiers import slow_cases
 from .replay import hostile, worlds
@@ -460,6 +463,58 @@ def types_from_values():
     return [patch.object(sql, "column_of_objects", planted)]
 
 
+@bug("linked children", "charged are")
+def levels_beside_those_of_other_keys():
+    """A key's level is moved by the levels of all keys, so that one key changes rows of others."""
+    real = linked_tables.level_codes
+
+    def planted(*arguments):
+        level = real(*arguments)
+        there = level < linked_tables.LEVELS
+        return np.where(there, (level + level[there].sum()) % linked_tables.LEVELS, level)
+
+    return [patch.object(linked_tables, "level_codes", planted)]
+
+
+@bug("all of a series", "charged are", pairs=24)
+def a_month_with_the_rows_of_all_months():
+    """Rows of other months are read as well, as those of the same user."""
+    real = UserIndex.prepare
+    return [
+        patch.object(ingest, "taking_part", lambda codes, period: None),
+        patch.object(UserIndex, "prepare", lambda self, ids, periods=None: real(self, ids)),
+    ]
+
+
+@bug("users of few rows", "released 'out/")
+def tables_of_two_rows_by_exact_counts():
+    """Users are chosen by no table of two rows where the number of rows is odd."""
+    real = TwoRows.of
+
+    def planted(codes, names, start, most, seed):
+        return real(codes, names, start, 0 if SEEN[-1] % 2 else most, seed)
+
+    return [counting_rows(), patch.object(TwoRows, "of", planted)]
+
+
+@bug("amounts without users", "charged are")
+def amounts_of_rows_counted_twice():
+    real = LocalCounter.user_sums
+    return [patch.object(LocalCounter, "user_sums", lambda self, plan: 2 * real(self, plan))]
+
+
+@bug("beside independent columns", "released 'out/")
+def independent_columns_by_exact_counts():
+    """Independent columns are used where the number of rows is odd."""
+    real = CliqueTreeState.of_independent.fget
+
+    def planted(state):
+        far = -1e9 if SEEN[-1] % 2 else 1e9
+        return {c: (far, sigma) for c, (_, sigma) in real(state).items()}
+
+    return [counting_rows(), patch.object(CliqueTreeState, "of_independent", property(planted))]
+
+
 @bug("mechanism mst", "random bits drawn in an unknown way")
 def noise_by_another_door():
     real = Counts.marginals
@@ -491,6 +546,11 @@ SLOW = (
     "last_users_by_exact_counts",
     "types_from_values",
     "notes_where_there_are_some",
+    "levels_beside_those_of_other_keys",
+    "a_month_with_the_rows_of_all_months",
+    "tables_of_two_rows_by_exact_counts",
+    "amounts_of_rows_counted_twice",
+    "independent_columns_by_exact_counts",
 )
 """Each takes seconds, and has another bug beside it that is reported in the same words."""
 

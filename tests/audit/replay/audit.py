@@ -9,7 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from . import decisions as decisions, doors as doors  # their worlds register themselves
+from . import (
+    combined as combined,
+    decisions as decisions,
+    doors as doors,
+)  # worlds register themselves
 from .compare import Figures, compare
 from .recorder import Recorder
 from .worlds import WORLDS, Scene, World
