@@ -16,7 +16,7 @@ from fastdp._util.progress import BEAT, OTHER, Progress, Reporter
 from fastdp.cli import events
 from fastdp.errors import Cancelled, UsageError
 
-plan = import_module("fastdp.run.plan")
+plan_table = import_module("fastdp.run.plan_table")
 evaluate = import_module("fastdp.report.evaluate")
 progress = import_module("fastdp._util.progress")
 
@@ -178,7 +178,7 @@ def test_calls_that_are_no_runs_say_what_they_do(call, monkeypatch):
     tables = {"p": parent, "c": {**parent, "parent": "p"}}
     linked = fastdp.LinkedSchema.from_dict({"tables": tables})
     monkeypatch.setattr(progress, "BEAT", 0.02)
-    monkeypatch.setattr(plan, "plan_verdict", slow(plan.plan_verdict))
+    monkeypatch.setattr(plan_table, "plan_verdict", slow(plan_table.plan_verdict))
     monkeypatch.setattr(evaluate, "score", slow(evaluate.score))
     if call == "plan":
         fastdp.plan(schema, "mst", 1.0, 1e-6, rows=300, progress=seen.append)
