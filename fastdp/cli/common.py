@@ -27,32 +27,9 @@ STAGES = HELP["stages"]
 _SWITCHES = ("resume", "ignore_empty_columns", "late")
 """Parameters that are named as `NAME=True` in texts of the library."""
 _NAMED = (
-    *(
-        "archetypes",
-        "basis",
-        "clip",
-        "dataset",
-        "domain",
-        "drop",
-        "engine",
-        "form",
-        "important",
-        "ledger",
-    ),
-    *(
-        "max_cells",
-        "memory",
-        "numbers",
-        "out",
-        "partitions",
-        "period",
-        "previous",
-        "private_dir",
-        "public",
-        "report",
-    ),
-    *("rows", "schema", "seed", "series", "user"),
-)
+    "archetypes basis clip dataset domain drop engine form important ledger max_cells memory numbers "
+    "out partitions period previous private_dir public report rows schema seed series user"
+).split()
 """Parameters that are named as `NAME=` or `NAME='value'`."""
 _PARAMETER = re.compile(
     rf"(?<![\w/'\"])(?:({'|'.join(_SWITCHES)})=True|({'|'.join(_NAMED)})="

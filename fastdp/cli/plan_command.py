@@ -1,7 +1,7 @@
 """The command that says what a run would measure, before any data is read."""
 
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import ModelTooLargeError, UsageError
 from . import common
@@ -9,6 +9,9 @@ from .common import as_options, emit, say, warn
 from .linked_options import rows_of
 from .option_values import clip_of, epsilons, important_of, values_of
 from .parser import command
+
+if TYPE_CHECKING:
+    from ..run.plan_result import Plan
 
 
 @command("plan")
@@ -47,11 +50,18 @@ def plan(
     table: Any = False
     if public is not None:
         table = public_table(public, schema, mechanism, threads, style, lists)
-    limits: dict[str, Any] = {"clip": clip_of(clip), "max_cells": max_cells, "threads": threads}
-    limits["memory"] = None if memory is None else parse_bytes(memory)
-    limits |= {"rows": rows_of(rows), "users": users, "public": table, "numbers": numbers}
-    limits["values"] = lists
-    limits["important"] = important_of(important, numbers)
+    options = {
+        "clip": clip_of(clip),
+        "important": important_of(important, numbers),
+        "max_cells": max_cells,
+        "memory": None if memory is None else parse_bytes(memory),
+        "numbers": numbers,
+        "public": table,
+        "rows": rows_of(rows),
+        "threads": threads,
+        "users": users,
+        "values": lists,
+    }
     of_series = None
     if series is not None or periods is not None:
         of_series = series_of(ledger, series, periods, epsilon, delta)
@@ -60,28 +70,31 @@ def plan(
     if epsilon is None:
         raise UsageError("required: -e/--epsilon (see: fastdp plan --help)")
     asked = epsilons(epsilon)
-    plans = [make(schema, mechanism, e, delta, **limits) for e in asked]
+    plans = [make(schema, mechanism, e, delta, **options) for e in asked]
     for text in (*common.weak_promises(asked, delta), *common.refusals(asked, delta)):
         warn(f"warning: {text}")
-    if as_json and of_series is not None:
-        from ..run.series_horizon import horizon
-
-        facts, budget = of_series
-        coming = horizon(facts, budget)
-        emit({"period": plans[0].to_dict(), "series": facts, "horizon": coming})
-    elif as_json:
-        emit([p.to_dict() for p in plans])
-    else:
-        for p in plans:
-            say(as_options(str(p)))
-    if of_series is not None and not as_json:
-        from ..run.series_horizon import horizon_lines
-
-        facts, budget = of_series
-        say("\n".join(horizon_lines(facts, budget)))
+    _print(plans, of_series, as_json)
     if refused := [p.too_large for p in plans if p.too_large]:
         warn(as_options(refused[0]))
         sys.exit(ModelTooLargeError.exit_code)
+
+
+def _print(
+    plans: list["Plan"], of_series: tuple[dict[str, Any], Any] | None, as_json: bool
+) -> None:
+    """Print one plan for each epsilon; of a series, also what its coming periods would have."""
+    from ..run.series_horizon import horizon, horizon_lines
+
+    if not as_json:
+        for made in plans:
+            say(as_options(str(made)))
+        if of_series is not None:
+            say("\n".join(horizon_lines(*of_series)))
+    elif of_series is None:
+        emit([made.to_dict() for made in plans])
+    else:
+        period = plans[0].to_dict()
+        emit({"period": period, "series": of_series[0], "horizon": horizon(*of_series)})
 
 
 def series_of(

@@ -1,8 +1,7 @@
-"""The command that makes synthetic data: its options, the source it reads, what it prints."""
+"""The command that makes synthetic data: its options and what it prints."""
 
 import shlex
 import time
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ from .common import emit, say
 from .linked_options import linked_sources
 from .option_values import clip_of, epsilons, important_of, values_of
 from .parser import command
+from .run_source import NO_FOLDER, RunSource
 
 if TYPE_CHECKING:
     from ..run.owner_files import Failed
@@ -70,13 +70,11 @@ def synth(
     report and the state to resume from are next to it in DIR.private (--private-dir: elsewhere).
     With --out s3://bucket/released/1 the run is made in the folder 1 here, then published there.
     """
+    arguments = dict(locals())
     events.check_form(progress)
-    named = source_kind is not None
     tables = linked_sources(data or [], schema, mechanism, engine)
-    files: list[str] = []
-    if engine != "spark" and not named:
-        files = list(data or ()) if tables is None else list(tables.values())
-    common.check_paths(*files, public, schema=schema)
+    source = RunSource(data or [], tables, source_kind, sql, engine, master)
+    common.check_paths(*source.files(), public, schema=schema)
     if epsilon is None and series is None:
         raise UsageError("--epsilon is required, but in a series (see: fastdp synth --help)")
     each = [None] if epsilon is None else epsilons(epsilon)
@@ -84,51 +82,27 @@ def synth(
 
     say_starting(quiet or as_json, progress)  # the imports below take most of a second
     from .._util.stores import is_store, shown
-    from ..engines.sparksource import opened
-    from ..mechanisms.limits.size_limits import parse_bytes
-    from ..mechanisms.recipe import load
-    from ..run.owner_files import failure_text
     from ..run.publish import local_folder
-    from ..run.spec import DEFAULT_DELTA, Options
-    from ..run.synthesize import watched
+    from ..run.spec import DEFAULT_DELTA
 
-    given = {name: value for name, value in locals().items() if name in Options.__annotations__}
     delta = DEFAULT_DELTA if delta is None else delta
     common.ask_first(each, delta, yes)
-    if engine == "spark":
-        _check_spark_data(data, sql, named)
-    elif master is not None:
-        raise UsageError("--master needs --engine spark")
-    source = None if engine == "spark" else source_of(tables or data or [], sql, source_kind)
+    source.check()
+    rows_of = source.opened()
     if out is None:
-        must_name = named or series is not None or bool(tables)
-        out = _folder_beside([] if must_name else data or [])
+        if series is not None:
+            raise UsageError(NO_FOLDER)
+        out = source.default_folder()
+    if schema is None and domain is None:
+        schema = source.default_schema(mechanism)
+    options = _run_options(arguments | {"out": out, "schema": schema})
     place = local_folder(out) if is_store(out) else Path(out)
-    if data and not named and not tables and schema is None and domain is None:
-        schema = None if load(mechanism).schema is not None else common.schema_beside(data[0])
-    given |= {
-        "schema": schema,
-        "dialect": common.dialect_of(dialect),
-        "out": out,
-        "clip": clip_of(clip),
-        "values": values_of(values),
-        "important": important_of(important, numbers),
-    }
-    given["memory"] = None if memory is None else parse_bytes(memory)
-    status = interrupt.watch_run()
-    asked = each if len(each) > 1 else each[0]
-    spark = opened(data or [], master) if engine == "spark" else nullcontext(source)
     begun = time.monotonic()
     if progress == "json":
         events.start(place, resume)
-    with spark as rows_in, progress_for(quiet or as_json, progress) as callback:
-        try:
-            made = watched(status, rows_in, mechanism, asked, delta, given | {"progress": callback})
-        except ReportError as error:
-            command = partial(owner_command, tables, data or [])
-            error.args = (failure_text(status, error.failed, command),)
-            raise
-        runs = _runs_of(made)
+    with rows_of as rows_in, progress_for(quiet or as_json, progress) as callback:
+        asked = each if len(each) > 1 else each[0]
+        runs = _make(source, rows_in, mechanism, asked, delta, options | {"progress": callback})
         if as_json or not quiet:
             for run in runs:
                 _ = run.verdict  # of a wide table it takes seconds: the bar still runs
@@ -143,30 +117,45 @@ def synth(
             say(f"Published: {shown(out)}")
 
 
-def _runs_of(made: Any) -> list["Run"]:
-    """The runs of what `watched` gives: one, one of each epsilon, or one of each linked table."""
-    from ..run.linked_result import LinkedRun
+def _run_options(arguments: dict[str, Any]) -> dict[str, Any]:
+    """The options of `synthesize` among the command's arguments, read from their texts."""
+    from ..mechanisms.limits.size_limits import parse_bytes
+    from ..run.spec import Options
 
+    memory = arguments["memory"]
+    read = arguments | {
+        "clip": clip_of(arguments["clip"]),
+        "dialect": common.dialect_of(arguments["dialect"]),
+        "important": important_of(arguments["important"], arguments["numbers"]),
+        "memory": None if memory is None else parse_bytes(memory),
+        "values": values_of(arguments["values"]),
+    }
+    return {name: value for name, value in read.items() if name in Options.__annotations__}
+
+
+def _make(
+    source: RunSource,
+    rows: Any,
+    mechanism: str,
+    epsilon: Any,
+    delta: float,
+    options: dict[str, Any],
+) -> list["Run"]:
+    """Make the runs while signals and `Ctrl-C` are watched: one, one of each epsilon, or one of each
+    linked table. A run that is complete but for its report says how to make that."""
+    from ..run.linked_result import LinkedRun
+    from ..run.owner_files import failure_text
+    from ..run.synthesize import watched
+
+    status = interrupt.watch_run()
+    try:
+        made = watched(status, rows, mechanism, epsilon, delta, options)
+    except ReportError as error:
+        error.args = (failure_text(status, error.failed, partial(owner_command, source)),)
+        raise
     if isinstance(made, LinkedRun):
         return list(made.runs.values())
     return made if isinstance(made, list) else [made]
-
-
-def _check_spark_data(data: list[str] | None, sql: str | None, named: bool) -> None:
-    """UsageError unless Spark can read DATA by itself. `named`: --source names a kind of source."""
-    if sql is not None or not data:
-        raise UsageError(
-            "--engine spark needs DATA: files that Spark can see, or table:NAME of its catalog"
-        )
-    if named:
-        raise UsageError("--source is not for --engine spark, which reads DATA itself")
-
-
-def _folder_beside(data: list[str]) -> str:
-    """The run folder next to the first file of `data`; UsageError if there is no such file."""
-    if not data or data[0].startswith("table:") or common.is_url(data[0]):
-        raise UsageError("--out is required: it names the run folder")
-    return str(common.sibling_path(data[0], ".synthetic"))
 
 
 def _run_facts(run: "Run") -> dict[str, Any]:
@@ -175,31 +164,19 @@ def _run_facts(run: "Run") -> dict[str, Any]:
     return {"out": str(run.out), "privacy": run.privacy, "verdict": verdict, "notes": [*run.notes]}
 
 
-def owner_command(tables: dict[str, str] | None, data: list[str], failed: "Failed") -> str:
+def owner_command(source: RunSource, failed: "Failed") -> str:
     """The command line that makes a file which a complete run could not make."""
     if failed.what == "diagnosis":
-        files = data or ["DATA"]
+        files = source.data or ["DATA"]
         words = ["fastdp", "check", *files, "--schema", str(failed.of), "--out", str(failed.file)]
         return shlex.join(words)
-    if tables is None and len(data) != 1:
-        truth = repr(data) if data else "DATA"
+    if source.tables is None and len(source.data) != 1:
+        truth = repr(source.data) if source.data else "DATA"
         call = f"fastdp.evaluate({truth}, {str(failed.of)!r}, report={str(failed.file)!r})"
         return f"python -c {shlex.quote(f'import fastdp; {call}')}"
-    truth = data[0] if tables is None else ",".join(f"{n}={file}" for n, file in tables.items())
+    truth = (
+        source.data[0]
+        if source.tables is None
+        else ",".join(f"{name}={file}" for name, file in source.tables.items())
+    )
     return shlex.join(["fastdp", "evaluate", truth, str(failed.of), "--out", str(failed.file)])
-
-
-def source_of(data: list[str] | dict[str, str], query: str | None, kind: str | None = None) -> Any:
-    """The source of a run: the named files, the rows of the query, or what a kind of source that is
-    named makes of DATA. Linked tables have one each, by name."""
-    if (query is None) == (not data):
-        raise UsageError("synth needs the private data: give DATA, or --sql with a select")
-    if isinstance(data, dict):
-        return common.named_sources(kind, data)
-    if kind is not None:
-        return common.named_source(kind, data)
-    if query is None:
-        return data if len(data) > 1 else data[0]
-    from ..tables.sql import connect, sql as rows_of
-
-    return rows_of(connect(), query)
