@@ -22,7 +22,7 @@ from ..privacy import calibrate
 from ..privacy.accountant import Gaussian
 from ..privacy.budget import epsilon_at
 from ..privacy.clip import resolve as resolve_clip
-from ..privacy.recompute import LESS, MORE
+from ..privacy.release_checks import LESS, MORE
 from ..schema.linked_schema import LinkedSchema
 from ..tables.linked_tables import Links
 from ..tables.part_checks import checked_columns

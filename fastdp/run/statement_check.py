@@ -19,7 +19,7 @@ from ..privacy.accountant import event_from_dict
 from ..privacy.budget import Budget, mu2
 from ..privacy.clip import DOMAIN_KINDS
 from ..privacy.ledger import LOCAL
-from ..privacy.recompute import CLOSE, MORE, VECTORS
+from ..privacy.release_checks import CLOSE, MORE, VECTORS
 from ..release.domainsteps import schema_bytes
 from ..release.keyselect import MOST_KEYS
 from ..schema import Schema

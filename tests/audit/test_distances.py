@@ -13,7 +13,7 @@ import pytest
 from fastdp.errors import FastdpError, UsageError
 from fastdp.mechanisms.shared.prior_screening import PublicPriors
 from fastdp.mechanisms.shared.public_prior import PublicMarginals
-from fastdp.privacy import recompute
+from fastdp.privacy import release_checks
 from fastdp.release import counts, distances, gateway
 from fastdp.release.counts import Counts
 from fastdp.release.gateway import Session
@@ -261,7 +261,7 @@ def test_the_statement_is_checked(weights):
     (line,) = session.releases
 
     def problems(**changes):
-        return list(recompute.release_problems(line | changes, CLIP))
+        return list(release_checks.release_problems(line | changes, CLIP))
 
     assert problems() == []
     assert problems(sigma=line["sigma"] * 0.99)

@@ -25,7 +25,7 @@ from fastdp.numbers.encodings import (
 )
 from fastdp.numbers.sums_plan import SumsPlan
 from fastdp.numbers.user_values import UserValues
-from fastdp.privacy import noise, recompute, scale
+from fastdp.privacy import noise, release_checks, scale
 from fastdp.privacy.ledger import Ledger, Reservation
 from fastdp.release import reserve, user_vectors
 
@@ -258,7 +258,7 @@ def test_a_statement_whose_noise_is_too_small_is_found(encoding):
     session = open_session(Held(users_of(np.random.default_rng(1), 5)))
     ask(session, encoding)
     (line,) = session.releases
-    assert list(recompute.release_problems(line, CLIP)) == []
+    assert list(release_checks.release_problems(line, CLIP)) == []
     wrong = [
         {"sigma": line["sigma"] * (1 - 1e-6)},
         {"norm2": line["norm2"] / 2},
@@ -268,7 +268,7 @@ def test_a_statement_whose_noise_is_too_small_is_found(encoding):
     ]
     for change in wrong:
         assert (
-            list(recompute.release_problems(line | change, CLIP))
+            list(release_checks.release_problems(line | change, CLIP))
             or change.get("encoding") == line["encoding"]
         )
 

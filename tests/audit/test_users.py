@@ -11,7 +11,7 @@ import pytest
 from fastdp._core import bound as kernels
 from fastdp.engines import user_histograms as user_engine
 from fastdp.errors import FastdpError, PrivacyError, UsageError
-from fastdp.privacy import recompute
+from fastdp.privacy import release_checks
 from fastdp.release import histogram_plan, views
 from fastdp.release.gateway import Request
 from fastdp.schema import Schema
@@ -363,9 +363,9 @@ def test_the_statement_is_checked():
     session = open_session(Swap(small()))
     everything(session)
     for line in session.releases:
-        assert list(recompute.release_problems(line, CLIP)) == []
-        assert list(recompute.release_problems(line | {"sigma": line["sigma"] * 0.99}, CLIP))
+        assert list(release_checks.release_problems(line, CLIP)) == []
+        assert list(release_checks.release_problems(line | {"sigma": line["sigma"] * 0.99}, CLIP))
     of_users = [line for line in session.releases if line.get("of") == "users"]
     # Three marginals of the table of users and four of facts; no other release is of users.
     assert [line["label"] for line in of_users] == ["users"] * 3 + ["facts"] * 4
-    assert all(list(recompute.release_problems({**x, "of": "rows"}, CLIP)) for x in of_users)
+    assert all(list(release_checks.release_problems({**x, "of": "rows"}, CLIP)) for x in of_users)

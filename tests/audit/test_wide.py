@@ -13,7 +13,7 @@ from scipy.stats import chi2, norm
 from fastdp.engines.local import local
 from fastdp.errors import FastdpError, UsageError
 from fastdp.measurement import SCALE
-from fastdp.privacy import recompute, tail
+from fastdp.privacy import release_checks, tail
 from fastdp.release import gateway
 from fastdp.release.counts import Counts
 from fastdp.release.filtered_marginals import FilterPlan
@@ -210,8 +210,8 @@ def test_a_session_filters_and_charges_once(tmp_path, sparse):
     exact = local(content, 1).marginals([("b", "a")], CLIP)["b", "a"].reshape(-1) / SCALE
     assert (np.abs(first.values - exact[first.cells]) < 6 * first.sigma).all()  # 12 cells: 2e-8
     (line,) = session.releases
-    assert list(recompute.release_problems(line, CLIP)) == []
-    assert list(recompute.release_problems(line | {"sigma": line["sigma"] * 0.99}, CLIP))
+    assert list(release_checks.release_problems(line, CLIP)) == []
+    assert list(release_checks.release_problems(line | {"sigma": line["sigma"] * 0.99}, CLIP))
     with pytest.raises(FastdpError, match="does not cover"):
         session.filtered(("a", "b"), mu=session.mu, lifted=1, label="more")
 
@@ -220,8 +220,8 @@ def test_the_statement_of_a_filtered_marginal_is_checked_and_wrong_requests_are_
     session = open_session(Swap(small()))
     guess(session)
     (line,) = session.releases
-    assert list(recompute.release_problems(line, CLIP)) == []
-    assert list(recompute.release_problems(line | {"sensitivity": float(CLIP)}, CLIP))
+    assert list(release_checks.release_problems(line, CLIP)) == []
+    assert list(release_checks.release_problems(line | {"sensitivity": float(CLIP)}, CLIP))
     for pairs in ([], [("a",)], [("a", "b", "c")]):
         with pytest.raises(UsageError, match="pairs"):
             session.guesses(pairs, mu=0.1, label="x")
