@@ -61,7 +61,7 @@ class KeySource(Protocol):
         known: Collection[int | str],
         places: int | None,
     ) -> ValueUsers:
-        """Users of each value of a source column, as `release.keyselect.count_keys` describes them.
+        """Users of each value of a source column, as `release.key_counts.count_keys` describes them.
         A user counts in at most `cap` values, chosen by that user's rows and id alone."""
         ...
 

@@ -3,7 +3,7 @@ whose domain is still to be found.
 
 Each user counts in the `cap` values that most of their rows have; ties go by the numbers of
 docs/explain/ties.md. The database returns (value, number of values in which the user counts, users),
-PRIVATE, and `release.keyselect` makes weights, noise and the threshold."""
+PRIVATE, and `release.key_counts` makes weights, `release.keyselect` noise and the threshold."""
 
 from __future__ import annotations
 

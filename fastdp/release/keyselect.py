@@ -38,14 +38,11 @@ from ..schema.bins import digits
 from ..schema.coding import Listed
 from ..schema.columns import Column
 from ..schema.pending import MOST_KEYS_PER_USER
-from ..tables.userids import UserIndex
-from .key_values import key_batches
+from .key_counts import count_keys
 from .steps import Steps
 
 ROUNDED = 1 - 2.0**-40
 """A difference times this is below the exact one: more than the rounding of a float."""
-TIE_PRIME = (1 << 31) - 1
-"""The modulus of tie numbers (docs/explain/ties.md)."""
 MOST_KEYS = scale.MAX_ROWS
 """The most values that a column may have, and so random numbers drawn: no table has as many rows.
 """
@@ -107,15 +104,7 @@ def select_keys(
     `keys=`, a part of delta set aside. run: a name, by which an interrupted run can be resumed.
     seed: for tests only, fixes the noise. Empty values (null) are not keys; they follow the
     schema's null policy."""
-    _check_kind(schema, column)
-    if not is_whole(keys_per_user, 1) or keys_per_user > MOST_KEYS_PER_USER:
-        raise UsageError(
-            f"keys_per_user: expected 1 to {MOST_KEYS_PER_USER}, got {keys_per_user!r}"
-        )
-    if not 0 < threshold_share < 1:
-        raise UsageError("threshold_share must lie strictly between 0 and 1")
-    if not (0 < epsilon < math.inf and 0 < delta < 1):
-        raise UsageError("key selection needs epsilon > 0 and delta strictly between 0 and 1")
+    _check_options(schema, column, epsilon, delta, keys_per_user, threshold_share)
     if ledger is not None and seed is not None:
         raise UsageError(
             "seed= is for tests, because it fixes the noise; it cannot be used with a ledger"
@@ -129,12 +118,11 @@ def select_keys(
     question = key_question(schema, column, cap, event, ())
 
     ledger, dataset = opened(ledger, dataset)
-    name = run or uuid.uuid4().hex
     draws = MOST_KEYS if seed is None else None
     label = f"keys of {column}"
     reservation = ledger.reserve(
         dataset,
-        name,
+        run or uuid.uuid4().hex,
         [event],
         digest(question),
         unit=Unit.of(schema),
@@ -176,6 +164,26 @@ def select_keys(
     statement["ledger"] = reservation.describe()["reference"]
     reservation.finish()
     return Keys(column, values, users, statement)
+
+
+def _check_options(
+    schema: Schema,
+    column: str,
+    epsilon: float,
+    delta: float,
+    keys_per_user: int,
+    threshold_share: float,
+) -> None:
+    """Raise UsageError unless keys of this column can be selected with these options."""
+    _check_kind(schema, column)
+    if not is_whole(keys_per_user, 1) or keys_per_user > MOST_KEYS_PER_USER:
+        raise UsageError(
+            f"keys_per_user: expected 1 to {MOST_KEYS_PER_USER}, got {keys_per_user!r}"
+        )
+    if not 0 < threshold_share < 1:
+        raise UsageError("threshold_share must lie strictly between 0 and 1")
+    if not (0 < epsilon < math.inf and 0 < delta < 1):
+        raise UsageError("key selection needs epsilon > 0 and delta strictly between 0 and 1")
 
 
 def _unit_name(schema: Schema) -> str:
@@ -263,12 +271,6 @@ def threshold(width: float, cap: int, delta: float) -> int:
     return math.ceil(least_threshold(width / SCALE, cap, delta) * SCALE) + 1
 
 
-def weight(values: int) -> int:
-    """What a user adds to each of this many values, in grid units. It is at most SCALE /
-    sqrt(values), so that the squares add up to at most SCALE^2."""
-    return math.isqrt(SCALE * SCALE // values)
-
-
 def _guarded(count: Callable[[], tuple[list, np.ndarray]], width, bar, seed) -> list[np.ndarray]:
     """Count users per value, add noise and keep what passes the threshold `bar`. Errors carry no
     private content."""
@@ -298,89 +300,6 @@ def check_candidates(counts: np.ndarray) -> None:
         raise PrivacyError("key selection: a candidate value has no users; nothing was drawn")
 
 
-def count_keys(
-    source: Any,
-    schema: Schema,
-    name: str,
-    dtype: str,
-    cap: int,
-    known: Collection[int | str] = (),
-    places: int | None = None,
-) -> tuple[list, np.ndarray]:
-    """(values, int64 weighted users of each in grid units, all at least 1): PRIVATE, both.
-
-    A user counts in the `cap` values that most of their rows have. Of equally frequent ones, those
-    with the smallest hash of (user's id value, value) are taken. A user who counts in t values adds
-    `weight(t)` to each. So what one user adds depends on that user's rows alone. A value in which
-    no user counts is not returned. It must not get noise, since one user may bring any number of
-    such values (docs/explain/keys.md, step 3). Rows whose value is `known` (public) are left out.
-    `places`: see `key_values.keys_of`. source: rows, or an engine that counts them (`KeySource`).
-    """
-    if isinstance(source, KeySource):
-        found, sizes, people = source.users_by_value(schema, name, dtype, cap, known, places)
-        return _weighted(found, sizes, people, cap)
-    values = UserIndex(name)
-    users = UserIndex(schema.user or "row")
-    distinct: list = []
-    who = [np.empty(0, np.int64)]
-    what = [np.empty(0, np.int64)]
-    rows = 0
-    for keys, ids, periods in key_batches(source, schema, name, dtype, places):
-        number = values.add(values.prepare(keys)).astype(np.int64)
-        new, first = np.unique(number, return_index=True)
-        distinct += keys.take(first[new >= len(distinct)]).to_pylist()
-        what.append(number)
-        alone = np.arange(rows, rows + len(number))
-        who.append(
-            alone if ids is None else users.add(users.prepare(ids, periods)).astype(np.int64)
-        )
-        rows += len(number)
-    user = np.concatenate(who)
-    value = np.concatenate(what)
-    if known:
-        released = set(known)
-        unknown = ~np.isin(value, [i for i, v in enumerate(distinct) if v in released])
-        user = user[unknown]
-        value = value[unknown]
-    pairs, often = np.unique(user * len(distinct) + value, return_counts=True)
-    user, value = np.divmod(pairs, max(1, len(distinct)))
-    weights = np.full(len(user), SCALE, np.int64)
-    if schema.user is not None:
-        rank = _mix(users.hashes()[user], values.hashes()[value])
-        # The hash is public, so a user may have chosen two values of equal rank. Ties are then
-        # broken by the values themselves, never by their order in the table, which depends on other
-        # users' rows.
-        place = np.empty(len(distinct), np.int64)
-        place[sorted(range(len(distinct)), key=distinct.__getitem__)] = np.arange(len(distinct))
-        order = np.lexsort((place[value], rank, -often, user))
-        user = user[order]
-        value = value[order]
-        start = np.flatnonzero(np.diff(user, prepend=-1))
-        sizes = np.diff(np.append(start, len(user)))
-        kept = np.arange(len(user)) - np.repeat(start, sizes) < cap
-        table = np.array([0, *map(weight, range(1, cap + 1))], np.int64)
-        weights = np.repeat(table[np.minimum(sizes, cap)], sizes)[kept]
-        value = value[kept]
-    counted, at = np.unique(value, return_inverse=True)
-    counts = np.zeros(len(counted), np.int64)
-    np.add.at(counts, at, weights)
-    return [distinct[i] for i in counted], counts
-
-
-def _weighted(
-    values: list, sizes: np.ndarray, users: np.ndarray, cap: int
-) -> tuple[list, np.ndarray]:
-    """Weighted users of each value, from users by value and number of values. One who claims to count
-    in more than `cap` values is an error of the engine: nothing is counted."""
-    if len(sizes) and not (1 <= int(sizes.min()) and int(sizes.max()) <= cap):
-        raise PrivacyError("key selection: a user counts in too many values; nothing was drawn")
-    weights = {t: weight(t) for t in range(1, cap + 1)}
-    out: dict[int | str, int] = {}
-    for value, t, people in zip(values, sizes.tolist(), users.tolist(), strict=True):
-        out[value] = out.get(value, 0) + weights[t] * people
-    return list(out), np.array(list(out.values()), np.int64)
-
-
 def _check_kind(schema: Schema, column: str) -> None:
     """Raise UsageError if the column is not a categorical one of whole numbers or text."""
     if column not in schema.columns:
@@ -395,16 +314,3 @@ def _check_kind(schema: Schema, column: str) -> None:
         raise UsageError(
             f"column {column!r}: key selection needs a categorical column of whole numbers or text"
         )
-
-
-def _mix(users: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Tie numbers of pairs of a user's and a value's hash, as databases compute them
-    (docs/explain/ties.md): the words of the value are the key."""
-    prime = np.uint64(TIE_PRIME)
-    low = np.uint64(0xFFFFFFFF)
-    number = (users >> np.uint64(32)) % prime
-    for word in (values >> np.uint64(32), values & low, users & low):
-        x = (number + word % prime) % prime
-        square = x * x % prime
-        number = square * square % prime * x % prime
-    return number

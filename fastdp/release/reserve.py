@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._util.progress import LOG
 from ..engines import Counter
@@ -148,19 +148,12 @@ def reserve(
         Called before each step is charged; raises Cancelled to stop the run.
     """
     asks, domain_part = with_domain(schema, asks)
-    if not asks or len({a.delta for a in asks}) != 1 or len({a.unit for a in asks}) != 1:
-        raise UsageError(
-            "a run needs at least one epsilon, and the same delta and unit for all of them"
-        )
+    each = [schema] * len(asks) if schemas is None else list(schemas)
+    _check_asks(asks, each, period)
     if ledger is not None and seed is not None:
         raise UsageError(
             "seed= is for tests and cannot be used with a ledger: known noise protects nobody"
         )
-    each = [schema] * len(asks) if schemas is None else list(schemas)
-    if len({Unit.of(s, a.unit) for s, a in zip(each, asks, strict=True)}) != 1:
-        raise UsageError("all tables of a run must protect the same users")
-    if period is not None and any(s.period is None or s.period.only != period for s in each):
-        raise PrivacyError(f"the schema does not read the rows of {period} alone")
     clips = [clip_for(s, a) for s, a in zip(each, asks)]
     caps = [a.cap() for a in asks]
     for ask, own, clip, cap in zip(asks, each, clips, caps, strict=True):
@@ -170,43 +163,28 @@ def reserve(
         raise UsageError(f"seed must be a whole number, got {type(seed).__name__}")
     delta = asks[0].delta
     joint = epsilon_at(caps, delta)
-    draws = None if seed is not None else check_sampler(joint, delta)
-    selections = 0 if seed is not None else most_selections(schema)
-    if selections:
-        check_draws(joint, delta, 1 + selections)
-    for ask, cap in zip(asks, caps, strict=True):
-        agreed = crosscheck.agree([cap], ask.epsilon, delta)
-    if len(caps) > 1:
-        agreed = crosscheck.agree(caps, joint, delta)
-    if domain_part is not None and isinstance(cap := caps[domain_part], GAUSSIAN):
-        costs = DomainCosts.of(schema, delta)
-        for text in (
-            vanishing_note(schema, cap.mu, costs),
-            crowding_warning(schema, cap.mu, costs),
-        ):
-            if text:
-                LOG.warning("fastdp: warning: %s", text)
+    draws = _Draws() if seed is not None else _draws_of(schema, joint, delta)
+    agreed = _second_opinion(asks, caps, joint)
+    if domain_part is not None:
+        _warn_of_private_columns(schema, caps[domain_part], delta)
     ledger, dataset = opened(
         ledger, dataset, None if work is None else Path(work) / "ledger.db", _trace
     )
     schema_digest = schema.digest() if schemas is None else [s.digest() for s in each]
     settled = {"clips": clips, "plan": plan, "schema": schema_digest, "seed": seed}
     whole = digest(settled | {"asks": [a.described() for a in asks]})
-    name = uuid.uuid4().hex if run is None else run
-    unit = Unit.of(schema, asks[0].unit)
     reservation = ledger.reserve(
         dataset,
-        name,
+        uuid.uuid4().hex if run is None else run,
         caps,
         whole,
-        unit=unit,
-        draws=draws,
-        needed=MOST_KEYS * selections,
+        unit=Unit.of(schema, asks[0].unit),
+        draws=draws.most,
+        needed=draws.needed,
         about=about,
         period=period,
         late=late,
     )
-    trace = _trace or (lambda point: None)
     return Reserved(
         schema=schema,
         asks=asks,
@@ -215,11 +193,64 @@ def reserve(
         reservation=reservation,
         agreed=agreed,
         _seed=seed,
-        _trace=trace,
+        _trace=_trace or (lambda point: None),
         _check=check,
         _domain_part=domain_part,
         schemas=schemas,
     )
+
+
+def _check_asks(
+    asks: Sequence[BudgetRequest], schemas: Sequence[Schema], period: str | None
+) -> None:
+    """Raise unless all parts of the run have one delta and protect the same unit, and their schemas
+    read the rows of the period alone."""
+    if not asks or len({a.delta for a in asks}) != 1 or len({a.unit for a in asks}) != 1:
+        raise UsageError(
+            "a run needs at least one epsilon, and the same delta and unit for all of them"
+        )
+    if len({Unit.of(s, a.unit) for s, a in zip(schemas, asks, strict=True)}) != 1:
+        raise UsageError("all tables of a run must protect the same users")
+    if period is not None and any(s.period is None or s.period.only != period for s in schemas):
+        raise PrivacyError(f"the schema does not read the rows of {period} alone")
+
+
+class _Draws(NamedTuple):
+    """Random numbers of a run: the most that it may draw, and how many it will surely ask for. A run
+    with known noise has no limit."""
+
+    most: int | None = None
+    needed: int = 0
+
+
+def _draws_of(schema: Schema, joint: float, delta: float) -> _Draws:
+    """The draws for which the sampler's error stays far below delta; PrivacyError if the schema's
+    private columns may need more."""
+    selections = most_selections(schema)
+    most = check_sampler(joint, delta)
+    if selections:
+        check_draws(joint, delta, 1 + selections)
+    return _Draws(most, MOST_KEYS * selections)
+
+
+def _second_opinion(asks: Sequence[BudgetRequest], caps: Sequence[Event], joint: float) -> Any:
+    """What the second accountant says of the whole run; it has agreed to each part as well."""
+    delta = asks[0].delta
+    for ask, cap in zip(asks, caps, strict=True):
+        agreed = crosscheck.agree([cap], ask.epsilon, delta)
+    return agreed if len(caps) == 1 else crosscheck.agree(caps, joint, delta)
+
+
+def _warn_of_private_columns(schema: Schema, cap: Event, delta: float) -> None:
+    """Log that noise will hide values of private columns, or that too many of them share mu."""
+    if isinstance(cap, GAUSSIAN):
+        costs = DomainCosts.of(schema, delta)
+        for text in (
+            vanishing_note(schema, cap.mu, costs),
+            crowding_warning(schema, cap.mu, costs),
+        ):
+            if text:
+                LOG.warning("fastdp: warning: %s", text)
 
 
 def with_domain(

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from fastdp.errors import DataError
-from fastdp.release import keyselect
+from fastdp.release import key_counts
 from fastdp.release.key_values import keys_of
 from fastdp.release.keyselect import SCALE, count_keys, select_keys
 
@@ -17,7 +17,7 @@ from ..release.test_keyselect import schema
 def test_whose_ranks_are_equal_does_not_depend_on_others(monkeypatch):
     """Public hashes can be made to meet. Which of such values counted was once decided by who came
     first in the file: one user more at its head moved everybody else's."""
-    monkeypatch.setattr(keyselect, "_mix", lambda a, b: np.zeros(len(a), np.uint64))
+    monkeypatch.setattr(key_counts, "_mix", lambda a, b: np.zeros(len(a), np.uint64))
     planted = [(who, city) for who in range(1, 9) for city in ("x", "y")]
 
     def counted(rows):

@@ -29,7 +29,7 @@ from fastdp.errors import FastdpError
 from fastdp.measurement import SCALE
 from fastdp.privacy import noise
 from fastdp.privacy.ledger import Reservation
-from fastdp.release import domaincosts, domainsteps, keyselect
+from fastdp.release import domaincosts, domainsteps, key_counts, keyselect
 from fastdp.release.marginal_plan import MarginalPlan
 from fastdp.schema import Schema
 from tests.tiers import first
@@ -271,7 +271,7 @@ def test_the_worst_number_of_values_meets_delta_exactly(cap, sigma):
     for t in range(1, cap + 1):
         values, counts = keyselect.count_keys(own_rows(t), city_schema(), "city", "string", cap)
         column = {"values": values, "counts": counts, "bar": bar, "width": width}
-        assert len(values) == t and set(counts.tolist()) == {keyselect.weight(t)}
+        assert len(values) == t and set(counts.tolist()) == {key_counts.weight(t)}
         chances.append(released_probability(column, set(values)) / delta)
     assert max(chances) <= 1 and max(chances) > 0.99
     assert int(np.argmax(chances)) + 1 == (1 if sigma < 1 else cap)
@@ -341,7 +341,7 @@ def test_planted_wrong_caps_are_caught(planted, way, tmp_path):
 def test_planted_weights_that_are_not_normalised_are_caught(tmp_path):
     """Every value of a user weighs 1, as if the user had one."""
     with (
-        patch.object(keyselect, "weight", lambda values: SCALE),
+        patch.object(key_counts, "weight", lambda values: SCALE),
         pytest.raises(AssertionError, match=r"pass with probability|squared norm of 3"),
     ):
         attack("select_keys", CAP, tmp_path)

@@ -19,7 +19,7 @@ from fastdp.mechanisms.with_users import table_about_users
 from fastdp.privacy import noise
 from fastdp.privacy.accountant import Gaussian
 from fastdp.privacy.ledger import Reservation
-from fastdp.release import domainsteps, gateway, keyselect, marginal_plan
+from fastdp.release import domainsteps, gateway, key_counts, keyselect, marginal_plan
 from fastdp.release.counts import Counts
 from fastdp.release.gateway import Session
 from fastdp.release.marginal_plan import MarginalPlan, MarginalsPlan
@@ -300,8 +300,8 @@ def threshold_of_keys_too_low():
 
 @bug("select_keys", "charged are")
 def users_count_in_too_many_keys():
-    real = keyselect.weight
-    return [patch.object(keyselect, "weight", lambda values: real(max(1, values - 1)))]
+    real = key_counts.weight
+    return [patch.object(key_counts, "weight", lambda values: real(max(1, values - 1)))]
 
 
 @bug("session", "depend on more than the noisy vectors")

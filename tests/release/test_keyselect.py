@@ -15,8 +15,9 @@ import fastdp
 from fastdp.errors import BudgetError, PrivacyError, UsageError
 from fastdp.privacy import accountant, crosscheck
 from fastdp.privacy.accountant import Gaussian, Threshold
-from fastdp.release import keyselect
-from fastdp.release.keyselect import SCALE, count_keys, select_keys, weight
+from fastdp.release import key_counts, keyselect
+from fastdp.release.key_counts import count_keys, weight
+from fastdp.release.keyselect import SCALE, select_keys
 from fastdp.schema import Schema
 
 from ..reference import counting
@@ -267,7 +268,7 @@ def test_ties_between_values_are_those_that_a_database_computes():
     values = [f"v{i}".encode() for i in range(40)]
     users = [counting.id_hash(one) for one in ids]
     keys = [counting.id_hash(one) for one in values]
-    numbers = keyselect._mix(np.array(users, np.uint64), np.array(keys, np.uint64))
+    numbers = key_counts._mix(np.array(users, np.uint64), np.array(keys, np.uint64))
     for user, key, number in zip(users, keys, numbers.tolist(), strict=True):
         words = [(key >> 32) % counting.PRIME, (key & 0xFFFFFFFF) % counting.PRIME]
         assert number == counting.tie_of_words(user, words)
