@@ -13,7 +13,8 @@ import numpy as np
 from .._util.lazy import sp
 from ..domain import Clique, Domain
 from ..errors import MeasurementError
-from ..model.layout import Plan, permute_cells
+from ..model.inner_tables import permute_cells
+from ..model.layout import Plan
 from ..model.nodes import Node
 from .linear_rows import Part
 from .quadratic import LOOK, DirectTarget, Order, Quadratic, form
@@ -54,9 +55,7 @@ def _direct_target(
 
 def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64) -> Quadratic:
     """One quadratic for all parts, and the same by order. `dtype`: of the direct nodes' targets."""
-    size = max(plan.size, 1)
     orders = {k: Order(k) for k in sorted({part.order for part in parts})}
-    constant = 0.0
     per_set: dict[tuple[int, frozenset[str]], list[Part]] = {}
     rows: dict[tuple, list[Part]] = {}
     for part in parts:
@@ -65,35 +64,93 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
             per_set.setdefault((part.order, frozenset(part.block.plus)), []).append(part)
         else:
             rows.setdefault(part.block.key, []).append(part)
-    direct_nodes = {frozenset(node.axes): node for node in plan.direct}
+    direct = {frozenset(node.axes): node for node in plan.direct}
+    targets, constant = _direct_targets(plan, direct, per_set, orders, np.dtype(dtype))
+    single = _single_cells(plan, {key: x for key, x in per_set.items() if key[1] not in direct})
+    lines, columns, data = _entries(plan, rows)
+    measured = [at for found in single.values() for at, _ in found]
+    active, position = _active(max(plan.size, 1), [*measured, columns])
+    w, t, left = _fuse_cells(single, position, active.size, orders)
+    constant += left
+    v, b, left = _fuse(rows, orders)
+    matrix = None
+    if rows:
+        matrix = sp.csr_array((data, (lines, position[columns])), shape=(v.size, active.size))
+    for order in orders.values():  # the loss of each order's own targets against the fused targets
+        constant += sum(form(target - t[where], weight) for where, weight, target in order.cells)
+    return Quadratic(
+        active=active,
+        w=w,
+        t=t,
+        constant=constant + left,
+        rows=sum(order.rows for order in orders.values()),
+        matrix=matrix,
+        v=v,
+        b=b,
+        orders=list(orders.values()),
+        targets=targets,
+    )
+
+
+Found = dict[tuple[int, frozenset[str] | None], list[tuple[np.ndarray, Part]]]
+"""(order, marginal) -> parts that measure single cells, and where in the plan's vector these lie. Small
+marginals of one order are together, under None."""
+
+
+def _direct_targets(
+    plan: Plan,
+    nodes: dict[frozenset[str], Node],
+    per_set: dict[tuple[int, frozenset[str]], list[Part]],
+    orders: dict[int, Order],
+    dtype: np.dtype,
+) -> tuple[list[DirectTarget], float]:
+    """The targets of direct nodes by their numbers, and the constant of their loss."""
     targets: dict[int, DirectTarget] = {}
-    single: dict[tuple, list[tuple[np.ndarray, Part]]] = {}  # small sets of one order together
-    used = np.zeros(size, bool)
+    constant = 0.0
     for (k, attrs), group in per_set.items():
-        if attrs in direct_nodes:
-            node = direct_nodes[attrs]
-            targets[node.direct], left = _direct_target(plan.domain, node, group, np.dtype(dtype))
+        if attrs in nodes:
+            node = nodes[attrs]
+            targets[node.direct], left = _direct_target(plan.domain, node, group, dtype)
             constant += left
             orders[k].constant += left
             orders[k].targets.append(node.direct)
-            continue
-        found = single.setdefault((k, attrs if sum(x.y.size for x in group) > LOOK else None), [])
-        for part in group:
-            found.append((_where(plan, part.block.plus, part.block.cells), part))
-            used[found[-1][0]] = True
-    lines, columns, data = _entries(plan, rows)
-    used[columns] = True
+    return [targets[k] for k in range(len(plan.direct))], constant
+
+
+def _single_cells(plan: Plan, per_set: dict[tuple[int, frozenset[str]], list[Part]]) -> Found:
+    """Where the single cells that parts measure lie in the plan's vector."""
+    single: Found = {}
+    for (k, attrs), group in per_set.items():
+        large = sum(part.y.size for part in group) > LOOK
+        found = single.setdefault((k, attrs if large else None), [])
+        found += [(_where(plan, part.block.plus, part.block.cells), part) for part in group]
+    return single
+
+
+def _active(size: int, places: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """(the measured entries of a vector of so many numbers, the number of each among them)."""
+    used = np.zeros(size, bool)
+    for at in places:
+        used[at] = True
     active = np.flatnonzero(used)
     # Keeping the other entries, with weight 0, is cheaper than a gather.
     if active.size >= MOSTLY * size:
         active = np.arange(size)
     position = np.empty(size, np.int64)
     position[active] = np.arange(active.size)
-    w = np.zeros(active.size)
-    wt = np.zeros(active.size)
+    return active, position
+
+
+def _fuse_cells(
+    single: Found, position: np.ndarray, size: int, orders: dict[int, Order]
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Precision and target of each of `size` active cells, and the constant of their loss."""
+    w = np.zeros(size)
+    wt = np.zeros(size)
+    constant = 0.0
     for (k, _), found in single.items():
         where, weight, y = map(
-            np.concatenate, zip(*((position[at], x.weight, x.y) for at, x in found))
+            np.concatenate, zip(*((position[at], part.weight, part.y) for at, part in found))
         )
         if not where.size:  # nothing of these marginals was measured cell by cell
             continue
@@ -110,29 +167,7 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
         w[at] += set_w[some]
         wt[at] += set_wt[some]
         orders[k].cells.append((at, set_w[some], t[some]))
-    v, b, extra = _fuse(rows, orders)
-    if rows:
-        matrix = sp.csr_array((data, (lines, position[columns])), shape=(v.size, active.size))
-    else:
-        matrix = None
-    t = np.divide(wt, w, out=np.zeros_like(wt), where=w > 0)
-    for order in orders.values():  # the loss of each order's own targets against the fused targets
-        constant += sum(form(target - t[where], weight) for where, weight, target in order.cells)
-    total_rows = sum(order.rows for order in orders.values())
-    by_order = list(orders.values())
-    direct = [targets[k] for k in range(len(plan.direct))]
-    return Quadratic(
-        active=active,
-        w=w,
-        t=t,
-        constant=constant + extra,
-        rows=total_rows,
-        matrix=matrix,
-        v=v,
-        b=b,
-        orders=by_order,
-        targets=direct,
-    )
+    return w, np.divide(wt, w, out=np.zeros_like(wt), where=w > 0), constant
 
 
 def _entries(plan: Plan, rows: dict[tuple, list[Part]]) -> Sequence[np.ndarray]:

@@ -15,8 +15,10 @@ from .._core.team import Team
 from ..domain import Clique, Domain
 from ..errors import MeasurementError, SchemaError, UsageError
 from ..model.graphical_model import IMPOSSIBLE, Model
+from ..model.inner_tables import permute_cells
 from ..model.junction_tree import JunctionTree, junction_tree
-from ..model.layout import Place, Plan, make_plan, permute_cells
+from ..model.layout import Plan, make_plan
+from ..model.nodes import Place
 from .linear_rows import Part, check, usage
 from .quadratic import Quadratic
 from .total import estimate_total

@@ -28,32 +28,62 @@ def marginals(
     bits for any `threads`. With `max_cells`, cliques of three columns and more that no clique of
     the model contains are left out where they need a larger table."""
     domain = model.domain
+    asked = [*dict.fromkeys(domain.check(clique) for clique in cliques)]
     tree = Tree(model)
     sums = Sums(domain, tree)
     meetings = OutOfClique(domain, tree, sums, MARGINAL_CELLS if max_cells is None else max_cells)
     out: dict[Clique, np.ndarray] = {}
-    pairs: dict[Clique, Clique] = {}
+    pairs: list[Clique] = []
     apart: list[Clique] = []
-    for clique in dict.fromkeys(domain.check(c) for c in cliques):
+    for clique in asked:
         node = tree.smallest(clique)
         if node is not None and clique:
             out[clique] = sums.add(node, clique, 0).reshape(domain.shape(clique))
-        elif len(clique) == 2 and tree.part[clique[0]] != tree.part[clique[1]]:
-            apart.append(clique)
         elif len(clique) == 2:
-            pairs[clique] = tuple(sorted(clique, key=lambda a: (domain[a], tree.number[a])))
+            connected = tree.part[clique[0]] == tree.part[clique[1]]
+            (pairs if connected else apart).append(clique)
         elif not meetings.add(clique):
-            try:
-                if max_cells is None:
-                    out[clique] = model.marginal(clique)
-                else:
-                    out[clique] = model.marginal(clique, max_cells)
-            except ModelTooLargeError:
-                if max_cells is None:
-                    raise
+            larger = _by_larger_table(model, clique, max_cells)
+            if larger is not None:
+                out[clique] = larger
     singles = {a: sums.add(tree.holding[a][0], (a,), 0) for pair in apart for a in pair}
+    carried = _carried_pairs(domain, tree, sums, pairs, threads)
+    out.update(meetings.run(threads))
+    for clique in pairs:
+        source, target = _source_first(domain, tree, clique)
+        table = carried[source, target].reshape(domain.shape((source, target)))
+        out[clique] = table if clique == (source, target) else np.ascontiguousarray(table.T)
+    for one, other in apart:
+        shares = singles[other] / max(float(singles[other].sum()), LEAST_ROWS)
+        out[one, other] = np.multiply.outer(singles[one], shares)
+    return {clique: out[clique] for clique in asked if clique in out}
+
+
+def _by_larger_table(model: Model, clique: Clique, max_cells: int | None) -> np.ndarray | None:
+    """The marginal by a table over all that lies between its columns. None where this has more than
+    `max_cells`; without a limit of the caller's it is an error."""
+    if max_cells is None:
+        return model.marginal(clique)
+    try:
+        return model.marginal(clique, max_cells)
+    except ModelTooLargeError:
+        return None
+
+
+def _source_first(domain: Domain, tree: Tree, pair: Clique) -> tuple[str, str]:
+    """The pair from the attribute with fewer codes: its tables are carried along the tree."""
+    source, target = sorted(pair, key=lambda a: (domain[a], tree.number[a]))
+    return source, target
+
+
+def _carried_pairs(
+    domain: Domain, tree: Tree, sums: Sums, pairs: Cliques, threads: int
+) -> dict[Clique, np.ndarray]:
+    """Tables of (source, target) for pairs that no node holds, filled, as are all sums so far. At
+    most about CARRIED_CELLS are in flight at a time."""
     targets: dict[str, set[str]] = {}
-    for source, target in pairs.values():
+    for pair in pairs:
+        source, target = _source_first(domain, tree, pair)
         targets.setdefault(source, set()).add(target)
     carried: dict[Clique, np.ndarray] = {}
     levels: list[list[tuple]] = []
@@ -73,15 +103,7 @@ def marginals(
             levels = []
             in_flight = 0
     sums.run(levels, threads)
-    out.update(meetings.run(threads))
-    for clique, (source, target) in pairs.items():
-        table = carried[source, target].reshape(domain.shape((source, target)))
-        out[clique] = table if clique == (source, target) else np.ascontiguousarray(table.T)
-    for one, other in apart:
-        shares = singles[other] / max(float(singles[other].sum()), LEAST_ROWS)
-        out[one, other] = np.multiply.outer(singles[one], shares)
-    asked = dict.fromkeys(domain.check(c) for c in cliques)
-    return {clique: out[clique] for clique in asked if clique in out}
+    return carried
 
 
 def _ways(

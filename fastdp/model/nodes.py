@@ -14,6 +14,17 @@ SPARSE = 2
 DIRECT = 3
 
 
+class Place(Struct, frozen=True):
+    """Where a set's marginal lies in the vector: its axes in order, its offset, and which cells are
+    there."""
+
+    axes: Clique
+    at: int
+    size: int
+    cells: np.ndarray | None = None
+    """Ascending flat cells (in `axes` order) of a sparse place; None: all."""
+
+
 class Link(Struct):
     """How a hosted table lies in its host: offsets per host row, and strides over the row's merged
     dimensions."""

@@ -9,7 +9,7 @@ from .._core import cliques as kernel
 from .._util.disjoint import DisjointSets
 from ..domain import Clique, Domain
 from .graphical_model import Model
-from .layout import offsets, runs, strides
+from .inner_tables import offsets, runs, strides
 
 CARRIED_CELLS = 1 << 24
 """Cells of tables in flight (128 MB) before the kernel is run; more wait for its next call."""

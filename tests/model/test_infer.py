@@ -9,7 +9,7 @@ from fastdp._core import infer
 from fastdp._core.infer import Engine
 from fastdp._core.team import Team
 from fastdp.domain import Domain
-from fastdp.model import layout, schedule
+from fastdp.model import inner_tables, layout, rooted_nodes, schedule
 from fastdp.model.junction_tree import junction_tree
 
 from ..reference.brute import marginals
@@ -40,7 +40,7 @@ def run(domain, potentials, total, threads, dtype=np.float64, sparse=()):
     theta = np.zeros(max(plan.size, 1))
     for c, value in potentials.items():
         place = plan.places[frozenset(c)]
-        cells = layout.permute_cells(domain, c, None, place.axes)
+        cells = inner_tables.permute_cells(domain, c, None, place.axes)
         dense = np.zeros(domain.cells(c))
         dense[cells] = np.asarray(value).reshape(-1)
         theta[place.at : place.at + place.size] += (
@@ -98,8 +98,8 @@ def test_impossible_cells_stay_at_zero(seed):
 @pytest.mark.parametrize("limit", [1, 4, 64])
 def test_prefix_nodes_lanes_and_slices_change_nothing(monkeypatch, limit):
     """Nor does a row get lost, or scaled twice, however the work of threads is cut."""
-    monkeypatch.setattr(layout, "ROW_LIMIT", limit)
-    monkeypatch.setattr(layout, "LANE_CELLS", 8)
+    monkeypatch.setattr(rooted_nodes, "ROW_LIMIT", limit)
+    monkeypatch.setattr(inner_tables, "LANE_CELLS", 8)
     monkeypatch.setattr(schedule, "SLICE_CELLS", 2 * limit)
     monkeypatch.setattr(schedule, "PIECE", 3)
     monkeypatch.setattr(schedule, "LARGE_STAGE", 0)

@@ -15,7 +15,7 @@ from fastdp.domain import Domain
 from fastdp.estimate.dual.dual_plan import DualPlan, plan_dual
 from fastdp.estimate.dual.region_graph import Regions
 from fastdp.estimate.flow import functionals
-from fastdp.model import layout
+from fastdp.model import inner_tables, layout
 from fastdp.model.conditional_model import ConditionalModel
 from fastdp.model.junction_tree import junction_tree
 from tests.estimate.test_dual import made as made_dual, problem_of
@@ -106,7 +106,9 @@ def infer_cases(out: File, rng: np.random.Generator) -> None:
         theta = np.zeros(max(plan.size, 1))
         for c, value in potentials.items():
             place = plan.places[frozenset(c)]
-            theta[place.at + layout.permute_cells(domain, c, None, place.axes)] += np.ravel(value)
+            theta[place.at + inner_tables.permute_cells(domain, c, None, place.axes)] += np.ravel(
+                value
+            )
         change = rng.normal(size=theta.size) * 0.1
         for name, dtype, tolerance in (("infer64", "f8", DOUBLE), ("infer32", "f4", SINGLE)):
             engine = infer.Engine(plan, 1, np.dtype(dtype))

@@ -23,7 +23,9 @@ from ..._core.ancestors import MOST, Ancestors, SparseRows, ancestors_of
 from ..._core.tables import squares
 from ..._core.team import Team
 from ..._util.lazy import sp
-from ...model.layout import Place, Plan, strides
+from ...model.inner_tables import strides
+from ...model.layout import Plan
+from ...model.nodes import Place
 from ..linear_rows import Part
 from ..quadratic import Quadratic
 
