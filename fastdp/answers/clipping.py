@@ -343,53 +343,34 @@ def from_histogram(
     limit = of_users.get("limit")
     found = RowsPosterior.of(size_edges(bound), values, sigma, bound, limit)
     sizes, users = (np.array(x, float) for x in found.points(tail=False))
-    rows = float(sizes @ users)
-    kept = float(np.minimum(sizes, clip) @ users)
-    if not kept > 0:
+    seen_rows = float(sizes @ users)
+    if not float(np.minimum(sizes, clip) @ users) > 0:
         return Clipping(known=False, text="the histogram of rows per user holds nothing but noise")
-    cluster = float(np.square(sizes) @ users) / rows
-    edges = np.array(found.edges)
-    ends = found.ends
-    if limit and len(edges) < 3:
+    cluster = float(np.square(sizes) @ users) / seen_rows
+    if limit and len(found.edges) < 3:
         more = f"users may have more than the {bound} rows found, and {UNKNOWN}"
         return Clipping(
             known=False, text=f"{more}; if a bound is publicly known, set max_rows in a schema"
         )
-    means = mean_rows(found.edges, bound)
     most = of_users.get("rows_up_to", {}).get("most", found.most)
     tail = found.beyond(most)
-    unseen = tail.most_rows
     if "rows_up_to" in of_users:
-        error = sigma * float(np.linalg.norm(np.minimum(means, clip)))
-        if total is not None and total[1] < error and total[0] > 0:
-            kept, error = total
-        rows = max(float(of_users["rows"]), kept)
-        low, high = of_users["rows_up_to"]["interval"]
-        unseen = unseen if limit else max(min(unseen, of_users["rows_interval"][1] - high), 0.0)
-        sides = (rows - low) / Z95, (high + unseen - rows) / Z95
+        account = _with_counted_rows(found, clip, most, tail, of_users, sigma, total)
         # Rows that were counted beyond those of the histogram are of users who do not stand out in
         # it.
-        others = max(rows - float(np.minimum(sizes, most) @ users), 0.0) / most
+        others = max(account.rows - float(np.minimum(sizes, most) @ users), 0.0) / most
         sizes = np.append(sizes, most)
         users = np.append(users, others)
-        down, up = (math.hypot(error / kept, max(side, 0.0) / rows) for side in sides)
-        seen = UpTo(most, (low + high) / 2, low, high, min(tail.rows, unseen), unseen)
     else:
-        weight = means - rows / kept * np.minimum(means, clip)
-        noise = found.error(weight)
-        inside = found.users @ np.where(ends > clip, ends - edges, 0.0)
-        apart = math.hypot(noise, float(inside) / math.sqrt(12)) / rows
-        without = rows / kept
-        seen = _up_to(found, most, tail)
-        rows = found.rows()
-        kept = found.rows(clip)
-        down = math.hypot(apart, max(1 - without * kept / rows, 0.0) / Z95)
-        up = math.hypot(apart, max(unseen - tail.rows, 0.0) / Z95 / rows)
+        account = _by_histogram_alone(found, clip, most, tail)
+    rows = account.rows
+    kept = account.kept
     lost = min(max(1 - kept / rows, 0.0), 0.999)
-    texts = [f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up"] * (
-        lost > 5e-4
-    )
-    texts += [f"the upper end allows for users with over {most:,} rows"] * (unseen > 5e-4 * rows)
+    texts = []
+    if lost > 5e-4:
+        texts.append(f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up")
+    if account.unseen > 5e-4 * rows:
+        texts.append(f"the upper end allows for users with over {most:,} rows")
     groups = np.array(of_users.get("row_groups", [1]))
     plain = _Factors.of(groups, sizes, users, clip)
     with_tail = _Factors.of(
@@ -398,7 +379,7 @@ def from_histogram(
     return Clipping(
         factor=rows / kept,
         lost=lost,
-        spread=(down, up),
+        spread=account.spread,
         text=", and ".join(texts),
         cluster=cluster,
         tilt=BLIND * with_tail.spread,
@@ -406,5 +387,63 @@ def from_histogram(
         factors=tuple(plain.drifting(rows / kept, with_tail.slope)),
         inside=with_tail.inside,
         by_user=with_tail.by_user,
-        seen=seen,
+        seen=account.seen,
     )
+
+
+class _RowAccount(NamedTuple):
+    """How many rows the table has, and how many of them count at the clip.
+
+    `spread`: relative standard errors of their ratio, down and up. `unseen`: the most rows that users
+    may have beyond what is seen of them. `seen`: rows of each user up to a limit.
+    """
+
+    rows: float
+    kept: float
+    spread: tuple[float, float]
+    unseen: float
+    seen: UpTo
+
+
+def _with_counted_rows(
+    found: RowsPosterior,
+    clip: int,
+    most: int,
+    tail: Tail,
+    of_users: Stated,
+    sigma: float,
+    total: Total,
+) -> _RowAccount:
+    """The account of a run that counted its rows; `total` is a count of rows at the clip, if it is
+    more precise than the histogram."""
+    sizes, users = (np.array(x, float) for x in found.points(tail=False))
+    kept = float(np.minimum(sizes, clip) @ users)
+    error = sigma * float(np.linalg.norm(np.minimum(mean_rows(found.edges, found.bound), clip)))
+    if total is not None and total[1] < error and total[0] > 0:
+        kept, error = total
+    rows = max(float(of_users["rows"]), kept)
+    low, high = of_users["rows_up_to"]["interval"]
+    unseen = tail.most_rows
+    if not of_users.get("limit"):
+        unseen = max(min(unseen, of_users["rows_interval"][1] - high), 0.0)
+    sides = (rows - low) / Z95, (high + unseen - rows) / Z95
+    down, up = (math.hypot(error / kept, max(side, 0.0) / rows) for side in sides)
+    seen = UpTo(most, (low + high) / 2, low, high, min(tail.rows, unseen), unseen)
+    return _RowAccount(rows, kept, (down, up), unseen, seen)
+
+
+def _by_histogram_alone(found: RowsPosterior, clip: int, most: int, tail: Tail) -> _RowAccount:
+    """The account where nothing but the histogram of rows per user says how many rows there are."""
+    sizes, users = (np.array(x, float) for x in found.points(tail=False))
+    without_tail = float(sizes @ users)
+    scale = without_tail / float(np.minimum(sizes, clip) @ users)
+    means = mean_rows(found.edges, found.bound)
+    noise = found.error(means - scale * np.minimum(means, clip))
+    edges = np.array(found.edges)
+    inside = found.users @ np.where(found.ends > clip, found.ends - edges, 0.0)
+    apart = math.hypot(noise, float(inside) / math.sqrt(12)) / without_tail
+    rows = found.rows()
+    kept = found.rows(clip)
+    down = math.hypot(apart, max(1 - scale * kept / rows, 0.0) / Z95)
+    up = math.hypot(apart, max(tail.most_rows - tail.rows, 0.0) / Z95 / rows)
+    return _RowAccount(rows, kept, (down, up), tail.most_rows, _up_to(found, most, tail))

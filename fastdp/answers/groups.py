@@ -84,67 +84,99 @@ class Groups:
         self.bins = np.maximum(0.0, (high.estimate - low.estimate) / 2)
 
 
-def totals(a: Layout) -> Groups:
-    """Counts and sums."""
+def counts(a: Layout) -> Groups:
+    """Numbers of rows."""
     x = a.table.x
-    value = a.asked.value
     clip = a.facts.clipping
     factor = clip.factor
-    rows = float(x.sum())
-    columns = [c for c in a.table.axes if value is None or c != value.name or c in a.asked.where]
-    low = middle = high = None
-    notes = []
-    hidden = np.zeros(a.count, bool)
-    if value is not None:
-        low, middle, high, valid = a.numbers()
-        mixed = (valid > 0) & (valid < 1)
-        low, high = (
-            np.where(mixed, f(x, 0.0), x) for f, x in ((np.minimum, low), (np.maximum, high))
-        )
-        notes += _about_numbers(a) + [MIXED] * bool(mixed.any())
-        if not (np.isfinite(low).all() and np.isfinite(high).all()):
-            hidden[:] = True
-            notes.append(a.facts.no_limit("" if a.asked.value is None else a.asked.value.name))
-            low = high = middle
-    positive = low is None or bool((low >= 0).all())
-    weights = a.weights("part", None if middle is None else middle * valid)
-    size = abs(weights) @ np.maximum(x, 0.0)
-    noise = factor * a.error(weights)
-    if middle is None:
-        counted = np.hypot(size, noise / factor)  # as for the variance of a product
-        allowance = clip.allowance(counted, rows, columns)
-    else:  # a sum is a number of rows times a mean, and both may be off to one side
-        n, mean, off = a.moments(middle, valid)
-        down, up = clip.allowance(n, rows, columns)
-        allowance = abs(mean) * down + factor * n * off, abs(mean) * up + factor * n * off
+    weights = a.weights("part", None)
+    error = a.error(weights)
+    counted = np.hypot(abs(weights) @ np.maximum(x, 0.0), error)  # as for the variance of a product
+    allowance = clip.allowance(counted, float(x.sum()), list(a.table.axes))
     groups = Groups(
         factor * (weights @ x),
-        noise,
+        factor * error,
         allowance,
         np.zeros(a.count),
         factor * weights,
-        hidden=hidden | a.unknown(weights),
+        hidden=a.unknown(weights),
+    )
+    if factor > 1:
+        groups.floor = _surely(a, None)
+    if not a.exact:
+        groups.bounded_by(*_bounds(a, weights, allowance, None, None))
+    return groups.showing()
+
+
+def sums(a: Layout) -> Groups:
+    """Sums of a column's numbers."""
+    x = a.table.x
+    value = a.asked.value
+    assert value is not None
+    clip = a.facts.clipping
+    factor = clip.factor
+    low, middle, high, valid = a.numbers()
+    mixed = (valid > 0) & (valid < 1)
+    low = np.where(mixed, np.minimum(low, 0.0), low)
+    high = np.where(mixed, np.maximum(high, 0.0), high)
+    notes = _about_numbers(a) + [MIXED] * bool(mixed.any())
+    bounded = bool(np.isfinite(low).all() and np.isfinite(high).all())
+    if not bounded:
+        notes.append(a.facts.no_limit(value.name))
+        low = high = middle
+    weights = a.weights("part", middle * valid)
+    n, mean, off = a.moments(middle, valid)
+    columns = [c for c in a.table.axes if c != value.name or c in a.asked.where]
+    down, up = clip.allowance(n, float(x.sum()), columns)
+    # A sum is a number of rows times a mean, and both may be off to one side.
+    allowance = abs(mean) * down + factor * n * off, abs(mean) * up + factor * n * off
+    positive = bool((low >= 0).all())
+    groups = Groups(
+        factor * (weights @ x),
+        factor * a.error(weights),
+        allowance,
+        np.zeros(a.count),
+        factor * weights,
+        hidden=a.unknown(weights) | (not bounded),
         possible=(0.0 if positive else -math.inf, math.inf),
         notes=notes,
     )
-    clear = np.ones(0)
-    if positive and low is not None and middle is not None:
+    if positive:
         clear = a.standing_out(middle, valid)
-    hides = bool((clear == 0).any())
-    if positive and (factor > 1 or hides):
-        surely = low if low is None or not hides else low * clear
-        counting = sp.csr_array(a.weights("sure", surely) / a.table.scale)
-        groups.floor = End(counting @ x, a.error(counting))
-    if hides and middle is not None:
-        groups.shown = factor * (a.weights("part", middle * valid * clear) @ x)
-        groups.notes.append(_hidden_tail(a, middle, clear))
-    if a.exact and (low is None or high is None or np.array_equal(low, high)):
+        hides = bool((clear == 0).any())
+        if factor > 1 or hides:
+            groups.floor = _surely(a, low * clear if hides else low)
+        if hides:
+            groups.shown = factor * (a.weights("part", middle * valid * clear) @ x)
+            groups.notes.append(_hidden_tail(a, middle, clear))
+    if a.exact and np.array_equal(low, high):
         return groups.showing()
-    if low is not None and middle is not None and high is not None and not hidden.all():
-        inside = a.inside(low, middle, high, valid)
-        if inside is not None:
-            groups.placed_inside(factor * inside)
-            return groups.showing()
+    inside = a.inside(low, middle, high, valid) if bounded else None
+    if inside is not None:
+        groups.placed_inside(factor * inside)
+    else:
+        groups.bounded_by(*_bounds(a, weights, allowance, low, high))
+    return groups.showing()
+
+
+def _surely(a: Layout, numbers: np.ndarray | None) -> End:
+    """The number over rows that were counted and are surely selected."""
+    counting = sp.csr_array(a.weights("sure", numbers) / a.table.scale)
+    return End(counting @ a.table.x, a.error(counting))
+
+
+def _bounds(
+    a: Layout,
+    weights: sp.csr_array,
+    allowance: tuple[np.ndarray, np.ndarray],
+    low: np.ndarray | None,
+    high: np.ndarray | None,
+) -> tuple[End, End]:
+    """The ends of what cells allow that are partly selected, with their numbers between `low` and
+    `high`."""
+    x = a.table.x
+    factor = a.facts.clipping.factor
+    size = abs(weights) @ np.maximum(x, 0.0)
 
     def end(own: str, other: str, numbers: np.ndarray | None, clipping: np.ndarray) -> End:
         w = a.weights(own, numbers)
@@ -157,10 +189,7 @@ def totals(a: Layout) -> Groups:
         allowed = clipping * (abs(w) @ np.maximum(x, 0.0)) / np.maximum(size, 1e-300)
         return End(factor * moved, np.hypot(factor * a.error(w), allowed))
 
-    groups.bounded_by(
-        end("sure", "touched", low, allowance[0]), end("touched", "sure", high, allowance[1])
-    )
-    return groups.showing()
+    return end("sure", "touched", low, allowance[0]), end("touched", "sure", high, allowance[1])
 
 
 def shares(a: Layout) -> Groups:
@@ -198,6 +227,8 @@ def shares(a: Layout) -> Groups:
 def means(a: Layout) -> Groups:
     """Means per group: ratios of sums, linearised."""
     x = a.table.x
+    value = a.asked.value
+    assert value is not None
     low, middle, high, valid = a.numbers()
     count = a.weights("part", valid.astype(float))
     total = a.weights("part", middle * valid)
@@ -210,15 +241,13 @@ def means(a: Layout) -> Groups:
     with np.errstate(all="ignore"):
         mean = (total @ x) / n
         inverse = np.where(small, 0.0, 1 / n)
-        centre = np.where(small, 0.0, mean)
-        linear = sp.csr_array(sp.diags_array(inverse) @ (total - sp.diags_array(centre) @ count))
+        linear = _ratio_weights(total, count, inverse, np.where(small, 0.0, mean))
         reach = np.where(valid > 0, np.maximum(high - middle, middle - low), 0.0)
         bins = np.zeros(a.count)
         if np.isfinite(reach).all():
             bins = (a.weights("part", reach * valid) @ np.maximum(x, 0.0)) / kept
             bins = bins + _mixed(a, middle, reach, valid)
     mean[small] = np.nan
-    assert a.asked.value is not None
     hidden = a.unknown(count) | ~np.isfinite(mean)
     if ((valid > 0) & (valid < 1)).any():
         notes.append(MIXED)
@@ -226,23 +255,23 @@ def means(a: Layout) -> Groups:
         bins = np.where(np.isfinite(bins), bins, 0.0)
     if not np.isfinite(reach).all():
         hidden[:] = True
-        notes.append(a.facts.no_limit("" if a.asked.value is None else a.asked.value.name))
+        notes.append(a.facts.no_limit(value.name))
     if not a.exact:
         hidden[:] = True
         notes.append("`where` selects part of a bin or of merged values: nothing bounds the mean")
-    noise = a.error(linear, kind="mean")
-    numbers = numbers_of(a.asked.value)
-    least = float(numbers.low[numbers.valid].min()) / a.unit
-    most = float(numbers.high[numbers.valid].max()) / a.unit
+    numbers = numbers_of(value)
     groups = Groups(
         mean,
-        noise,
+        a.error(linear, kind="mean"),
         (off, off),
         bins,
         linear,
         hidden=hidden,
         additive=False,
-        possible=(least, most),
+        possible=(
+            float(numbers.low[numbers.valid].min()) / a.unit,
+            float(numbers.high[numbers.valid].max()) / a.unit,
+        ),
         notes=notes,
     )
     inside = None if hidden.all() else a.inside(low, middle, high, valid)
@@ -250,14 +279,21 @@ def means(a: Layout) -> Groups:
         groups.placed_inside(np.where(small, 0.0, inside / np.maximum(kept, 1e-300)))
     clear = a.standing_out(low, valid) if (low >= 0).all() else np.ones(low.size)
     if (clear == 0).any() and not hidden.all():
-        kept_total = a.weights("part", middle * valid * clear)
-        groups.shown = np.where(small, np.nan, (kept_total @ x) * inverse)
+        shown = a.weights("part", middle * valid * clear)
+        groups.shown = np.where(small, np.nan, (shown @ x) * inverse)
         surely = a.weights("part", low * valid * clear)
         floor = (surely @ x) * inverse
-        of_floor = sp.csr_array(sp.diags_array(inverse) @ (surely - sp.diags_array(floor) @ count))
+        of_floor = _ratio_weights(surely, count, inverse, floor)
         groups.floor = End(floor, np.hypot(a.error(of_floor, kind="mean"), off))
         groups.notes.append(_hidden_tail(a, middle, clear))
     return groups.showing()
+
+
+def _ratio_weights(
+    total: sp.csr_array, count: sp.csr_array, inverse: np.ndarray, ratio: np.ndarray
+) -> sp.csr_array:
+    """Weights of cells by which total / count changes around `ratio`; `inverse`: 1 / count."""
+    return sp.csr_array(sp.diags_array(inverse) @ (total - sp.diags_array(ratio) @ count))
 
 
 def _mixed(a: Layout, middle: np.ndarray, reach: np.ndarray, part: np.ndarray) -> np.ndarray:
@@ -283,7 +319,7 @@ def _mixed(a: Layout, middle: np.ndarray, reach: np.ndarray, part: np.ndarray) -
     return np.where(n >= every / 2, moved / np.maximum(every, 1e-300), np.inf)
 
 
-COMPUTE = {"count": totals, "sum": totals, "share": shares, "mean": means}
+COMPUTE = {"count": counts, "sum": sums, "share": shares, "mean": means}
 
 
 def _about_numbers(a: Layout) -> list[str]:
