@@ -7,6 +7,7 @@ same values alone as within the whole, whatever the threads.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from ..schema import Schema
 from ..schema.constraints import ordered_columns
 from ..schema.derived import Derived, shift_parts, shifts_per_day
 from ..schema.epoch import DAY_SECONDS
+from ..schema.expression import Expression
 from .code_values import stored_per_number
 from .decode_columns import (
     arrow_array,
@@ -104,61 +106,102 @@ def _decode_rows(
     pinned: Mapping[str, np.ndarray],
 ) -> pa.RecordBatch:
     """`decode` of one chunk, whose first row is number `row` of the whole table."""
-    names: list[str] = []
-    arrays: list[pa.Array] = []
-
-    def add(name: str, array: pa.Array) -> None:
-        names.append(name)
-        arrays.append(array)
-
     codes = {
         name: inside(schema.columns[name], column, seed, row) for name, column in codes.items()
     }
-    settled: dict[str, np.ndarray] = {}
-    for group in compiled_constraints(schema).orders if schema.constraints else ():
-        if all(c in codes for item in group.items for c in item.columns):
-            settled |= _settled(schema, group, codes, seed, row, pinned)
-    for follows in compiled_constraints(schema).follows if schema.constraints else ():
-        if follows.numbers is not None and all(s in codes for s in follows.sources):
-            settled[follows.column] = follows.written(codes)  # type: ignore[assignment]  # it has numbers
+    settled = _settled_numbers(schema, codes, seed, row, pinned)
     computed = compiled_constraints(schema).computed if schema.constraints else {}
+    out = _Written()
     for item in schema.fields.values():
         have = [part for part in item.parts if part.name in codes]
         numbers = settled.get(item.name)
-        if (
-            not have
-            and item.name in computed
-            and all(c in codes for c in computed[item.name].columns)
-        ):
-            add(item.source, of_numpy(np.zeros(len(codes[computed[item.name].columns[0]]))))
+        follows = computed.get(item.name)
+        if not have and follows is not None and all(c in codes for c in follows.columns):
+            # a place among the others; its values are computed below
+            out.add(item.source, of_numpy(np.zeros(len(codes[follows.columns[0]]))))
         elif have and not isinstance(item, Derived):
-            add(item.source, values(schema, item, codes[item.name], seed, row, numbers))
+            out.add(item.source, values(schema, item, codes[item.name], seed, row, numbers))
         elif isinstance(item, Derived) and len(have) == len(item.parts) and item.output == "value":
-            add(item.source, rebuilt(item, [codes[p.name] for p in have], seed, row, numbers))
+            whole = [codes[part.name] for part in have]
+            out.add(item.source, rebuilt(item, whole, seed, row, numbers))
         else:
             for part in have:
-                add(part.name, values(schema, part, codes[part.name], seed, row))
+                out.add(part.name, values(schema, part, codes[part.name], seed, row))
+    _compute(schema, computed, codes, pinned, out)
+    if outputs:
+        _add_outputs(schema, codes, seed, row, out)
+    return pa.RecordBatch.from_arrays(out.arrays, names=out.names)
+
+
+@dataclass
+class _Written:
+    """The written columns in order. Two may have one name, that of the source column of both."""
+
+    names: list[str] = field(default_factory=list)
+    arrays: list[pa.Array] = field(default_factory=list)
+
+    def add(self, name: str, array: pa.Array) -> None:
+        self.names.append(name)
+        self.arrays.append(array)
+
+
+def _settled_numbers(
+    schema: Schema,
+    codes: dict[str, np.ndarray],
+    seed: int,
+    row: int,
+    pinned: Mapping[str, np.ndarray],
+) -> dict[str, np.ndarray]:
+    """The numbers that constraints on orders and tables prescribe, by column."""
+    settled: dict[str, np.ndarray] = {}
+    if not schema.constraints:
+        return settled
+    compiled = compiled_constraints(schema)
+    for group in compiled.orders:
+        if all(c in codes for item in group.items for c in item.columns):
+            settled |= _settled(schema, group, codes, seed, row, pinned)
+    for follows in compiled.follows:
+        if follows.numbers is not None and all(s in codes for s in follows.sources):
+            settled[follows.column] = follows.written(codes)  # type: ignore[assignment]  # it has numbers
+    return settled
+
+
+def _compute(
+    schema: Schema,
+    computed: Mapping[str, Expression],
+    codes: dict[str, np.ndarray],
+    pinned: Mapping[str, np.ndarray],
+    out: _Written,
+) -> None:
+    """Fill in the columns that an expression of other columns' written values gives."""
     for name, expression in computed.items():
-        field = schema.fields[name]
-        if field.source in names and not any(c in codes for c in ordered_columns(schema, name)):
+        own = schema.fields[name]
+        if own.source in out.names and not any(c in codes for c in ordered_columns(schema, name)):
             used = {n: schema.fields[n] for n in expression.operands}
-            given = {n: numbers_of(own, arrays[names.index(own.source)]) for n, own in used.items()}
+            given = {
+                n: numbers_of(field, out.arrays[out.names.index(field.source)])
+                for n, field in used.items()
+            }
             for n in given.keys() & pinned.keys():
                 given[n] = np.where(np.isnan(pinned[n]), given[n], pinned[n])
-            arrays[names.index(field.source)] = written(field, expression.of_rows(given))
-    if outputs:
-        for extra in schema.outputs.values():
-            if extra.of in codes:
-                shift = codes[extra.of]
-                base = schema.columns[extra.of].base
-                weekly = shift_values(schema.columns[extra.of])[np.minimum(shift, base - 1)]
-                if extra.part == "hour":
-                    u = uniform(seed, extra.name, "hour", row, len(shift))
-                else:
-                    u = None
-                drawn = shift_parts(weekly, extra.part, u, shifts_per_day(base) or 1)
-                add(extra.name, arrow_array(drawn, shift >= base, extra.dtype))
-    return pa.RecordBatch.from_arrays(arrays, names=names)
+            out.arrays[out.names.index(own.source)] = written(own, expression.of_rows(given))
+
+
+def _add_outputs(
+    schema: Schema, codes: dict[str, np.ndarray], seed: int, row: int, out: _Written
+) -> None:
+    """Add the schema's extra columns, which follow from shifts of the week."""
+    for extra in schema.outputs.values():
+        if extra.of not in codes:
+            continue
+        shift = codes[extra.of]
+        base = schema.columns[extra.of].base
+        weekly = shift_values(schema.columns[extra.of])[np.minimum(shift, base - 1)]
+        u = None
+        if extra.part == "hour":
+            u = uniform(seed, extra.name, "hour", row, len(shift))
+        drawn = shift_parts(weekly, extra.part, u, shifts_per_day(base) or 1)
+        out.add(extra.name, arrow_array(drawn, shift >= base, extra.dtype))
 
 
 def _settled(

@@ -261,60 +261,78 @@ def _disagreement(rows: CodedTable, key: userkeys.Disagreement) -> np.ndarray:
 def _succession(rows: CodedTable, key: userkeys.Succession) -> np.ndarray:
     """How users' rows follow each other, as `userkeys.Succession` says: windows over the ordered
     rows of each user."""
-    domain = rows.schema.domain
-    groups = len(key.edges)
-    whole = rows.dialect.whole
-    db = rows.database
     out = {name: np.zeros(size, object) for name, size in key.lengths.items()}
-    users = _binned(_groups(rows.lengths, key.edges), rows.having, groups)
+    users = _binned(_groups(rows.lengths, key.edges), rows.having, len(key.edges))
     out["users"] += users.astype(object) * key.units
-    codes = {name: rows.alias[name] for name in key.domain_columns}
-    own = ", ".join(codes.values())
-    blocks = userkeys.tie_blocks(domain, key.domain_columns)
+    table = rows.database.make("ordered", _in_order(rows, key))
+    try:
+        _add_pairs(rows, key, table, out)
+        _add_gaps(rows, key, table, out["gaps"])
+        for name, where in (("first", "i = 1"), ("last", "i = r")):
+            _add_ends(rows, key, f"{table} WHERE {where}", out[name])
+    finally:
+        rows.database.drop(table)
+    return _bounded(np.concatenate(list(out.values())))
+
+
+def _in_order(rows: CodedTable, key: userkeys.Succession) -> str:
+    """A select with each row's place `i` among its user's in order, the `gap` to the row before, and
+    of pair number k the first column's code in the row before, `b<k>`."""
+    codes = [rows.alias[name] for name in key.domain_columns]
+    own = ", ".join(codes)
+    blocks = userkeys.tie_blocks(rows.schema.domain, key.domain_columns)
     words = [f"w{i}" for i in range(len(blocks))]
     cells = [f"{rows.cell(block)} AS {word}" for block, word in zip(blocks, words)]
-    moment = f"CAST({rows.cell(key.order)} AS {whole}) AS moment"
+    moment = f"CAST({rows.cell(key.order)} AS {rows.dialect.whole}) AS moment"
     select = f"SELECT u, r, {own}, {moment}, {', '.join(cells)} FROM {rows.table}"
-    before = "".join(f", lag({codes[x]}) OVER w AS b{i}" for i, (x, _) in enumerate(key.pairs))
+    before = "".join(f", lag({rows.alias[x]}) OVER w AS b{i}" for i, (x, _) in enumerate(key.pairs))
     order = ", ".join(["moment", "z", *words])
-    ranked = (
+    return (
         f"SELECT u, r, {own}, row_number() OVER w AS i, moment - lag(moment) OVER w AS gap{before}"
         f" FROM ({_tied(rows, select, words)}) AS t"
         f" WINDOW w AS (PARTITION BY u ORDER BY {order})"
     )
-    table = db.make("ordered", ranked)
-    try:
-        across = 0
-        for i, (x, y) in enumerate(key.pairs):
-            same = f"CASE WHEN b{i} = {codes[y]} THEN 1 ELSE 0 END"
-            near = f"SELECT u, r, sum({same}) AS a FROM {table} WHERE r > 1 GROUP BY u, r"
-            for r, share in _shares(rows, near, pairs=False):
-                group = int(_groups(np.array([r]), key.edges)[0])
-                if group >= 0:
-                    out["near"][i * groups + group] += 2 * share
-            out["near"][i * groups : (i + 1) * groups] -= out["users"]
-            if x != y:
-                each = _any_pairs(rows.dialect, table, codes[x], codes[y])
-                for r, share in _shares(rows, each, pairs=True):
-                    out["any"][across] += 2 * share if r >= key.edges[0] else 0
-                out["any"][across] -= out["users"].sum()
-                across += 1
-        edges = [1 << b for b in range(min(key.gaps - 1, 62))]
-        binned = f"SELECT u, r, {bin_of('gap', edges)} AS b FROM {table} WHERE i > 1"
-        each = f"SELECT u, r, b, count(*) AS n FROM ({binned}) AS binned GROUP BY u, r, b"
-        found = db.ask(f"SELECT r, b, n, count(*) FROM ({each}) AS gaps GROUP BY r, b, n")
-        for r, b, n, users in zip(*(column.tolist() for column in found), strict=True):
-            out["gaps"][b] += users * (n * UNITS // (r - 1))
-        lead = key.order[0]
-        for name, where in (("first", "i = 1"), ("last", "i = r")):
-            code, users = db.ask(
-                f"SELECT {codes[lead]}, count(*) FROM {table} WHERE {where} GROUP BY {codes[lead]}"
-            )
-            ends = code * key.ends // domain[lead]
-            np.add.at(out[name], ends, users.astype(object) * key.units)
-    finally:
-        db.drop(table)
-    return _bounded(np.concatenate(list(out.values())))
+
+
+def _add_pairs(
+    rows: CodedTable, key: userkeys.Succession, table: str, out: dict[str, np.ndarray]
+) -> None:
+    """Add to `near` and `any` how often y of a row is x of the row before, or of any other."""
+    groups = len(key.edges)
+    across = 0
+    for i, (x, y) in enumerate(key.pairs):
+        same = f"CASE WHEN b{i} = {rows.alias[y]} THEN 1 ELSE 0 END"
+        near = f"SELECT u, r, sum({same}) AS a FROM {table} WHERE r > 1 GROUP BY u, r"
+        for r, share in _shares(rows, near, pairs=False):
+            group = int(_groups(np.array([r]), key.edges)[0])
+            if group >= 0:
+                out["near"][i * groups + group] += 2 * share
+        out["near"][i * groups : (i + 1) * groups] -= out["users"]
+        if x != y:
+            each = _any_pairs(rows.dialect, table, rows.alias[x], rows.alias[y])
+            for r, share in _shares(rows, each, pairs=True):
+                out["any"][across] += 2 * share if r >= key.edges[0] else 0
+            out["any"][across] -= out["users"].sum()
+            across += 1
+
+
+def _add_gaps(rows: CodedTable, key: userkeys.Succession, table: str, out: np.ndarray) -> None:
+    """Add the share of users' gaps that lie in each bin."""
+    edges = [1 << b for b in range(min(key.gaps - 1, 62))]
+    binned = f"SELECT u, r, {bin_of('gap', edges)} AS b FROM {table} WHERE i > 1"
+    each = f"SELECT u, r, b, count(*) AS n FROM ({binned}) AS binned GROUP BY u, r, b"
+    found = rows.database.ask(f"SELECT r, b, n, count(*) FROM ({each}) AS gaps GROUP BY r, b, n")
+    for r, b, n, users in zip(*(column.tolist() for column in found), strict=True):
+        out[b] += users * (n * UNITS // (r - 1))
+
+
+def _add_ends(rows: CodedTable, key: userkeys.Succession, where: str, out: np.ndarray) -> None:
+    """Add the users whose first or last row lies in each period."""
+    lead = key.order[0]
+    code = rows.alias[lead]
+    codes, users = rows.database.ask(f"SELECT {code}, count(*) FROM {where} GROUP BY {code}")
+    ends = codes * key.ends // rows.schema.domain[lead]
+    np.add.at(out, ends, users.astype(object) * key.units)
 
 
 def _any_pairs(d: Dialect, table: str, x: str, y: str) -> str:

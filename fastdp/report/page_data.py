@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..errors import UsageError
 from ..metrics.inputs import KNOWN_USERS, as_arrow, coded
 from ..metrics.scores import several
 from ..tables.drafting import draft
+from ..tables.table import Table
 from . import collect as collecting, people_section, quotes, runs as running, workload
 from .score_list import normalise
 
@@ -38,57 +39,104 @@ def collect(
     `tables`, `runs` and `workload` follow the order of the synthetic tables. Without the truth no
     key holds anything that depends on it. Seconds are never shown: they depend on the data.
     """
-    # The tables in codes, and the columns that all of them have.
-    named = _named(synthetic)
-    schema = _schema(schema, truth, *named.values())
-    labels = {name: _labels(column) for name, column in schema.columns.items()}
-    tables = [coded(source, schema, name, users=True) for name, source in named.items()]
-    real = None if truth is None else coded(truth, schema, "truth", users=True)
-    present = [t.codes.keys() for t in [real, *tables] if t is not None]
-    labels = {n: label for n, label in labels.items() if all(n in codes for codes in present)}
-    if not labels:
-        raise UsageError(
-            "report: the tables have no common column in the schema; check the column names"
-        )
-
-    # What each run released. With the truth there are scores and pairs, without it intervals.
+    coded_tables = _coded(truth, synthetic, schema)
+    schema, real, tables, labels = coded_tables
     runs = _aligned(run, len(tables), "run")
-    sizes = {n: len(names) for n, (names, _) in labels.items()}
     scores = _aligned(None if real is None else scores, len(tables), "scores")
-    found = [quotes.facts_of(r, schema) for r in runs]
-    known = [None if real is not None else facts for facts in found]
-    spans = [quotes.Intervals(k) for k in known] if real is None else []
-    habits = _habits(runs) if spans else None
-    pairs, worst = collecting.pairs(real, tables, labels) if real is not None else (None, [])
+    sizes = {n: len(names) for n, (names, _) in labels.items()}
+    facts = [quotes.facts_of(r, schema) for r in runs]
     asked = [_numbers(r) for r in runs]
-    true = None
-    if real is not None:
-        true = quotes.Truth(real, None if truth is real else as_arrow(truth, "truth"))
-    return {
+    page = {
         "title": title or _title(schema, real is not None),
         "about": None if about is None else dict(about),
         "with_truth": real is not None,
         "truth": None if real is None else collecting.size(real),
-        "tables": [{"name": n, **collecting.size(t)} for n, t in zip(named, tables, strict=True)],
+        "tables": [{"name": name, **collecting.size(table)} for name, table in tables.items()],
         "scores": normalise(scores),
-        "columns": collecting.columns(real, tables, labels, spans),
-        "pairs": pairs,
-        "worst": worst,
-        "users": collecting.users(
-            real, tables, labels, schema.user, habits, _roles(runs)[0].get("order")
-        ),
-        "people": people_section.collect(real, tables, schema, runs),
-        "verdict": [quotes.verdict_of(r, k).to_dict() for r, k in zip(runs, found)],
-        "limits": [quotes.limits(r, k, schema.user) if spans else [] for r, k in zip(runs, known)],
-        "quotes": [quotes.quotes(k, labels, a or (), true) for k, a in zip(found, asked)],
+        "people": people_section.collect(real, [*tables.values()], schema, runs),
+        "verdict": [quotes.verdict_of(r, own).to_dict() for r, own in zip(runs, facts)],
         "numbers": asked,
         "original": [(s or {}).get("original") for s in scores],
         "causes": [(s or {}).get("causes") for s in scores],
         "of_users": [(s or {}).get("users", {}).get("columns", {}) for s in scores],
         "runs": [running.facts(r, sizes) for r in runs],
         "workload": [
-            workload.collect(real, t, running.statement_of(r), sizes) for t, r in zip(tables, runs)
+            workload.collect(real, table, running.statement_of(r), sizes)
+            for table, r in zip(tables.values(), runs)
         ],
+    }
+    if real is None:
+        return page | _with_intervals(coded_tables, runs, facts, asked)
+    true = quotes.Truth(real, None if truth is real else as_arrow(truth, "truth"))
+    return page | _with_truth(coded_tables, real, true, runs, facts, asked)
+
+
+class _Coded(NamedTuple):
+    """The tables of a page in codes. `real`: the truth, if it was handed over. `labels`: texts of the
+    codes of each column that all tables have, and whether they have an order."""
+
+    schema: Any
+    real: Table | None
+    tables: dict[str, Table]
+    labels: dict[str, tuple[list[str], bool]]
+
+
+def _coded(truth: Any, synthetic: Any, schema: Any) -> _Coded:
+    named = _named(synthetic)
+    schema = _schema(schema, truth, *named.values())
+    labels = {name: _labels(column) for name, column in schema.columns.items()}
+    tables = {name: coded(source, schema, name, users=True) for name, source in named.items()}
+    real = None if truth is None else coded(truth, schema, "truth", users=True)
+    present = [t.codes.keys() for t in [real, *tables.values()] if t is not None]
+    labels = {n: label for n, label in labels.items() if all(n in codes for codes in present)}
+    if not labels:
+        raise UsageError(
+            "report: the tables have no common column in the schema; check the column names"
+        )
+    return _Coded(schema, real, tables, labels)
+
+
+def _with_truth(
+    coded_tables: _Coded,
+    real: Table,
+    true: quotes.Truth,
+    runs: Sequence[Any],
+    facts: Sequence[Any],
+    asked: Sequence[list[dict] | None],
+) -> ReportData:
+    """The keys that compare with the truth."""
+    schema, _, named, labels = coded_tables
+    tables = [*named.values()]
+    pairs, worst = collecting.pairs(real, tables, labels)
+    order = _roles(runs)[0].get("order")
+    return {
+        "columns": collecting.columns(real, tables, labels, []),
+        "pairs": pairs,
+        "worst": worst,
+        "users": collecting.users(real, tables, labels, schema.user, None, order),
+        "limits": [[] for _ in runs],
+        "quotes": [quotes.quotes(own, labels, a or (), true) for own, a in zip(facts, asked)],
+    }
+
+
+def _with_intervals(
+    coded_tables: _Coded,
+    runs: Sequence[Any],
+    facts: Sequence[Any],
+    asked: Sequence[list[dict] | None],
+) -> ReportData:
+    """The same keys from what the runs released, with intervals in place of the truth."""
+    schema, _, named, labels = coded_tables
+    tables = [*named.values()]
+    spans = [quotes.Intervals(own) for own in facts]
+    order = _roles(runs)[0].get("order")
+    return {
+        "columns": collecting.columns(None, tables, labels, spans),
+        "pairs": None,
+        "worst": [],
+        "users": collecting.users(None, tables, labels, schema.user, _habits(runs), order),
+        "limits": [quotes.limits(r, own, schema.user) for r, own in zip(runs, facts)],
+        "quotes": [quotes.quotes(own, labels, a or (), None) for own, a in zip(facts, asked)],
     }
 
 

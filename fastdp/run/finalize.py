@@ -40,6 +40,43 @@ def finalize(
     everything is written to its staging place. engine: what the statement says of the engine."""
     public = spec.options.public
     spec.reporter.begin(i, spec.label(i) if spec.several else "")
+    mechanism = _described_mechanism(spec, i, outcome, engine)
+    used = [] if public is None else [public_entry(public, spec.configs[0].public_relabel)]
+    statement = reserved.statement(
+        mechanism=mechanism,
+        public_data=used,
+        notes=_notes(spec, i, outcome, reserved),
+        only=i if spec.several else None,
+    )
+    run = Run(
+        statement,
+        outcome.measurements,
+        outcome.model,
+        spec.schema,
+        tables=outcome.tables,
+        _output=output,
+    )
+    if folder is None:
+        return replace(run, timings=spec.timings(i))
+    staging = folder.staging()
+    place = staging / spec.label(i) if spec.several else staging
+    place.mkdir(exist_ok=True)
+    with spec.reporter.stage("write"), ThreadPoolExecutor(1) as beside:
+        rest = beside.submit(_write_rest, spec, place, run, outcome)
+        hashes = output.write(place, spec.reporter)
+        hashes |= rest.result()
+        write_statement(place, run.privacy, hashes)  # last: it lists the digests of all files
+    if spec.several and i == len(spec.epsilons) - 1:
+        joint = reserved.statement(mechanism=mechanism, public_data=statement["public_data"])
+        write_statement(staging, joint)
+    final = folder.out / spec.label(i) if spec.several else folder.out
+    return replace(run, out=final, timings=spec.timings(i))
+
+
+def _described_mechanism(
+    spec: RunSpec, i: int, outcome: Outcome, engine: Mapping[str, str] | None
+) -> dict[str, Any]:
+    """What the statement says of how the run of epsilon `i` was made."""
     mechanism = {
         "name": spec.recipe.mechanism,
         "recipe": spec.recipe.name,
@@ -56,6 +93,12 @@ def finalize(
         mechanism["plugins"] = list(spec.plugins)
     if derived := [name for name in spec.schema.domain if name not in spec.schema.modelled]:
         mechanism["derived"] = derived
+    return mechanism
+
+
+def _notes(spec: RunSpec, i: int, outcome: Outcome, reserved: Reserved) -> list[str]:
+    """What a reader of the statement should know besides: plug-ins, columns of which little was
+    found, rows without an id."""
     notes = list(outcome.notes)
     if spec.plugins:
         notes.append(plugin_note(spec.plugins))
@@ -71,28 +114,7 @@ def finalize(
                 f"; they are {low:.1%} to {high:.1%} of all rows (95 % interval of a noisy count)"
             )
         notes.append(note)
-    used = [] if public is None else [public_entry(public, spec.configs[0].public_relabel)]
-    part = i if spec.several else None
-    statement = reserved.statement(mechanism=mechanism, public_data=used, notes=notes, only=part)
-    tables = outcome.tables
-    measured = outcome.measurements
-    model = outcome.model
-    run = Run(statement, measured, model, spec.schema, tables=tables, _output=output)
-    if folder is None:
-        return replace(run, timings=spec.timings(i))
-    staging = folder.staging()
-    place = staging / spec.label(i) if spec.several else staging
-    place.mkdir(exist_ok=True)
-    with spec.reporter.stage("write"), ThreadPoolExecutor(1) as beside:
-        rest = beside.submit(_write_rest, spec, place, run, outcome)
-        hashes = output.write(place, spec.reporter)
-        hashes |= rest.result()
-        write_statement(place, run.privacy, hashes)  # last: it lists the digests of all files
-    if spec.several and i == len(spec.epsilons) - 1:
-        joint = reserved.statement(mechanism=mechanism, public_data=statement["public_data"])
-        write_statement(staging, joint)
-    final = folder.out / spec.label(i) if spec.several else folder.out
-    return replace(run, out=final, timings=spec.timings(i))
+    return notes
 
 
 def complete_timings(spec: RunSpec, runs: Sequence[Run], folder: RunFolder | None) -> None:

@@ -121,28 +121,10 @@ class LinkedSchema:
     @classmethod
     def from_dict(cls, plain: Mapping[str, Any]) -> LinkedSchema:
         """The schema that a document describes; SchemaError names table, column and field."""
-        for key in plain:
-            if key not in TOP:
-                raise SchemaError(
-                    f"schema of linked tables, field {key!r}: unknown; {', '.join(TOP)} exist"
-                )
-        if plain.get("fastdp", FORMAT) != FORMAT:
-            raise SchemaError(f"schema, field 'fastdp': this fastdp reads format {FORMAT}")
-        tables = plain.get("tables")
-        if not isinstance(tables, Mapping) or not all(
-            isinstance(t, Mapping) for t in tables.values()
-        ):
-            raise SchemaError("linked tables: give a table [tables.NAME] for each of them")
-        roots = [name for name, table in tables.items() if "parent" not in table]
-        if len(roots) != 1 or len(tables) < 2:
-            without = f"without `parent` are: {', '.join(map(str, roots)) or 'none'}"
-            raise SchemaError(
-                f"linked tables are one table without `parent` and one or more with it; {without}"
-            )
-        parent = roots[0]
+        tables, parent = _checked_tables(plain)
         learnt = tuple(plain.get("learnt", ()))
-        made = {parent: _table(parent, tables[parent], KEYS, learnt)}
-        root = made[parent]
+        root = _table(parent, tables[parent], KEYS, learnt)
+        made = {parent: root}
         orphans = {}
         order = {}
         declared: dict[str, tuple[str, ...]] = {}
@@ -153,41 +135,19 @@ class LinkedSchema:
             table, over = _without_parent_constraints(name, table, parent)
             if over:
                 across[name] = over
-            if table["parent"] != parent:
-                levels = f"linked tables have two levels, so every child table names {parent!r}"
-                where = f"table {name!r}, field 'parent': {table['parent']!r}"
-                raise SchemaError(f"{where}; {levels}. Join deeper levels to their parents first")
-            made[name] = _table(name, table, CHILD_KEYS, learnt, root.user_dtype)
+            own = _child_table(name, table, parent, root, learnt)
+            made[name] = own
             orphans[name] = table.get("orphans", "drop")
-            if orphans[name] not in ("drop", "keep"):
-                raise SchemaError(f"table {name!r}, field 'orphans': neither 'drop' nor 'keep'")
-            if made[name].null_user == "own" and orphans[name] == "drop":
-                raise SchemaError(
-                    f"table {name!r}, field 'null': 'own' makes each row without a key "
-                    "a parent of its own, which needs orphans = 'keep'"
-                )
             if "order" in table:
                 order[name] = table["order"]
-                if order[name] not in made[name].modelled:
-                    names = ", ".join(made[name].modelled)
-                    raise SchemaError(
-                        f"table {name!r}, field 'order': not one of {names}: {order[name]!r}"
-                    )
             if "levels" in table:
-                declared[name] = _declared_levels(name, table["levels"], made[name])
-            if root.user in made[name].columns:
-                raise SchemaError(
-                    f"table {name!r}, column {root.user!r}: it has the name of the key "
-                    f"of {parent!r}; give it another name, and this one as its `source`"
-                )
-        name = plain.get("name", "")
-        provenance = plain.get("provenance", "")
+                declared[name] = _declared_levels(name, table["levels"], own)
         return cls(
             tables=made,
             orphans=orphans,
             order=order,
-            name=name,
-            provenance=provenance,
+            name=plain.get("name", ""),
+            provenance=plain.get("provenance", ""),
             declared_levels=declared,
             across=across,
         )
@@ -267,6 +227,60 @@ def _declared_levels(name: str, declared: Any, schema: Schema) -> tuple[str, ...
                 f"use {', '.join(usable) or 'none: the table has no such column'}"
             )
     return tuple(declared)
+
+
+def _checked_tables(plain: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """(the tables of a document, the name of the parent): one table without `parent`, others with
+    it."""
+    for key in plain:
+        if key not in TOP:
+            raise SchemaError(
+                f"schema of linked tables, field {key!r}: unknown; {', '.join(TOP)} exist"
+            )
+    if plain.get("fastdp", FORMAT) != FORMAT:
+        raise SchemaError(f"schema, field 'fastdp': this fastdp reads format {FORMAT}")
+    tables = plain.get("tables")
+    if not isinstance(tables, Mapping) or not all(isinstance(t, Mapping) for t in tables.values()):
+        raise SchemaError("linked tables: give a table [tables.NAME] for each of them")
+    roots = [name for name, table in tables.items() if "parent" not in table]
+    if len(roots) != 1 or len(tables) < 2:
+        without = f"without `parent` are: {', '.join(map(str, roots)) or 'none'}"
+        raise SchemaError(
+            f"linked tables are one table without `parent` and one or more with it; {without}"
+        )
+    return tables, roots[0]
+
+
+def _child_table(
+    name: str,
+    table: Mapping[str, Any],
+    parent: str,
+    root: Schema,
+    learnt: tuple[str, ...],
+) -> Schema:
+    """The schema of a child table; SchemaError where it does not fit the parent's, `root`."""
+    if table["parent"] != parent:
+        levels = f"linked tables have two levels, so every child table names {parent!r}"
+        where = f"table {name!r}, field 'parent': {table['parent']!r}"
+        raise SchemaError(f"{where}; {levels}. Join deeper levels to their parents first")
+    own = _table(name, table, CHILD_KEYS, learnt, root.user_dtype)
+    orphans = table.get("orphans", "drop")
+    if orphans not in ("drop", "keep"):
+        raise SchemaError(f"table {name!r}, field 'orphans': neither 'drop' nor 'keep'")
+    if own.null_user == "own" and orphans == "drop":
+        raise SchemaError(
+            f"table {name!r}, field 'null': 'own' makes each row without a key "
+            "a parent of its own, which needs orphans = 'keep'"
+        )
+    if "order" in table and table["order"] not in own.modelled:
+        names = ", ".join(own.modelled)
+        raise SchemaError(f"table {name!r}, field 'order': not one of {names}: {table['order']!r}")
+    if root.user in own.columns:
+        raise SchemaError(
+            f"table {name!r}, column {root.user!r}: it has the name of the key "
+            f"of {parent!r}; give it another name, and this one as its `source`"
+        )
+    return own
 
 
 def _without_parent_constraints(

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pyarrow as pa
+
 from .._util.files import as_path
 from ..codec.possible import compiled_constraints
 from ..errors import SchemaError, did_you_mean
@@ -131,56 +133,21 @@ def draft(
     public : bool
         The data may be looked at by everyone: no line is marked LEARNT, and bins have equal counts.
     """
-    notes = []
-    style = Dialect() if dialect is None else Dialect.from_plain(dialect)
-    if dialect is None and (encoding := other_encoding(source)) is not None:
-        style = replace(style, encoding=encoding)
-        notes.append(
-            f"The data is not UTF-8 and was read as {encoding}: see [dialect], and check the texts."
-        )
-    table = read_whole(source, style)
-    if style.decimal is None:
-        commas = decimal_commas(table)
-        if commas:
-            style = replace(style, decimal=",")
-            table = read_whole(source, style)
-            notes.append("Numbers have decimal commas and were read so: see [dialect].")
-        elif either_mark(source, style):
-            style = replace(style, decimal=".")
+    table, style, notes = _read(source, dialect)
     names = table.column_names
     for name in (*drop, *(() if user is None else (user,))):
         if name not in names:
             what = "user=" if name == user else "drop="
             raise SchemaError(f"{what}: the data has no column {name!r}{did_you_mean(name, names)}")
-    entries = {}
-    values = {}
-    left_out = {}
-    users: list[Candidate] = []
+    looks = _Looks()
     for name in names:
-        if name in drop:
-            continue
-        looked = ColumnLook(name, table.column(name), bins, public, names)
-        if name == user:
-            users.insert(0, looked.candidate())
-            continue
-        if not looked.problem and looked.may_be_user:
-            users.append(looked.candidate())
-        if why := looked.problem or looked.why or ("" if name else "a column without a name"):
-            left_out[name] = why
-        else:
-            entry = looked.entry()
-            try:
-                parse_field(name, entry)
-            except SchemaError as error:
-                left_out[name] = str(error)
-                continue
-            entries[name] = entry
-            values[name] = looked.series
-            notes += looked.notes
-    if not entries:
-        why = ": " + "; ".join(f"{name!r}: {reason}" for name, reason in left_out.items())
+        if name not in drop:
+            looks.add(ColumnLook(name, table.column(name), bins, public, names), user)
+    if not looks.entries:
+        why = ": " + "; ".join(f"{name!r}: {reason}" for name, reason in looks.left_out.items())
         raise SchemaError(f"the draft would have no column{why if len(table) else UNREADABLE}")
-    columns = Columns(values, entries)
+    notes += looks.notes
+    columns = Columns(looks.values, looks.entries)
     proposed = propose(columns)
     origin = f"drafted from {'public ' if public else ''}data"
     document: dict[str, Any] = {"provenance": origin, "columns": columns.entries}
@@ -195,9 +162,65 @@ def draft(
     notes += [f"Not proposed as a constraint: {text}." for text in refused]
     if not public:
         schema = replace(schema, learnt=toml_write.learnt_by_draft(schema.to_plain()))
-        if any(entry["kind"] == "numeric" for entry in entries.values()):
+        if any(entry["kind"] == "numeric" for entry in looks.entries.values()):
             notes.append(EVEN)
-    return _with_notes(schema, user, users, left_out, notes)
+    return _with_notes(schema, user, looks.users, looks.left_out, notes)
+
+
+def _read(source: Any, dialect: Any) -> tuple[pa.Table, Dialect, list[str]]:
+    """(the rows, the dialect in which they were read, notes on what of it was guessed)."""
+    notes = []
+    style = Dialect() if dialect is None else Dialect.from_plain(dialect)
+    if dialect is None and (encoding := other_encoding(source)) is not None:
+        style = replace(style, encoding=encoding)
+        notes.append(
+            f"The data is not UTF-8 and was read as {encoding}: see [dialect], and check the texts."
+        )
+    table = read_whole(source, style)
+    if style.decimal is None:
+        if decimal_commas(table):
+            style = replace(style, decimal=",")
+            table = read_whole(source, style)
+            notes.append("Numbers have decimal commas and were read so: see [dialect].")
+        elif either_mark(source, style):
+            style = replace(style, decimal=".")
+    return table, style, notes
+
+
+@dataclass
+class _Looks:
+    """What the columns look like, one after another.
+
+    `entries`: the tables of those that the draft has; `values`: their values. `left_out`: why others
+    are not in it. `users`: columns that may hold user ids; the stated one comes first.
+    """
+
+    entries: dict[str, dict[str, Any]] = field(default_factory=dict)
+    values: dict[str, Any] = field(default_factory=dict)
+    left_out: dict[str, str] = field(default_factory=dict)
+    users: list[Candidate] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, look: ColumnLook, user: str | None) -> None:
+        """Draft a column, unless it holds the user ids or nothing that can be a column."""
+        if look.name == user:
+            self.users.insert(0, look.candidate())
+            return
+        if not look.problem and look.may_be_user:
+            self.users.append(look.candidate())
+        nameless = "" if look.name else "a column without a name"
+        if why := look.problem or look.why or nameless:
+            self.left_out[look.name] = why
+            return
+        entry = look.entry()
+        try:
+            parse_field(look.name, entry)
+        except SchemaError as error:
+            self.left_out[look.name] = str(error)
+            return
+        self.entries[look.name] = entry
+        self.values[look.name] = look.series
+        self.notes += look.notes
 
 
 def _without_ends(schema: Schema) -> dict[str, Any]:
