@@ -116,9 +116,8 @@ def _code(column: Column, value: Any) -> int:
         value = value.item()
     if isinstance(value, bytes):  # what rows of a column of bytes hold; a schema lists texts
         value = value.decode(errors="surrogateescape")
-    code = None if value is None else column.code_of(value)
-    if column.binned:
-        code = None  # a bin holds many values: one of them would not be the bin
+    # One of the values of a code would not be the code, where it stands for several.
+    code = None if value is None or column.covers_many else column.code_of(value)
     if code is None:
         labels = column.labels()
         code = labels.index(str(value)) if labels.count(str(value)) == 1 else None
@@ -130,11 +129,25 @@ def _code(column: Column, value: Any) -> int:
         takes = ", ".join(repr(t) for t in column.labels()[:6]) + (
             ", ..." if column.size > 6 else ""
         )
-        more = "; for a span of numbers pass a range (low, high)" if column.binned else ""
         raise UsageError(
-            f"where, column {column.name!r}: {value!r} is not one of its values ({takes}){more}"
+            f"where, column {column.name!r}: {value!r} is not one of its values ({takes})"
+            f"{_what_to_pass(column, value)}"
         )
     return code
+
+
+def _what_to_pass(column: Column, value: Any) -> str:
+    """What selects a value that was counted together with others; "" where this is not why it was
+    refused."""
+    if column.binned:
+        return "; for a span of numbers pass a range (low, high)"
+    try:
+        among = column.code_of(value) if column.covers_many and value is not None else None
+    except (TypeError, ValueError):  # not of the column's type
+        return ""
+    if among is None:
+        return ""
+    return f"; it was counted together with others as {column.label(among)!r}"
 
 
 def number_limits(column: Column, condition: tuple[Any, Any]) -> tuple[float, float]:

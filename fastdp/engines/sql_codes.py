@@ -70,7 +70,10 @@ def coded_query(
         elif item.coding is not None:
             parts = {item.name: column_code(field, x, item)}
         else:
-            raise field.refused(f"columns of kind {item.kind!r}")
+            raise DataError(
+                f"column {field.name!r}: engine='sql' cannot encode columns of kind {item.kind!r}, "
+                "whose codes are computed value by value; use engine='local' on the same query"
+            )
         for column in item.parts:
             made.codes[alias[column.name]] = parts[column.name]
             if "drop" in (column.null.action, column.overflow.action):

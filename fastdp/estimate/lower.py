@@ -70,8 +70,8 @@ def lower(plan: Plan, parts: Sequence[Part], dtype: np.dtype | type = np.float64
     lines, columns, data = _entries(plan, rows)
     measured = [at for found in single.values() for at, _ in found]
     active, position = _active(max(plan.size, 1), [*measured, columns])
-    w, t, left = _fuse_cells(single, position, active.size, orders)
-    constant += left
+    w, t, lost = _fuse_cells(single, position, active.size, orders)
+    constant = sum(lost, start=constant)
     v, b, left = _fuse(rows, orders)
     matrix = None
     if rows:
@@ -143,11 +143,11 @@ def _active(size: int, places: Sequence[np.ndarray]) -> tuple[np.ndarray, np.nda
 
 def _fuse_cells(
     single: Found, position: np.ndarray, size: int, orders: dict[int, Order]
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """Precision and target of each of `size` active cells, and the constant of their loss."""
+) -> tuple[np.ndarray, np.ndarray, list[float]]:
+    """Precision and target of each of `size` active cells, and the constants of their loss."""
     w = np.zeros(size)
     wt = np.zeros(size)
-    constant = 0.0
+    constants = []
     for (k, _), found in single.items():
         where, weight, y = map(
             np.concatenate, zip(*((position[at], part.weight, part.y) for at, part in found))
@@ -160,14 +160,14 @@ def _fuse_cells(
         set_wt = np.bincount(where, weight * y)
         t = np.divide(set_wt, set_w, out=np.zeros_like(set_wt), where=set_w > 0)
         left = form(y - t[where], weight)
-        constant += left
+        constants.append(left)
         orders[k].constant += left
         some = np.flatnonzero(set_w)
         at = low + some
         w[at] += set_w[some]
         wt[at] += set_wt[some]
         orders[k].cells.append((at, set_w[some], t[some]))
-    return w, np.divide(wt, w, out=np.zeros_like(wt), where=w > 0), constant
+    return w, np.divide(wt, w, out=np.zeros_like(wt), where=w > 0), constants
 
 
 def _entries(plan: Plan, rows: dict[tuple, list[Part]]) -> Sequence[np.ndarray]:

@@ -328,7 +328,7 @@ def code_of(schema: Schema, name: str, text: str) -> int:
     """The code of a value, given as text, of a column; -1 if it has none."""
     column = schema.columns[name]
     truths = {"true": True, "false": False} if column.dtype == "bool" else {}
-    code = column.code_of(truths.get(text.lower(), text))
+    code = None if column.covers_many else column.code_of(truths.get(text.lower(), text))
     if code is None:
         labels = column.labels()
         code = labels.index(text) if text in labels else None

@@ -151,6 +151,12 @@ class SourceColumn:
         return self.in_bins is not None
 
     @property
+    def covers_many(self) -> bool:
+        """Whether a code stands for several values, so that one value is only a part of it: bins, and
+        kinds that draw values in a way of their own."""
+        return self.binned or self.coding is None
+
+    @property
     def whole_codes(self) -> bool:
         """Whether each code stands for one whole number, so that codes say exact values."""
         return isinstance(self.coding, Range)

@@ -151,7 +151,13 @@ def _with_rows(item: Any) -> Any:
                 f"table: cannot read the public table {item['table']!r} ({error})"
             ) from None
     names = [*item.get("from", ()), item.get("column")]
-    table = pa.table(table)
+    try:
+        table = pa.table(table)
+    except (TypeError, ValueError):
+        raise TypeError(
+            "table: expected rows of values, a frame, or the path of a CSV or Parquet file, "
+            f"got {type(table).__name__}"
+        ) from None
     if missing := [n for n in names if n not in table.column_names]:
         raise TypeError(
             f"table: the public table has no column {missing[0]!r}; it needs {', '.join(names)}"
@@ -199,8 +205,10 @@ def ordered_columns(schema: Described, name: str) -> tuple[str, ...]:
 
 
 def code_of(column: Column, value: Any) -> int:
-    """The code of a value that a constraint names; SchemaError if the column has none."""
-    code = column.code_of(value)
+    """The code of a value that a constraint names, or of a label where codes stand for several values;
+    SchemaError if the column has none."""
+    labels = column.base_labels() if column.covers_many else []
+    code = labels.index(value) if value in labels else column.code_of(value)
     if code is None:
         raise SchemaError(f"column {column.name!r}: {value!r} is not in its public domain")
     return code

@@ -20,6 +20,16 @@ ANY = "any"
 of texts. Where the column's dtype is stated, only dates and times are looked for."""
 
 
+def check_has_private_domain(name: str, kind: str, finds: str) -> None:
+    """Raise SchemaError if a run has nothing to find for columns of this kind."""
+    if not finds:
+        raise fail(
+            name,
+            "domain",
+            f'domain = "private" has no effect on a column of kind {kind!r}; remove it',
+        )
+
+
 class Entry:
     """One column's table while it is parsed: checks the types of values, and that every key was
     used."""
@@ -46,6 +56,7 @@ class Entry:
         keys: tuple[str, ...] = (*COMMON, *described.options, "domain")
         if self.private:
             self.choice("domain", PRIVATE, (PRIVATE,))
+            check_has_private_domain(name, kind, described.finds)
             keys = (*COMMON, *described.kept_options, *described.private_options, "domain")
         for key in plain:
             if key not in keys:

@@ -9,6 +9,7 @@ day hour day_of_week`. It is evaluated for all combinations of the columns' valu
 import ast
 import copy
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any, Protocol
@@ -34,6 +35,8 @@ class Described(Protocol):
 
 LONGEST = 4000
 """Characters of an expression, at most; it is parsed by Python's own parser."""
+LONE_EQUALS = re.compile(r"(?<![=!<>])=(?!=)")
+"""A single `=`, which compares in SQL and nowhere here."""
 _PARTS = ("year", "month", "day", "hour", "day_of_week")
 _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -69,7 +72,8 @@ class Expression:
         try:
             self._tree = ast.parse(text.strip(), mode="eval").body
         except (SyntaxError, ValueError, RecursionError, MemoryError):
-            raise SchemaError(f"{text!r} is not a valid expression") from None
+            hint = "; write == to compare" if LONE_EQUALS.search(text) else ""
+            raise SchemaError(f"{text!r} is not a valid expression{hint}") from None
         self._places: dict[int, tuple[str, str]] = {}
         self._given: Mapping[str, np.ndarray] | None = None
         self.columns: tuple[str, ...] = tuple(dict.fromkeys(self._names(self._tree)))

@@ -17,7 +17,7 @@ from . import dtypes, kind_of_text
 from .amounts import Amount, amount_of_numbers
 from .columns import Column, SourceColumn, fail
 from .derived import Derived
-from .entry import ANY, COMMON, PRIVATE
+from .entry import ANY, COMMON, PRIVATE, check_has_private_domain
 from .kind_registry import KINDS
 from .kinds.categorical import OTHER
 from .kinds.transform import Transform
@@ -48,12 +48,7 @@ class Pending(Column):
     stated: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
-        if not self.target.finds:
-            raise fail(
-                self.name,
-                "domain",
-                f'domain = "private" has no effect on a column of kind {self.wanted!r}; remove it',
-            )
+        check_has_private_domain(self.name, self.wanted, self.target.finds)
         if not 2 <= self.bins <= MOST_BINS:
             raise fail(self.name, "bins", f"must lie in 2..{MOST_BINS}")
         k = self.keys_per_user

@@ -9,9 +9,11 @@ import pyarrow as pa
 import pytest
 
 import fastdp
+from fastdp.answers.values import select
 from fastdp.codec.decode import decode
 from fastdp.codec.encode import encode_batch
-from fastdp.errors import SchemaError
+from fastdp.codec.possible import compiled_constraints
+from fastdp.errors import SchemaError, UsageError
 from fastdp.schema import Schema
 from fastdp.schema.columns import Column
 from fastdp.schema.kind_registry import KINDS, documented, kind
@@ -113,8 +115,28 @@ def test_the_other_folders_answer_for_it_what_suits_a_kind_that_says_nothing():
         column.code_values()
     with pytest.raises(SchemaError, match="unknown for kind 'test-angle'; did you mean 'sectors'"):
         _schema(sector=3)
-    with pytest.raises(SchemaError, match="has no effect on a column of kind 'test-angle'"):
-        Schema.from_dict({"columns": {"wind": {"kind": "test-angle", "domain": "private"}}})
+    for options in ({}, {"sectors": 8}):
+        with pytest.raises(SchemaError, match="has no effect on a column of kind 'test-angle'"):
+            _schema(domain="private", **options)
+
+
+def test_one_of_the_values_of_a_code_does_not_name_the_code():
+    column = _schema().columns["wind"]
+    assert column.covers_many
+    assert select(column, "90 degrees").sure.tolist() == [False, True, False, False, False, False]
+    with pytest.raises(UsageError, match="counted together with others as '90 degrees'"):
+        select(column, 91.0)
+    listed = Schema.from_dict({"columns": {"a": {"kind": "categorical", "values": ["x", "y"]}}})
+    assert not listed.columns["a"].covers_many and select(listed.columns["a"], "x").sure[0]
+
+
+def test_a_constraint_names_its_codes_by_their_labels():
+    wind = {"kind": "test-angle", "sectors": 4}
+    columns = {"wind": wind, "north": {"kind": "categorical", "values": ["yes", "no"]}}
+    rule = {"columns": ["wind", "north"], "forbidden": [["0 degrees", "no"]]}
+    schema = Schema.from_dict({"columns": columns, "constraints": [rule]})
+    (impossible,) = compiled_constraints(schema).impossible.values()
+    assert np.argwhere(impossible).tolist() == [[0, 1]]
 
 
 def test_lists_name_the_kinds_of_documents_alone():
