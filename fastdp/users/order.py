@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ..domain import Domain
 from ..measurement import Measurement
 from ..schema import Schema
-from ..significance import SURE
+from ..significance import SURE, drawn_towards, spread_beyond_noise
 from ..userkeys import MOST_CODES, Succession
 from .gaps import Gaps
 from .people import Codes
@@ -176,6 +176,18 @@ class Goal(Struct, frozen=True, eq=False):
         return Gaps(key.order, shares, float(self.errors[start]))
 
 
+def _alike(rates: np.ndarray, errors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(rates of kinds of users drawn towards their mean as far as noise explains their differences, their
+    standard errors). Of a kind of few users little is known by itself."""
+    noise = np.square(errors)
+    precision = float((1 / noise).sum())
+    mean = float((rates / noise).sum()) / precision
+    spread = spread_beyond_noise(rates - mean, noise)
+    other = noise / (noise + spread)  # the part of the mean in each
+    drawn = np.clip(drawn_towards(mean, rates, noise, spread), 0.0, 1.0)
+    return drawn, np.sqrt(other * spread + np.square(other) / precision)
+
+
 def order_of(
     key: Succession, answers: Measurement, rates: Rates, sizes: Mapping[str, int]
 ) -> tuple[Order, Goal]:
@@ -190,7 +202,7 @@ def order_of(
         np.clip((1 + x / many) / 2, 0.0, 1.0) for x in (by_kind.sum(axis=1), parts["any"])
     )
     error = float(sigma * np.sqrt(len(KINDS)) / many / 2)
-    rate = np.clip((1 + by_kind / there) / 2, 0.0, 1.0)
+    rate = (1 + by_kind / there) / 2
     other = near.copy()
     errors = np.zeros(len(near))
     for i, (x, y) in enumerate(key.pairs):
@@ -205,9 +217,10 @@ def order_of(
     above = SURE * np.hypot(error, errors)
     likely = np.flatnonzero(lift > np.maximum(LEAST_LIFT, above))
     chosen = sorted(likely[np.argsort(-lift[likely], kind="stable")][:MOST_CHAINS])
-    goals = [rate[chosen].ravel(), *(parts[name] / many for name in ("gaps", "first", "last"))]
-    doubts = np.tile(doubt, len(chosen))
-    margins = [doubts, np.full(sum(map(len, goals[1:])), sigma / many)]
+    drawn = [_alike(rate[i], doubt) for i in chosen]
+    others = [parts[name] / many for name in ("gaps", "first", "last")]
+    goals = [*(goal for goal, _ in drawn), *others]
+    margins = [*(error for _, error in drawn), np.full(sum(map(len, others)), sigma / many)]
     asked = [
         [*pair, round(float(n), 6), round(float(o), 6)]
         for pair, n, o in zip(key.pairs, near, other)

@@ -256,6 +256,28 @@ def test_differences_within_noise_are_left_alone():
     assert np.allclose(aimed.shift, np.where(there, 0.1, 0.0))
 
 
+def test_kinds_of_users_are_taken_for_alike_unless_they_surely_differ():
+    """Few users have many rows, so little is known of their steps: they follow as often as others' do.
+    Where each kind is known well, each has its own rate."""
+    key = to_ask(schema(), schema().modelled, Roles((), ()))
+    rate = dict.fromkeys(key.pairs, 0.2) | {("to", "from"): 0.4}
+    answers = released(key, rate, sigma=20.0, users=(2000.0, 500.0, 20.0))
+    at = key.pairs.index(("to", "from")) * len(KINDS)
+    values = answers.values.copy()
+    values[at + 2] = -20.0  # that nobody's of 128 rows or more follow, by a standard error
+    found, errors = chain(key, values, 20.0)
+    assert np.allclose(found, 0.4, atol=0.02) and errors.max() < 0.02
+    values[[at + 2, 3 * len(key.pairs) + 2]] = -2000.0, 2000.0
+    assert np.allclose(chain(key, values, 2.0)[0], [0.4, 0.4, 0.0], atol=0.02)
+
+
+def chain(key, values, sigma):
+    """(goals of the chain from `to` to `from` by kind of users, their standard errors)."""
+    order, goal = order_of(key, Measurement(("order",), values, sigma), rates(), SIZES)
+    at = order.key.pairs.index(("to", "from")) * len(KINDS)
+    return goal.rates[at : at + len(KINDS)], goal.errors[at : at + len(KINDS)]
+
+
 def test_noise_in_empty_bins_does_not_move_first_rows():
     """All users begin in the first two of 20 bins; noise of 3 % in each bin. Goals that count only
     what is positive would take a fifth of the users out of the first two bins."""
