@@ -21,6 +21,8 @@ DISTANCES = "distances of the finished model"
 """The label of the distances of the model from pairs that were not measured."""
 EVENLY = np.arange(1, 32, 2) / 32
 """Places among the sizes of all pairs, of which `any_pair` takes its stand-ins."""
+ROUNDING = 1 + 1e-9
+"""Shares that are worked out in floating point may add up to this times what they divide."""
 
 
 class Planned(Struct, frozen=True):
@@ -52,6 +54,14 @@ class PlannedStep(Struct, frozen=True):
     share: float
     lines: tuple[Planned, ...] = ()
 
+    def __post_init__(self) -> None:
+        lines = sum(line.share * line.times for line in self.lines)
+        if lines > self.share * ROUNDING:
+            raise ValueError(
+                f"step {self.label!r}: its lines take {lines:.4g} of mu^2 and the step has"
+                f" {self.share:.4g}; `times` measurements take that many times the share of one"
+            )
+
     @property
     def why(self) -> str:
         """What the share buys."""
@@ -65,6 +75,12 @@ class Outline(Struct, frozen=True):
     steps: tuple[PlannedStep, ...]
     cliques: tuple[Clique, ...] = ()
     notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        total = sum(step.share for step in self.steps)
+        if total > ROUNDING:
+            parts = ", ".join(f"{step.label} {step.share:.4g}" for step in self.steps)
+            raise ValueError(f"the steps take {total:.4g} of mu^2, which is 1 in all: {parts}")
 
     @property
     def measurements(self) -> tuple[Planned, ...]:
@@ -90,8 +106,9 @@ class Outline(Struct, frozen=True):
 
 
 def any_pair(domain: Domain, share: float) -> list[Planned]:
-    """Stand-ins for pairs that are chosen in the run, each with this share: sizes evenly spread
-    among those of all pairs."""
+    """Stand-ins for pairs that are chosen in the run, for `Config.clip_criteria`: sizes evenly spread
+    among those of all pairs, each with the share of one pair. A step of a plan has one line in their
+    place, ("any", "pair") with `times`."""
     most = size_limits.MAX_PAIR_CELLS
     cells = sorted(domain.cells(p) for p in combinations(domain, 2) if domain.cells(p) <= most)
     picked = [cells[int(at * len(cells))] for at in EVENLY] if cells else []

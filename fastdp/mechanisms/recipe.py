@@ -49,6 +49,12 @@ class Recipe(Struct, frozen=True):
     def config(self, epsilon: float) -> Config:
         """The mechanism's config at this epsilon; UsageError names recipe and field."""
         kind = get(self.mechanism)
+        known = kind.__struct_fields__
+        for key in self.fields:
+            if key not in known:
+                raise UsageError(
+                    f"{self._error_start('')}unknown field {key!r}{did_you_mean(key, known)}"
+                )
         resolved = {
             key: _at_epsilon(value, epsilon, self._error_start(key))
             for key, value in self.fields.items()
