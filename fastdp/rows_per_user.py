@@ -220,11 +220,12 @@ class Tail(Struct, frozen=True, eq=False):
 
 
 class RowsPosterior(Struct, frozen=True, eq=False):
-    """The posterior of rows per user. `users` of each bin up to the bin `last`, in which users are
-    there for sure (and some more, where rows were counted), 0 beyond; `values`
-    and `spread`: the unbiased estimate and its covariance, without smoothing. `tail`: users beyond
-    that bin. `bound`: the end of the last bin; `limit`: the most rows that a user may have, at least
-    the bound."""
+    """The posterior of rows per user.
+
+    `last`: the last bin in which users are there for sure. `users`: of each bin up to it, and of some more
+    where rows were counted; 0 beyond. `values`, `spread`: the estimate without smoothing, and its
+    covariance. `tail`: users beyond the last bin. `bound`: the end of the last bin. `limit`: the most rows
+    that a user may have, at least the bound."""
 
     edges: tuple[int, ...]
     bound: int
@@ -394,9 +395,9 @@ def _tail(
     """Users with more than `most` rows by Pareto tails that fit the bins from their start on. The
     last bin has the users with any more rows. `seen`: rows, of each user at most `most`.
 
-    The estimate x of all rows has the least mean of |x / T - 1| over the likely numbers of rows T.
-    That is their median when each weighs 1 / T. The median itself does worse by a tail that is not
-    there than by one that is missed: it may be twenty times the rows, a miss at most all of them."""
+    The estimate x of all rows has the least mean of |x / T - 1| over the likely numbers of rows T. That is
+    their median when each weighs 1 / T. The median itself errs more: a tail that is not there may add twenty
+    times the rows, and a miss costs at most all of them."""
     starts = np.array(edges, float)
     pairs = counts[:-1] + counts[1:]
     noise = np.hypot(errors[:-1], errors[1:])

@@ -4,11 +4,11 @@ Every rule of the form "so many standard errors" and every estimate that draws n
 others is here.
 
 Whether a number differs from 0: the largest of many noisy numbers is large by chance as well.
-`stands_out` asks for more where more are looked at, so that the chance of a false alarm among all of
-them is FALSE_ALARMS, and so does `stand_out_together` of their sum of squares. `SURE` is for single
-decisions that are not easily taken back.
+`stands_out` asks for more where more are looked at: the chance of a false alarm among all of them is
+FALSE_ALARMS. `stand_out_together` asks the same of their sum of squares. `SURE` is for single decisions
+that are not easily taken back.
 
-What a number is: if noisy numbers are all alike, each is taken for their mean; if they differ by more
+What a number is: if noisy numbers are all alike, each is taken for their mean. If they differ by more
 than noise, each is taken for itself. `drawn_towards` says this of numbers that are spread like a
 normal distribution around a centre, `posterior_means` of any distribution. Everything here is a
 function of released numbers.
@@ -60,11 +60,11 @@ def stands_out(z: np.ndarray | float, looks: int, false_alarms: float = FALSE_AL
 
 
 def stand_out_together(z: np.ndarray, false_alarms: float = FALSE_ALARMS) -> bool:
-    """Whether any of several numbers of z standard errors is above 0, by all of them together: many that
+    """Whether any of several numbers of z standard errors is above 0, by all of them together. Many that
     are a little above 0 say so where none stands out by itself.
 
-    The sum of squares of those above 0 is a mixture of chi-square distributions if none is: each is
-    above 0 by chance with probability 1/2, and independent of the others."""
+    If none is above 0, each measured one is by chance with probability 1/2, independent of the others. The
+    sum of squares of those above 0 is then a mixture of chi-square distributions."""
     from scipy.special import gammaincc, gammaln
 
     z = np.asarray(z, np.float64)

@@ -1,8 +1,8 @@
 """Answers to questions about rows, in the schema's values, each with an interval and what its error
 is made of.
 
-`groups` estimates what a question asks of each group of cells, `answer_lines` gives every value its
-line of the group that it lies in, and `answer_table` makes intervals and notes of the lines.
+`groups` estimates what a question asks of each group of cells. `answer_lines` gives every value its
+line of the group that it lies in. `answer_table` makes intervals and notes of the lines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .facts import MOST_CELLS, Facts
 from .groups import COMPUTE
 from .part_dates import FIRST, chosen_days
 from .part_groups import DayGroups, groups_of
-from .question import question
+from .question import Question, question
 
 
 def answer(
@@ -63,30 +63,19 @@ def answer(
                 options=options,
             )
     by = [name for name in names if isinstance(name, str)]
-    if basis not in (None, BOUND):
-        raise UsageError(f"basis: expected 'bound' or nothing, got {basis!r}")
-    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
-        raise UsageError(f"level: expected a number between 0 and 1, got {level!r}")
+    _check_options(level, basis)
     asked = question(facts.schema, of, by, where)
-    columns = asked.columns
-    sizes = facts.schema.modelled
-    rows = math.prod(sizes[c.name] for c in asked.by)
-    merged = math.prod(facts.merged_size(a) for a in columns)
-    if max(rows, merged) > MOST_CELLS:
-        cells = f"{max(rows, merged):,} cells, the limit is {MOST_CELLS:,}"
-        raise UsageError(
-            f"columns {', '.join(columns)}: the answer would have {cells}; use fewer columns"
-        )
-    table = facts.table(columns) or facts.guessed(columns)
+    _check_cells(facts, asked)
+    table = facts.table(asked.columns) or facts.guessed(asked.columns)
     layout = Layout(facts, asked, table, basis == BOUND)
     groups = COMPUTE[asked.kind](layout)
     lines = Lines.of(layout)
     numbers = numbers_of_lines(layout, groups, lines)
     if minus is not None and over is not None:
         raise UsageError("minus, over: give one of them, not both")
-    if minus is not None or over is not None:
-        numbers = compared_lines(layout, groups, lines, numbers, minus, over)
     compared = minus is not None or over is not None
+    if compared:
+        numbers = compared_lines(layout, groups, lines, numbers, minus, over)
     return answer_table(
         a=layout,
         lines=lines,
@@ -97,6 +86,25 @@ def answer(
         compared=compared,
         unit=1.0 if over is not None else layout.unit,
     )
+
+
+def _check_options(level: float, basis: str | None) -> None:
+    if basis not in (None, BOUND):
+        raise UsageError(f"basis: expected 'bound' or nothing, got {basis!r}")
+    if isinstance(level, bool) or not isinstance(level, int | float) or not 0 < level < 1:
+        raise UsageError(f"level: expected a number between 0 and 1, got {level!r}")
+
+
+def _check_cells(facts: Facts, asked: Question) -> None:
+    """Raise UsageError if the answer, or the table that it is read from, has too many cells."""
+    sizes = facts.schema.modelled
+    rows = math.prod(sizes[c.name] for c in asked.by)
+    merged = math.prod(facts.merged_size(a) for a in asked.columns)
+    if max(rows, merged) > MOST_CELLS:
+        cells = f"{max(rows, merged):,} cells, the limit is {MOST_CELLS:,}"
+        raise UsageError(
+            f"columns {', '.join(asked.columns)}: the answer would have {cells}; use fewer columns"
+        )
 
 
 def _by_days(

@@ -183,8 +183,9 @@ def _quadratic(inverse: np.ndarray, columns: Matrix) -> np.ndarray:
 def estimate(
     marginals: Sequence[Marginal], wanted: Clique, contrasts: Contrasts | None = None
 ) -> Table | None:
-    """The table over `wanted`, in the finest partition of its codes that one marginal has; None if
-    neither a marginal holds all of these columns, nor contrasts of all their subsets do."""
+    """The table over `wanted`, in the finest partition of its codes that one marginal has.
+
+    None if no marginal holds all of these columns, and contrasts of all their subsets do not exist either."""
     over = [m for m in marginals if set(wanted) <= set(m.axes)]
     holding = [m for m in over if m.complete or len(m.axes) == len(wanted)]
     signed = _within(wanted, contrasts or {})

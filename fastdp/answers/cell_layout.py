@@ -78,8 +78,10 @@ class Layout:
 
     @cached_property
     def unit(self) -> float:
-        """What the numbers of the value are counted in: 1, or a power of 2 near the largest where squares
-        of numbers would be too large or too small for a float. Sums, means and their errors are in it."""
+        """What the numbers of the value are counted in. Sums, means and their errors are in it.
+
+        It is 1, or a power of 2 near the largest number where squares would be too large or too small for a
+        float."""
         if self.asked.value is None:
             return 1.0
         numbers = numbers_of(self.asked.value)

@@ -162,13 +162,15 @@ class Clipping:
         )
 
     def drift_of(self, cells: Array) -> float:
-        """By how many standard deviations of its values the mean of a column may be off, if what
-        `tilt_of` allows for inside groups and beyond the histogram moves it to one side."""
+        """By how many standard deviations of its values the mean of a column may be off.
+
+        It is off by this if all that `tilt_of` allows for, inside groups and beyond the histogram, moves
+        it to one side."""
         return math.hypot(self.inside * _dependence(cells), self._beyond(cells)) / NORMAL
 
     def _beyond(self, cells: Array) -> float:
-        """Part of the rows (L1) in other cells, if there are more rows by a standard error of their
-        number and the rows more are of users as in the last group."""
+        """Part of the rows (L1) that would be in other cells if there were more rows by a standard error of
+        their number, of users as in the last group."""
         last = cells[:, -1] / max(float(cells[:, -1].sum()), 1e-9)
         rows = np.maximum(cells @ np.array(self.factors), cells.sum(1))
         more = self.spread[1] / (1 + self.spread[1])

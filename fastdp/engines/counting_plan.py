@@ -22,12 +22,13 @@ pending projections are run."""
 
 
 class Plan(Struct, frozen=True):
-    """What one pass over the rows counts (see csrc/count.h): clique k has the columns start[k] ..
-    start[k + 1] - 1 of `column` (numbers into `columns`) with `size` codes each; its table of
-    cells[k] cells begins at offset[k].
+    """What one pass over the rows counts (see csrc/count.h).
 
-    counted: each clique in the column order it is counted in, with the offset of its table; total:
-    cells of all.
+    Clique k has the columns start[k] .. start[k + 1] - 1 of `column` (numbers into `columns`) with `size`
+    codes each. Its table of cells[k] cells begins at offset[k].
+
+    counted: each clique in the column order it is counted in, with the offset of its table. total: cells
+    of all.
     """
 
     columns: tuple[str, ...]

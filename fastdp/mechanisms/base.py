@@ -365,12 +365,13 @@ class Rows(Protocol):
 class Outcome(Struct, frozen=True):
     """What a mechanism returns. Everything in it may be released.
 
-    `rows` are the synthetic rows (codes of the schema's columns); `users` is the measured histogram
-    of rows per user, where ids were to come from one; `owners(i)` gives the user numbers of shard i
-    for mechanisms that make users first; `tables` are further results to be written next to the
-    synthetic data. `counts(i)`: the rows are a histogram, and this is how many events each row of
-    shard i stands for. They are written as the column `count`, and have no users. `dealer` deals
-    the rows to users that behave like users."""
+    `rows`: the synthetic rows (codes of the schema's columns).
+    `users`: the measured histogram of rows per user, where ids were to come from one.
+    `owners(i)`: the user numbers of shard i, of mechanisms that make users first.
+    `tables`: further results, written next to the synthetic data.
+    `counts(i)`: the rows are a histogram, and this is how many events each row of shard i stands for. They
+    are written as the column `count`, and have no users.
+    `dealer`: deals the rows to users that behave like users."""
 
     rows: Rows
     measurements: tuple[Measurement, ...] = ()

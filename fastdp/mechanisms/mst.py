@@ -41,8 +41,8 @@ PAIRS = "pairs"
     for_linked=True,
 )
 class MST(OnesFirst, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`shares` of mu^2 for the 1-ways, the choice of the tree, and its pairs; scaled to add up to 1
-    (published: a third each). 1-ways and pairs are divided by their sizes (see `portions`). A
+    """`shares` of mu^2 for the 1-ways, the choice of the tree, and its pairs, scaled to add up to 1. The
+    publication has a third each. 1-ways and pairs are divided by their sizes (see `portions`). A
     single column is measured once, with the whole budget. Where no pair is small enough to be
     measured, all 1-ways are measured again with what is left."""
 

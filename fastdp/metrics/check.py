@@ -59,9 +59,11 @@ OWNERS_EYES = "This sees the true rows: it is for the data's owner, and not for 
 
 @dataclass(frozen=True)
 class ColumnCheck:
-    """One column of the data. Four shares of all rows: `null`; `outside`, values of the right kind
-    that are not in the column's list, range or bins; `wrong`, values of another kind (`kinds`: rows
-    of each such kind); `nearly`, texts that would be in the list if case and blanks were ignored.
+    """One column of the data, with shares of all rows.
+
+    `null`: without a value. `outside`: values of the right kind that are not in the column's list, range or
+    bins. `wrong`: values of another kind (`kinds`: rows of each such kind). `nearly`: texts that would be in
+    the list if case and blanks were ignored.
     """
 
     name: str

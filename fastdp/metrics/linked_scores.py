@@ -22,11 +22,14 @@ def linked_scores(
     schema: LinkedSchema,
     threads: int | None = None,
 ) -> dict[str, Any]:
-    """For each child table: `integrity`, the share of its synthetic rows whose key a parent has;
-    `children`, the total variation of the number of child rows per parent, with means and shares of
-    parents without any; `pairs`, the total variation of a parent's column and a child's column,
-    over child rows: mean and worst; `between`, for the columns in whose level parents differ, the
-    share of the variance of codes that lies between parents, of both tables.
+    """How well keys and what goes across tables are kept, for each child table.
+
+    `integrity`: the share of its synthetic rows whose key a parent has.
+    `children`: the total variation of the number of child rows per parent; means, and shares of parents
+    without any.
+    `pairs`: the total variation of a parent's column and a child's column, over child rows; mean and worst.
+    `between`: for columns in whose level parents differ, the share of the variance of codes that lies
+    between parents, of both tables.
     """
     links = Links(replace(schema, orphans=dict.fromkeys(schema.children, "drop")))
     (true, _), (made, read) = (read_linked(tables, links, threads) for tables in (truth, synthetic))

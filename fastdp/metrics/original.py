@@ -81,9 +81,11 @@ def score(
     seed: int = 0,
     threads: int | None = None,
 ) -> dict[str, Any] | None:
-    """`worst`: {kind, what, wrong}; `kinds`: for each kind {what, wrong, mean, sample, items}: the
-    worst of it, the mean, what is wrong with a 10 % sample of the truth at worst, and its worst
-    items; `columns`: total variation of each column. None if the tables have no rows to compare."""
+    """How wrong the synthetic table is in the data's own values. None if there are no rows to compare.
+
+    `worst`: {kind, what, wrong}. `kinds`: for each kind {what, wrong, mean, sample, items}. These are the
+    worst of it, the mean, what is wrong with a 10 % sample of the truth at worst, and its worst items.
+    `columns`: total variation of each column."""
     if not truth.num_rows or not synthetic.num_rows:
         return None
     plain, pair = in_cells(truth, synthetic, user)

@@ -19,11 +19,17 @@ PERCENTILES = (50, 90, 99)
 
 
 def score(truth: Table, synthetic: Table) -> dict[str, Any]:
-    """`rows`: total variation of the distribution of rows per user (bins of an octave). Means over
-    columns, of users with two rows or more: `agreement`, the difference in how often two rows of
-    one user agree; `constant`, the difference in the share of users with one value; `distinct`, the
-    total variation of the number of values per user (bins of an octave). `columns` and
-    `rows_per_user` hold both tables' figures. `order`, where the schema declares one: see `_order`.
+    """How users of both tables differ.
+
+    `rows`: total variation of the distribution of rows per user (bins of an octave).
+
+    Means over columns, of users with two rows or more:
+    `agreement`: the difference in how often two rows of one user agree.
+    `constant`: the difference in the share of users with one value.
+    `distinct`: the total variation of the number of values per user (bins of an octave).
+
+    `columns` and `rows_per_user` hold both tables' figures. `order`, where the schema declares one: see
+    `_order`.
     """
     tables = (truth, synthetic)
     names = [n for n in truth.codes if n in synthetic.codes]

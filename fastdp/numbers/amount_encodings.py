@@ -17,9 +17,10 @@ Of = Literal["value", "weight", "residual"]
 class Reading(UserEncoding, frozen=True, kw_only=True):
     """An encoding of one number per entry: its value, its weight, or the residual value * 2^shift -
     rough * weight. `rough` and `shift` are public: they follow from released numbers. Unsigned:
-    what lies below zero counts as zero. Of residuals: `largest`, the declared maximum to which a
-    value is cut before its residual is taken (by group: of the L2 norm of a user's values), and
-    `refunds`, whether values below zero count as such or as zero."""
+    what lies below zero counts as zero.
+
+    Of residuals, `largest` is the declared maximum to which a value is cut before its residual is taken (by
+    group: of the L2 norm of a user's values). `refunds`: values below zero count as such, not as zero."""
 
     of: Of = "value"
     signed: bool = False
@@ -109,10 +110,11 @@ class Hats(Reading, frozen=True, kw_only=True):
 
 
 class Aimed(msgspec.Struct, frozen=True, eq=False):
-    """Vectors of users over groups, cut to a few bits: of each user `norm`, at least the L2 norm,
-    and its number of entries; of each entry its column, its absolute value `length`, and
-    `direction`: length / norm of UNIT, rounded towards zero. So the squares of a user's directions
-    add up to at most UNIT^2, and the norm of its lengths is at most `norm`."""
+    """Vectors of users over groups, cut to a few bits.
+
+    Of each user: `norm`, at least the L2 norm, and its number of entries. Of each entry: its column, its
+    absolute value `length`, and `direction`, length / norm of UNIT, rounded towards zero. So the squares of
+    a user's directions add up to at most UNIT^2, and the norm of its lengths is at most `norm`."""
 
     norm: np.ndarray
     entries: np.ndarray

@@ -3,14 +3,14 @@
 A total rests on a claim: nobody has more than X. The first hats have corners up to 2^40, far beyond
 X, and each has its own noise: some twenty corners hide many users. The second hats end at the first
 corner above X. Who has more is put there. So the last mass is the number of users who have more than
-X, at whatever distance, with the noise of one mass. (Users between it and the corner before it are
-there in part: few, where X is far from what users have.) Where it stands out, the claim is false:
-either the first hats show up to where it has to reach, or the total is withheld.
+X, at whatever distance, with the noise of one mass. (Users between X and the corner before it are there
+in part. They are few where X is far from what users have.) Where the last mass stands out, the claim is
+false. Then either the first hats show up to where the claim has to reach, or the total is withheld.
 
 Nothing is paid for it: below X both hats have the same corners, and their masses are combined as
 before. Only beyond X the first hats are left alone. A test cannot be better than this but for a
-constant: the second hats have a part p of mu^2, and no mechanism with that budget tells j users from
-none more often than Phi(j sqrt(p) mu - ALARM), if it is wrong as seldom as `ALARM`.
+constant. Let the second hats have a part p of mu^2, and let a test be wrong as seldom as `ALARM`. No
+mechanism with that budget tells j users from none more often than Phi(j sqrt(p) mu - ALARM).
 """
 
 from __future__ import annotations

@@ -49,11 +49,13 @@ class Column(Struct, frozen=True, eq=False):
 
 
 class GroupLook(Struct, frozen=True, eq=False):
-    """What direction hats show. `columns[sign][group]`; `at`: of all groups together; `bends`: the
-    last corner that all groups together measure; `cap`: of the capped sums that are to follow;
-    `heavy`: the tail of all groups may be one whose sum is infinite; `full`: expected masses of all
-    groups, of `pooled` users; `prior`: of the shape of a group's tail; `most`: what a user of each
-    group has at most, if it is to be covered."""
+    """What direction hats show of a sum by group.
+
+    `columns[sign][group]`: of each group. `at`: of all groups together. `bends`: the last corner that all
+    groups together measure. `given`: the groups whose users stand out. `cap`: of the capped sums that are to
+    follow. `heavy`: the tail of all groups may be one whose sum is infinite. `full`: expected masses of all
+    groups, of `pooled` users. `prior`: of the shape of a group's tail. `most`: what a user of each group has
+    at most, if it is to be covered."""
 
     corners: np.ndarray
     s: float

@@ -110,13 +110,14 @@ def look(
     beyond: Beyond | None = None,
     least: float = 0.0,
 ) -> Look:
-    """Read the answers of `Hats`. `s`: their noise; `whole`: the noise that all of the number's mu
-    would leave, by which corners are chosen; `noise`: that of a capped sum with a cap of 1, where
-    its cap may lie between corners; `allowed`: what the schema lets a user have; `refunds`: whether
-    users may be as far below zero as above, as residuals of amounts without a sign are not;
-    `likely`: a guess of what a user has at most, for a cap where no users stand out; `beyond`: what
-    tests the claim; `least`: the mean amount of a user that another release shows, if that is more
-    than the mean here."""
+    """Read the answers of `Hats`.
+
+    `s`: their noise. `whole`: the noise that all of the number's mu would leave, by which corners are
+    chosen. `noise`: that of a capped sum with a cap of 1, where its cap may lie between corners.
+    `allowed`: what the schema lets a user have. `refunds`: users may be as far below zero as above, as
+    residuals of amounts without a sign are not. `likely`: a guess of what a user has at most, for a cap
+    where no users stand out. `beyond`: what tests the claim. `least`: the mean amount of a user that another
+    release shows, if that is more than the mean here."""
     corners = np.asarray(corners, np.float64)
     k = len(corners)
     means = (hidden_users.MEANS, least)
@@ -148,10 +149,11 @@ def kept_amount(cap: float, side: Side, corners: np.ndarray) -> float:
 
 
 def chosen_cap(full: np.ndarray, corners: np.ndarray, measured: int, noise: float = 0.0) -> int:
-    """The least corner that keeps `KEPT` of the amounts at measured corners. What the law expects
-    above them is left out: it is mostly that of the heaviest tails. Where the capped sum would be
-    wider than `AIM` there (`noise`: for a cap of 1), a round number below it that keeps as
-    much; but not where all corners are measured: there the combination is exact."""
+    """The least corner that keeps `KEPT` of the amounts at measured corners.
+
+    What the law expects above them is left out: it is mostly that of the heaviest tails. If the capped sum
+    would be wider than `AIM` there (`noise`: for a cap of 1), a round number below it that keeps as much is
+    taken. It is not where all corners are measured: there the combination is exact."""
     here = corners[: measured + 1]
     mass = full[: measured + 1]
     amount = max(float(mass @ here), 1e-300)
@@ -274,9 +276,11 @@ class Draws(Struct, frozen=True, eq=False):
 
 
 class Masses(Struct):
-    """Measured masses added up: `amount` and `counted` (each user up to the cap, at least), with
-    the squares that their noise is made of; `above_amount` and `above_counted`: of users above the
-    measured corners, by draw; `inside`: what lies between the corners around the cap."""
+    """Measured masses added up.
+
+    `amount` and `counted` (each user up to the cap, at least), with the squares that their noise is made
+    of. `above_amount`, `above_counted`: of users above the measured corners, by draw. `inside`: what lies
+    between the corners around the cap."""
 
     cap: float
     amount: float = 0.0
@@ -446,9 +450,10 @@ HIDDEN = 2
 def _other_side(
     seen: Look, lead: Side, side: Side, shown: Tail, rng: np.random.Generator
 ) -> tails.Tail:
-    """The tail of the sign that may be hidden: its own where its users are visible. Else it is like
-    that of the sign that leads, in proportion to how many users noise may hide, and ends where the
-    claim does: a law of hidden users has nothing to say about larger ones."""
+    """The tail of the sign that may be hidden: its own where its users are visible.
+
+    Else it is like that of the sign that leads, in proportion to how many users noise may hide. It ends
+    where the claim does: a law of hidden users has nothing to say about larger ones."""
     s = seen.s
     t = seen.corners
     if side.stands_out:

@@ -224,9 +224,10 @@ class Line(Struct, frozen=True):
         return marks & {float(e) for e in (*edges[1:first], *edges[last + 2 : -1])}
 
     def _overlooked(self, edges: Array, counts: Array, sigma: float, span: Span) -> set[float]:
-        """Public edges inside the cells outside the span that hold many rows after all: those rows
-        lie too thinly to have stood out of the first partition's noise, such as a few amounts
-        besides many zeros. As many edges as those rows are standard errors, or all."""
+        """Public edges inside those cells outside the span that hold many rows after all.
+
+        Such rows lie too thinly to have stood out of the first partition's noise, as a few amounts besides
+        many zeros do. There are as many edges as these rows are standard errors, or all."""
         found: set[float] = set()
         many = max(outstanding(len(counts)) * sigma, MANY * float(counts.sum()))
         outside = (edges[1:] <= span[0]) | (edges[:-1] >= span[1])

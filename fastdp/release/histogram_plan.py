@@ -138,9 +138,10 @@ def _most_keys(key: UserKey, cap: int) -> int:
 def plan_users(
     bound: int, mu: float | None, epsilon: float | None
 ) -> tuple[Event, float, float, int]:
-    """(charge, width of the noise in grid units, its standard deviation in users, grid units per
-    user) of a histogram in which a user is counted at most `bound` times, once in a key. With `mu`
-    the noise is Gaussian, with `epsilon` discrete Laplace."""
+    """Charge and noise of a histogram in which a user is counted at most `bound` times, once in a key.
+
+    (charge, width of the noise in grid units, its standard deviation in users, grid units per user). With
+    `mu` the noise is Gaussian, with `epsilon` discrete Laplace."""
     if mu is not None:
         cost = positive(mu, "mu")
         sensitivity2 = bound * SCALE * SCALE

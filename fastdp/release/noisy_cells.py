@@ -83,8 +83,8 @@ def is_clock(hours: Array, other: float, sigma: float) -> bool:
 
 
 def digits_of(counts: Array, sigma: float, most: float = LOUD) -> int | None:
-    """The smallest number of digits after the point that almost no rows exceed: a share below FEW,
-    or below the noise. counts[d]: rows with d digits; the last cell holds all that have more.
+    """The smallest number of digits after the point that almost no rows exceed: a share below FEW, or
+    below the noise. counts[d] has the rows with d digits; the last cell holds all that have more.
 
     None if many rows are in the last cell, or if the noise is more than a share `most` of the rows.
     `step_of` uses it for steps of times.

@@ -24,9 +24,11 @@ Draw = Callable[[], list[np.ndarray]]
 
 @dataclass(eq=False, repr=False)
 class Steps:
-    """`clip`: None while the run is to choose one of at most `bound`; `number`: of the next step;
-    `releases`: lines of the statement; `trace` is called with the name of each point that a step
-    reached; `check` before a step is charged, and raises Cancelled where the caller stops the run.
+    """The numbered steps of one part of a reservation.
+
+    `clip`: None while the run is to choose one of at most `bound`. `number`: of the next step. `releases`:
+    lines of the statement. `trace`: called with the name of each point that a step reached. `check`: called
+    before a step is charged; raises Cancelled where the caller stops the run.
     """
 
     reservation: Reservation

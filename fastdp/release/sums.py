@@ -184,52 +184,12 @@ def _pareto(ends: np.ndarray, scales: np.ndarray, shape: float) -> np.ndarray:
 def cells_of(column: Numeric) -> Cells:
     """The finer partition of a column with public or released edges; public facts alone."""
     plain = replace(column, grids=(), means=None, rank=None)
-    bins, _ = bins_of(plain)
-    low, high = bins.low[: column.base] / bins.unit, bins.high[: column.base] / bins.unit
-    step = 1 / bins.unit if bins.whole else 0.0
-
-    def on_line(x: np.ndarray) -> np.ndarray:
-        """The next number that the column can have."""
-        return np.ceil(np.round(x * bins.unit, 6)) / bins.unit if bins.whole else x
-
-    edges = [column.edges[0]]
-    # Of each cell: its lower corner, and its place between this and the next.
-    parts: list[tuple[int, float]] = []
-    # Of each corner: its bin, and its number.
-    corners: list[tuple[int, float]] = []
+    cut = _Cutting(plain)
     for code, upper in enumerate(column.edges[1:]):
-        if not 0 < high[code] - low[code] < math.inf:  # one number, or no bound
-            edges.append(upper)
-            parts.append((-1, 0.0))
-            continue
-        stretches = np.unique(on_line(_stretches(low, high + step, code)))
-        stretches = stretches[(stretches < high[code]) | (stretches == stretches[-1])]
-        own_edges: list[float] = []
-        own_parts: list[tuple[int, float]] = []
-        own_corners: list[tuple[int, float]] = []
-        for start, end in pairwise(stretches):
-            last = end == stretches[-1]
-            inner = np.unique(on_line(start + np.arange(1, PARTS) / PARTS * (end - start)))
-            cuts = np.array([start, *inner[(start < inner) & (inner < end)], end])
-            middle = (cuts[:-1] + cuts[1:] - step) / 2
-            places = np.clip((middle - start) / ((high[code] if last else end) - start), 0.0, 1.0)
-            own_edges += [*cuts[1:-1].tolist(), upper if last else float(end)]
-            own_parts += [(len(corners) + len(own_corners), place) for place in places.tolist()]
-            own_corners.append((code, float(start)))
-        own_corners.append((code, float(high[code])))
-        steps = np.diff([edges[-1], *own_edges])
-        far = np.diff([at for _, at in own_corners])
-        if not own_edges or not (steps > 0).all() or not (far > 0).all():
-            # Beyond 2^53 units of its last digit a bin can be finer than floats: it stays whole.
-            edges.append(upper)
-            parts.append((-1, 0.0))
-            continue
-        edges += own_edges
-        parts += own_parts
-        corners += own_corners
+        cut.add(code, upper)
     counted = replace(
         plain,
-        edges=tuple(edges),
+        edges=tuple(cut.edges),
         atoms=(),
         min=None,
         max=None,
@@ -238,11 +198,76 @@ def cells_of(column: Numeric) -> Cells:
         null=_kept(column.null),
         overflow=_kept(column.overflow),
     )
-    parts += [(-1, 0.0)] * (counted.size - len(parts))
-    owner = np.array([bin_of for bin_of, _ in corners], int)
-    at = np.array([place for _, place in corners], float)
+    parts = cut.parts + [NO_PART] * (counted.size - len(cut.parts))
+    owner = np.array([bin_of for bin_of, _ in cut.corners], int)
+    at = np.array([place for _, place in cut.corners], float)
     corner, offset = (np.array(x) for x in zip(*parts))
     return Cells(counted, corner, offset, owner, at, column.base)
+
+
+NO_PART = (-1, 0.0)
+"""The part of a cell that is a whole bin: of one number, or without a bound."""
+
+
+class _Cutting:
+    """Bins cut into cells, one after another.
+
+    edges: of the cells so far. parts: of each cell its lower corner and its place between this and
+    the next. corners: of each its bin and its number.
+    """
+
+    def __init__(self, column: Numeric):
+        self.bins, _ = bins_of(column)
+        bins = self.bins
+        self.low = bins.low[: column.base] / bins.unit
+        self.high = bins.high[: column.base] / bins.unit
+        self.step = 1 / bins.unit if bins.whole else 0.0
+        self.edges = [column.edges[0]]
+        self.parts: list[tuple[int, float]] = []
+        self.corners: list[tuple[int, float]] = []
+
+    def add(self, code: int, upper: float) -> None:
+        """Cut a bin that ends at `upper` into cells, or keep it whole."""
+        if 0 < self.high[code] - self.low[code] < math.inf:
+            edges, parts, corners = self._cut(code, upper)
+            steps = np.diff([self.edges[-1], *edges])
+            far = np.diff([at for _, at in corners])
+            # Beyond 2^53 units of its last digit a bin can be finer than floats: it stays whole.
+            if edges and (steps > 0).all() and (far > 0).all():
+                self.edges += edges
+                self.parts += parts
+                self.corners += corners
+                return
+        self.edges.append(upper)
+        self.parts.append(NO_PART)
+
+    def _cut(
+        self, code: int, upper: float
+    ) -> tuple[list[float], list[tuple[int, float]], list[tuple[int, float]]]:
+        """Edges, parts and corners of a bin's cells: each stretch of it is cut into PARTS."""
+        high = self.high[code]
+        stretches = np.unique(self._on_line(_stretches(self.low, self.high + self.step, code)))
+        stretches = stretches[(stretches < high) | (stretches == stretches[-1])]
+        edges: list[float] = []
+        parts: list[tuple[int, float]] = []
+        corners: list[tuple[int, float]] = []
+        for start, end in pairwise(stretches):
+            last = end == stretches[-1]
+            inner = np.unique(self._on_line(start + np.arange(1, PARTS) / PARTS * (end - start)))
+            cuts = np.array([start, *inner[(start < inner) & (inner < end)], end])
+            middle = (cuts[:-1] + cuts[1:] - self.step) / 2
+            places = np.clip((middle - start) / ((high if last else end) - start), 0.0, 1.0)
+            edges += [*cuts[1:-1].tolist(), upper if last else float(end)]
+            number = len(self.corners) + len(corners)
+            parts += [(number, place) for place in places.tolist()]
+            corners.append((code, float(start)))
+        corners.append((code, float(high)))
+        return edges, parts, corners
+
+    def _on_line(self, x: np.ndarray) -> np.ndarray:
+        """The next number that the column can have."""
+        unit = self.bins.unit
+        return np.ceil(np.round(x * unit, 6)) / unit if self.bins.whole else x
 
 
 def _stretches(low: np.ndarray, high: np.ndarray, code: int) -> np.ndarray:

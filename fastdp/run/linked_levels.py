@@ -3,16 +3,16 @@
 The parents' model says in which part of a child's column the mean of a parent's rows lies: its
 level. Rows of one parent that are drawn independently, given its columns, all have the same mean
 but for chance. So each row gets the level of its parent plus its own deviation from the mean of the
-parent's rows, as it was drawn: what a row's place among them and its other columns say of it stays. The
+parent's rows, as it was drawn. What a row's place among them and its other columns say of it stays. The
 codes that were drawn before are handed out in this order. The distribution of the column stays as it
 was. All of it is post-processing.
 
 How much levels weigh. Levels are means, so their variance is a part B of the column's, and the
-deviations have 1 - B. Noise makes the codes that are drawn more spread than they are in truth (counts
-below 0 cannot be drawn), and levels less (those that do not stand out are left out). So B is the ratio
-of two variances by the released counts themselves, in which noise cancels (`variance_of`).
-Deviations in several columns are correlated as the rows that were drawn before, less what the levels
-bring about.
+deviations have 1 - B. Noise makes the codes that are drawn more spread than they are in truth, since
+counts below 0 cannot be drawn. It makes levels less spread, since those that do not stand out are left
+out. So B is the ratio of two variances by the released counts themselves, in which noise cancels
+(`variance_of`). Deviations in several columns are correlated as the rows that were drawn before, less
+what the levels bring about.
 """
 
 from collections.abc import Mapping, Sequence

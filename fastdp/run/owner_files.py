@@ -104,8 +104,9 @@ def diagnose(spec: RunSpec, source: Any, folder: RunFolder) -> Failed | None:
 
 
 def write_notes(spec: RunSpec, source: Any, folder: RunFolder) -> None:
-    """Write the notes to the owner into the private folder, where the run could have some. Whether
-    there are any depends on the true rows, and so does whether they could be made: the file is
+    """Write the notes to the owner into the private folder, where the run could have some.
+
+    Whether there are any depends on the true rows, and so does whether they could be made. So the file is
     there in any case, and neither an error nor an exit code tells."""
     from .owner_notes import NOTES, notes_text, owner_notes
 

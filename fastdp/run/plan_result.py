@@ -45,9 +45,9 @@ class DomainLine:
 
 @dataclass(frozen=True)
 class NumberLine:
-    """What to expect of a number that is asked for: its share of the numbers' mu^2, and how far its
-    interval reaches below and above the estimate, as parts of it or as "points" of a share. Also
-    the half width of its capped sum, and a note where it would be too wide to use."""
+    """What to expect of a number that is asked for. `share`: of the numbers' mu^2. `low`, `high`: how far
+    its interval reaches below and above the estimate, in the `unit`: parts of it, or "points" of a share.
+    `capped`: half the width of its capped sum. `note`: why it would be too wide to use."""
 
     number: str
     share: float

@@ -243,21 +243,24 @@ def watched(
     except BaseException as error:
         if folder is not None:
             folder.abandon(keep=status.entered)
-        if isinstance(error, Cancelled):
-            raise Cancelled(f"cancelled by the caller; {_charged(status)}") from None
-        if not status.entered or isinstance(error, StoppedEarly | ReportError):
-            raise  # nothing was charged, or the text says what was
-        if isinstance(error, FastdpError | MemoryError):
-            error.args = (f"{str(error) or 'out of memory'}; {_charged(status)}",)
-            raise
-        if isinstance(error, OSError):
-            raise RunError(f"{error.strerror or error}; {_charged(status)}") from None
-        if isinstance(error, Exception):
-            kind = type(error).__name__
-            raise RunError(
-                f"{kind} in fastdp itself, please report it; {_charged(status)}"
-            ) from error
+        _raise_with_charge(error, status)
         raise
+
+
+def _raise_with_charge(error: BaseException, status: RunStatus) -> None:
+    """Raise the error of a run with what is charged in its text; return where it says so itself, or
+    nothing was charged, and where the program is to stop."""
+    if isinstance(error, Cancelled):
+        raise Cancelled(f"cancelled by the caller; {_charged(status)}") from None
+    if not status.entered or isinstance(error, StoppedEarly | ReportError):
+        return
+    if isinstance(error, FastdpError | MemoryError):
+        error.args = (f"{str(error) or 'out of memory'}; {_charged(status)}",)
+    elif isinstance(error, OSError):
+        raise RunError(f"{error.strerror or error}; {_charged(status)}") from None
+    elif isinstance(error, Exception):
+        kind = type(error).__name__
+        raise RunError(f"{kind} in fastdp itself, please report it; {_charged(status)}") from error
 
 
 def _published(

@@ -58,12 +58,13 @@ OWN_CODE = Policy()
 class SourceColumn:
     """A column of the source as the schema describes it: its type and its policies.
 
-    Class variables: `kind`, the name in schema documents; `options`, the keys of the kind's own in
-    its table there; `calendar`, whether values are points in time that parts of the calendar stand
-    for. Those of a private domain: `finds` is what a run looks for ("values", "edges"; empty: the
-    kind has no private domain). `kept_options` and `private_options` are the keys that such a table
-    may have, of the finished column and of the search. `private_type` is the type where none is
-    stated. `finds_means` says whether the means of its bins are looked for too.
+    Class variables of a kind: `kind` is its name in schema documents. `options` are the keys of its own in
+    a table there. `calendar`: values are points in time, for which parts of the calendar stand.
+
+    Of its private domain: `finds` is what a run looks for ("values", "edges"; empty: the kind has none).
+    `kept_options` and `private_options` are the keys that such a table may have, of the finished column and
+    of the search. `private_type` is the type where none is stated. `finds_means`: means of bins are looked
+    for too. `always_whole`: its numbers have no decimals.
     """
 
     kind: ClassVar[str] = ""

@@ -93,36 +93,21 @@ class Table:
                 "from_codes takes ids without times, so it cannot tell a user's periods apart; "
                 "read the source with fastdp.read, or remove the schema's unit"
             )
-        checked: dict[str, np.ndarray] = {}
         if user is not None:
             user = np.asarray(user)
             if user.ndim != 1:
                 raise DataError(
                     f"user: expected the ids as a 1-D array, got {user.ndim} dimensions"
                 )
-        rows = None if user is None else len(user)
-        for name, size in schema.domain.items():
-            if name not in codes:
-                raise DataError(f"column {name!r} is missing")
-            column = np.asarray(codes[name])
-            if column.ndim != 1 or column.dtype.kind not in "iub":
-                raise DataError(
-                    f"column {name!r}: expected codes as a 1-D integer array, got {column.dtype}"
-                )
-            rows = len(column) if rows is None else rows
-            if len(column) != rows:
-                raise DataError(f"column {name!r} has a different length than the other columns")
-            if rows and (column.max() >= size or column.min() < 0):
-                raise DataError(f"column {name!r} has codes outside 0..{size - 1}")
-            checked[name] = np.ascontiguousarray(column, code_dtype(size))
-        index = users = hashes = None
-        null_ids = 0
+        checked, rows = _checked_codes(schema.domain, codes, None if user is None else len(user))
         if user is None and schema.user is not None:
             raise DataError(
                 f"user= is missing: give the ids of the schema's user column {schema.user!r}"
             )
         if user is not None and schema.user is None:
             raise DataError("user= gives ids, but the schema has no user column")
+        index = users = hashes = None
+        null_ids = 0
         if user is not None:
             index, hashes, has_id = numbered(user, schema.user_dtype)
             null_ids = int(np.count_nonzero(~has_id))
@@ -130,7 +115,7 @@ class Table:
                 index, hashes, _ = numbered(user[has_id], schema.user_dtype)
                 checked = {name: column[has_id] for name, column in checked.items()}
             users = len(hashes)
-        kept = (rows or 0) if index is None else len(index)
+        kept = rows if index is None else len(index)
         return cls(
             schema,
             checked,
@@ -140,7 +125,7 @@ class Table:
             user_hash=hashes,
             null_ids=null_ids,
             public=public,
-            dropped=(rows or 0) - kept,
+            dropped=rows - kept,
         )
 
     @property
@@ -202,3 +187,26 @@ def as_schema(
     if not isinstance(schema, Mapping):
         return Schema.of(schema)
     return Schema.from_domain(schema, user=user)
+
+
+def _checked_codes(
+    domain: Domain, codes: Mapping[str, np.ndarray], rows: int | None
+) -> tuple[dict[str, np.ndarray], int]:
+    """(the columns as contiguous codes of their own types, the number of rows); DataError if one is
+    missing or has no codes of its domain. rows: how many there must be, if that is known."""
+    checked = {}
+    for name, size in domain.items():
+        if name not in codes:
+            raise DataError(f"column {name!r} is missing")
+        column = np.asarray(codes[name])
+        if column.ndim != 1 or column.dtype.kind not in "iub":
+            raise DataError(
+                f"column {name!r}: expected codes as a 1-D integer array, got {column.dtype}"
+            )
+        rows = len(column) if rows is None else rows
+        if len(column) != rows:
+            raise DataError(f"column {name!r} has a different length than the other columns")
+        if rows and (column.max() >= size or column.min() < 0):
+            raise DataError(f"column {name!r} has codes outside 0..{size - 1}")
+        checked[name] = np.ascontiguousarray(column, code_dtype(size))
+    return checked, rows or 0

@@ -1,7 +1,7 @@
 """The minimum of a smooth convex function by L-BFGS.
 
-It sums without BLAS, whose threads add up in an order of their own: results do not depend on their
-number, and vectors of some thousand numbers gain nothing by threads that wait for each other.
+It sums without BLAS, whose threads add up in an order of their own. So results do not depend on the
+number of threads, and vectors of some thousand numbers gain nothing by threads that wait for each other.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ Function = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
 def minimum(function: Function, at: np.ndarray, near: float, flat: float, steps: int) -> np.ndarray:
-    """Where `function`, which gives its value and its slope, is least. A step is the last if it is a
-    full one and lowers the value by no more than `near`, or leads to a slope of no more than `flat`
-    anywhere; `steps`: the most steps."""
+    """Where `function`, which gives its value and its slope, is least.
+
+    A step is the last if it is a full one and lowers the value by no more than `near`. It is also the last
+    if it leads to a slope of no more than `flat` anywhere. `steps`: the most steps."""
     value, slope = function(at)
     known: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=PAIRS)
     for _ in range(steps):

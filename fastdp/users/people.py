@@ -109,11 +109,13 @@ def row_groups(coarse: Histogram, bound: int, clip: int, least: float) -> tuple[
 
 
 class Sizes(Struct, frozen=True, eq=False):
-    """`users`: how many users each bin has (>= 0), 0 beyond the bins in which users may be by their
-    noise; `rows`: the number of rows; `error`: its standard error, as far as users stand out of
-    noise; `interval`: where it lies with probability 0.95, if no user has more than `bound` rows;
-    `seen_interval`: the same for the number of rows, of each user at most `most`; `limit`: the most rows
-    of a synthetic user, who has one for each period."""
+    """How many synthetic users have how many rows.
+
+    `users`: how many users each bin has (>= 0), 0 beyond the bins in which users may be by their noise.
+    `rows`: the number of rows. `error`: its standard error, as far as users stand out of noise. `interval`:
+    where it lies with probability 0.95, if no user has more than `bound` rows. `seen_interval`: the same for
+    the number of rows, of each user at most `most`. `limit`: the most rows of a synthetic user, who has one
+    for each period."""
 
     edges: tuple[int, ...]
     bound: int

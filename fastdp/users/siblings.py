@@ -79,10 +79,11 @@ def lacking(odds: np.ndarray) -> float:
 def with_siblings(
     pool: Pool, odds: np.ndarray, alike: Likeness, seed: int
 ) -> tuple[Pool, Pool, np.ndarray]:
-    """(the pool and as many siblings of each user that odds of 1 are enough, these siblings alone, of
-    each user of the first its number among the pool's users followed by the siblings). Siblings have at
-    most as many rows as the pool has. A user and its siblings count as one (`Pool.part`). No sibling has
-    the rows of its user. Users have random numbers."""
+    """(the pool with as many siblings of each user as odds of 1 need; these siblings alone; a list of
+    the first one's users, by their numbers among the pool's users followed by the siblings).
+
+    Siblings have at most as many rows as the pool has. A user and its siblings count as one (`Pool.part`).
+    No sibling has the rows of its user. Users have random numbers."""
     generator = np.random.Generator(np.random.Philox(key=[seed, 5]))
     parent = np.repeat(np.arange(pool.users), _siblings_of_each(pool, odds))
     size = pool.size[parent]

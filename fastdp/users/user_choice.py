@@ -184,9 +184,11 @@ class Choice(Struct, frozen=True, eq=False):
     def _of_rows(
         self, pool: Pool, odds: _Odds, wanted: int, step: np.ndarray, seed: int
     ) -> tuple[RowTables, list[np.ndarray], int]:
-        """(tables of rows, the counts that are wanted in each, how many of the last ones count a row as
-        `step` of its user): columns and some pairs of columns, whose shares are those of the model of rows,
-        as the pool and other rows know them; the number of rows; by `step`, gaps where they were released,
+        """Tables of rows: (the tables, the counts wanted in each, how many of the last ones count a row as
+        `step` of its user).
+
+        Their shares are those of the model of rows: of columns, and of the pairs of columns that the pool and
+        other rows know. One table is the number of rows. By `step` there are gaps, where they were released,
         and two rows of a user."""
         names = [n for n in pool.codes if int(pool.codes[n].max(initial=0)) < MOST_CELLS]
         sizes = dict(self.sizes)

@@ -6,10 +6,10 @@ Weights w of the pool's users minimise
     N KL(w | pool) + sum over tables and cells of (w's count - released count)^2 / (2 k sigma^2):
 
 the weights nearest to the pool that meet the tables, each as far as its noise lets it. So users
-whose facts go together keep them together, and tables that contradict each other meet in between by
-their precision. 1 / k is how much more than a draw of N users from the pool would differ from it
-the truth does (`surplus`): found from all tables together, so that a pool that is as right as can be
-seen stays as it is.
+whose facts go together keep them together. Tables that contradict each other meet in between, by
+their precision. A draw of N users differs from the pool by chance. The truth differs from it more, by
+the factor 1 / k (`surplus`), which is found from all tables together. So a pool that is as right as can
+be seen stays as it is.
 
 A weight is the product of one factor for each of its user's cells (shares: powers of them), and the
 factors' logarithms l minimise the convex dual
@@ -161,8 +161,8 @@ def raked(
 
 
 def _trusted(table: Table, weights: np.ndarray) -> Table:
-    """The table. Lines have smaller errors where the pool is further from the sum that is wanted than a
-    sample of users and noise would be: as many times as it is further, the pool is trusted less."""
+    """The table, where lines whose sum the pool contradicts have smaller errors. If the pool is further from
+    the wanted sum than a sample of users and noise explain, it is trusted less, by as many times."""
     if not isinstance(table, Lines):
         return table
     apart = np.square(table.tally(weights) - table.wanted) - np.square(table.error)

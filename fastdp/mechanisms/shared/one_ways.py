@@ -97,11 +97,11 @@ def measure_again(
 
 
 def estimate_total(measurements: Sequence[Measurement]) -> float:
-    """The minimum-variance estimate of the number of rows from answers that each add up to it. A
-    smaller one than LIKELY standard errors is noise, and taken for as many. Shares of a
-    smaller total would be all noise, and an output of few rows says nothing: without the least total, worst
-    pairs of 40 and 100 rows are 15 ± 6 % further off (`python -m bench.tune --of-class --without "least
-    total" --epsilon 0.01 0.1`)."""
+    """The minimum-variance estimate of the number of rows from answers that each add up to it.
+
+    A total below LIKELY standard errors is noise, and taken for as many: shares of a smaller total would be
+    all noise. Without this limit, worst pairs of 40 and 100 rows are 15 ± 6 % further off (`python -m
+    bench.tune --of-class --without "least total" --epsilon 0.01 0.1`)."""
     sums = [(float(np.sum(m.values)), float(np.sum(m.variances))) for m in measurements]
     total, variance = average(sums)
     return max(total, LIKELY * math.sqrt(variance))
@@ -117,9 +117,9 @@ def shares_again(
     """What each 1-way gets of `share` where all have been measured before, and rows of each code are
     expected to be `counts`. unit: the precision (one over the variance) of all of mu^2.
 
-    With noise s the error of a code of t rows is about t s / sqrt(t^2 + s^2): s where it has many rows, and t
-    where noise hides it, however large. So a column whose codes stay hidden gets nothing. The sum of all
-    errors is convex in the shares, so each part goes where it helps most."""
+    With noise s the error of a code of t rows is about t s / sqrt(t^2 + s^2). That is s where it has many
+    rows, and t where noise hides it. So a column whose codes stay hidden gets nothing. The sum of all errors
+    is convex in the shares, so each part goes where it helps most."""
     squares = [np.square(c[c > 0]) for c in counts]
     sizes = [weight(m.clique) * np.sqrt(t) for m, t in zip(ones, squares)]
     known = np.array([1 / float(np.mean(m.variances)) for m in ones])
@@ -178,8 +178,9 @@ def noise_ratio(ones: Sequence[Measurement], total: float, scale: float) -> floa
 
 
 def noise_tv(one: Measurement, total: float, scale: float = 1.0) -> float:
-    """The total variation distance that noise of `scale` times its standard error causes in a
-    1-way: 0.4 scale sigma / N for each value whose count is above that noise, less for others."""
+    """The total variation distance that noise of `scale` times its standard error causes in a 1-way.
+
+    A value whose count is above that noise adds 0.4 scale sigma / N, others less."""
     if not total > 0:
         return 1.0
     sigma = scale * float(np.mean(np.sqrt(one.variances)))

@@ -268,7 +268,7 @@ def deviations(distance: float, table: np.ndarray, total: float) -> tuple[np.nda
     that is apart beyond chance).
 
     Chance alone puts counts off by NOISE sqrt(e) in a cell of e rows. What is beyond that leaves the
-    columns as they are, so it is spread as the standard deviations of their codes are: in a table of two
+    columns as they are. So it is spread as the standard deviations of their codes are: in a table of two
     by two, all four cells are off by the same."""
     rows = np.maximum(np.asarray(table, np.float64), 1e-12)
     whole = float(rows.sum())
@@ -288,9 +288,9 @@ def findings(c: Candidate, table: np.ndarray, sigma: float, cost: float, total: 
     to use it. `cost`: the noise that its error is counted with.
 
     *Cell by cell.* Noise hides deviations that it exceeds. It counts for the part of the rows that
-    truth and model have in common. Of n numbers of which only the sum of sizes is known, those above t
-    times their mean hold (1 - t / n)^(n - 1) (1 + (n - 1) t / n) of it (Dirichlet, all sizes equally
-    likely): all or nothing of a single one, (1 + t) exp(-t) of many. The rest is left, and the noise.
+    truth and model have in common. Let only the sum of n sizes be known (Dirichlet, all sizes equally
+    likely). Those above t times their mean then hold (1 - t / n)^(n - 1) (1 + (n - 1) t / n) of it. That is
+    all or nothing of a single one, and (1 + t) exp(-t) of many. The rest is left, and the noise.
 
     *By a factor.* Deviations of standard deviation s are best drawn to the model by the factor s^2 /
     (s^2 + sigma^2). What is left is sigma / sqrt(s^2 + sigma^2) of them."""
@@ -308,9 +308,10 @@ def findings(c: Candidate, table: np.ndarray, sigma: float, cost: float, total: 
 
 
 def tells(c: Candidate, table: np.ndarray, sigma: float, total: float) -> bool:
-    """Whether an answer about a pair with this noise is expected to say more than its columns do, as
-    finished answers are asked: the mean square of its deviations has to be as large as what using the
-    answer costs (`least_square`). Deviations of which only the mean is known are exponential, so their mean
+    """Whether an answer about a pair with this noise is expected to say more than its columns do.
+
+    Finished answers are asked the same: is the mean square of the deviations as large as what using the
+    answer costs (`least_square`)? Deviations of which only the mean is known are exponential, so their mean
     square is twice the square of the mean."""
     if len(c.clique) != 2 or c.explained:
         return True
@@ -328,7 +329,7 @@ def least_square(free: int, table: np.ndarray, sigma: float) -> float:
 
 
 def worthwhile(scored: Iterable[Candidate], sigma: NoiseOf, left: NoiseOf) -> list[Candidate]:
-    """Candidates that gain more than they cost at this noise, or are explained by public data; those
+    """Candidates that gain more than they cost at this noise, or are explained by public data. Those
     worth most at the noise that is `left` after the last batch come first."""
     kept = [(c.worth(left(c)), c) for c in scored if c.gain(sigma(c)) > 0 or c.explained > 0]
     return [c for _, c in sorted(kept, key=lambda pair: -pair[0])]

@@ -1,8 +1,8 @@
 """Scores in the manner of the 2018 synthetic data challenge (1940 census), for any table.
 
-Three parts, each 0..1: `three_way`, 1 minus the mean total variation of a hundred random 3-way
-marginals; `conjunctions`, how close the shares of rows that meet random conditions are in both
-tables; `income`, how close the inequality of wages by city and the pay gap between the sexes are.
+There are three parts, each 0..1. `three_way`: 1 minus the mean total variation of a hundred random
+3-way marginals. `conjunctions`: how close the shares of rows that meet random conditions are in both
+tables. `income`: how close the inequality of wages by city and the pay gap between the sexes are.
 The marginals and conditions are drawn with our own seed, so these scores are comparable with each
 other but not with the contest's results.
 """

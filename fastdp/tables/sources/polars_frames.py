@@ -76,9 +76,9 @@ def scanned_files(frame: Any) -> list[str]:
 
 
 def _schema(empty: Any) -> tuple[pa.Schema, frozenset[str]]:
-    """The Arrow schema of a frame, and the columns that are read as Python objects, as in pandas: those
-    of objects, whose Arrow form is where they lie in memory, so that one id would be many users; and those
-    of a type that Arrow does not have, such as whole numbers of 128 bits."""
+    """The Arrow schema of a frame, and the columns that are read as Python objects, as in pandas. These are
+    columns of objects: their Arrow form is where they lie in memory, by which one id would be many users.
+    So are columns of types that Arrow does not have, such as whole numbers of 128 bits."""
     kinds: dict[str, pa.DataType] = {}
     for name, dtype in empty.schema.items():
         with contextlib.suppress(pa.ArrowException):
