@@ -50,6 +50,7 @@ def answer_table(
     low = n.low - z * np.hypot(n.low_error, sampling)
     high = n.high + z * np.hypot(n.high_error, sampling)
     estimate = n.estimate
+    low, high = _kept_wide(n, low, high)
     error = np.hypot(np.hypot(n.noise, n.clipping), np.hypot(sampling, n.inside))
     if n.floor is not None:
         low = np.maximum(low, n.floor[0] - z * np.hypot(n.floor[1], sampling))
@@ -115,6 +116,15 @@ def _in_two_parts(clip: Clipping, z: float) -> dict[str, Any]:
         "beyond": seen.beyond,
         "beyond_high": seen.beyond_high,
     }
+
+
+def _kept_wide(n: Numbers, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where noise puts an estimate outside what is possible, the interval moves with it to the bound. It
+    would else end near the bound or beyond it: "0 to 0" for a value of which nothing is certain."""
+    least, most = n.possible
+    below = np.where(n.estimate < least, least - n.estimate, 0.0)
+    above = np.where(n.estimate > most, n.estimate - most, 0.0)
+    return low - above, high + below
 
 
 def _in_order(

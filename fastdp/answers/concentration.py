@@ -2,10 +2,16 @@
 
 Users are counted in bins of what their rows add up to, and each bin has noise. Where in its bin a user
 lies is not known. The share is 1 - R / T, with T the total, which the rows say, and R the sum of all
-users but the largest. R lies between the lower and the upper edges of these users' bins. It needs no bin of
-the largest users: there, noise in bins where nobody is would count as people who have everything.
-The estimate takes them to lie evenly by their logarithm, as sums of users do that spread over octaves.
-Draws of the noise make an interval of both bounds. The largest part of the users never has less than that
+users but the largest. R needs no bin of the largest users: there, noise in bins where nobody is would count
+as people who have everything. The estimate takes users to lie evenly by their logarithm inside bins, as
+sums of users do that spread over octaves.
+
+Of R there are two pairs of bounds. The users of a bin have a density there; if it is straight, of any slope,
+their mean lies in the middle third of a bin of an octave or less. This is what intervals of means take rows
+of a bin to be (`inside_bins`). It is wrong where most users of a bin have one amount, as at a fixed price.
+The other pair holds wherever users lie: all at the lower edges of their bins, or all at the upper ones.
+
+Draws of the noise make an interval of each pair. The largest part of the users never has less than that
 part of the total.
 """
 
@@ -18,14 +24,19 @@ from msgspec import Struct
 
 DRAWS = 400
 """Draws of the noise from which an interval's ends are taken; its 2.5 % point has 10 draws below it."""
+OCTAVE = 2.0 * (1 + 1e-9)
+"""In bins that are wider than this, by their ratio, users may lie anywhere."""
 
 
 class TopShare(Struct, frozen=True):
-    """The part of a total that the largest users have, and its interval."""
+    """The part of a total that the largest users have, and its interval if users lie along a straight
+    density inside each bin. `least`, `most`: the interval that holds wherever in their bins they lie."""
 
     estimate: float
     low: float
     high: float
+    least: float
+    most: float
 
 
 def top_share(
@@ -50,21 +61,38 @@ def top_share(
         users_there = counts + errors * z[:-2]
         others = _smallest(users_there, smaller)
         whole = max(total[0] + total[1] * z[-1], 1e-300)
-        likely = _log_means(lower, upper, others, users_there)
-        found.append([1 - float(others @ value) / whole for value in (likely, upper, lower)])
-    shares, lows, highs = np.clip(np.array(found), part, 1.0).T
+        of_bin = np.divide(others, users_there, out=np.ones(len(others)), where=users_there > 0)
+        of_bin = of_bin.clip(0.0, 1.0)
+        rising, falling = _straight_means(of_bin)
+        width = np.where(upper <= OCTAVE * lower, upper - lower, 0.0)
+        wide = np.where(
+            width > 0, 0.0, upper - lower
+        )  # bins of which nothing is said but their edges
+        values = (
+            _log_means(lower, upper, of_bin),
+            lower + width * rising + wide,
+            lower + width * falling,
+            upper,
+            lower,
+        )
+        found.append([1 - float(others @ value) / whole for value in values])
+    shares, lows, highs, leasts, mosts = np.clip(np.array(found), part, 1.0).T
     tail = (1 - level) / 2
-    low = float(np.quantile(lows, tail))
-    high = float(np.quantile(highs, 1 - tail))
-    return TopShare(float(np.clip(shares[0], low, high)), low, high)
+    low, least = (float(np.quantile(ends, tail)) for ends in (lows, leasts))
+    high, most = (float(np.quantile(ends, 1 - tail)) for ends in (highs, mosts))
+    return TopShare(float(np.clip(shares[0], low, high)), low, high, least, most)
 
 
-def _log_means(
-    lower: np.ndarray, upper: np.ndarray, some: np.ndarray, users: np.ndarray
-) -> np.ndarray:
-    """The mean sum of the smallest `some` of the `users` of each bin, whose sums are spread evenly by
-    their logarithm; in a bin that starts at 0 evenly."""
-    part = np.divide(some, users, out=np.ones(len(some)), where=users > 0).clip(0.0, 1.0)
+def _straight_means(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Where in a bin from 0 to 1 the smallest `part` of its users are on average, if their density rises from
+    0, and if it falls to 0."""
+    some = np.maximum(part, 1e-9)
+    return 2 / 3 * np.sqrt(some), 1 - 2 / (3 * some) * (1 - (1 - some) ** 1.5)
+
+
+def _log_means(lower: np.ndarray, upper: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """The mean sum of the smallest `part` of the users of each bin, whose sums are spread evenly by their
+    logarithm; in a bin that starts at 0 evenly."""
     start = np.where(lower > 0, lower, 1.0)
     spread = np.log(upper / start) * part
     logarithmic = np.where(

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from msgspec import Struct
 
+from .._util.texttable import plural
 from ..significance import LIKELY
 from . import sum_estimates as sums
 from .amount_encodings import CappedGroups
@@ -80,7 +81,8 @@ def _people_in_many_groups(ask: Asking, size: int) -> list[Line]:
     capped, s = ask(vector, 1 - PILOT, "users by group")
     capped, s = capped / fine, s / fine
     part = missing.entries / max(float(capped.sum()), 1.0)
-    note = f"each user counted in full in up to {cap * cap} groups, in part in more"
+    full = plural(cap * cap, "group")
+    note = f"each user counted in full in up to {full}, in part in more"
     lines: list[Line] = []
     for g, value in enumerate(capped.tolist()):
         there = max(value + sums.Z * s, 0.0)

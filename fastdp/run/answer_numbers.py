@@ -6,9 +6,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from itertools import pairwise
 from statistics import NormalDist
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from .._util.lazy import pa
 from ..answers.values import After
@@ -17,12 +21,14 @@ from ..numbers import language, number_text
 from ..numbers.allocation import default_share
 from ..numbers.asked_people import FEW_GROUPS
 from ..numbers.measure_numbers import check_numbers
+from ..numbers.number_nodes import Aggregate, Column as ColumnOf, Comparison, Constant, Node
 from ..numbers.typed import TypedNumber, check, with_parts
 from ..schema import Schema
 from ..schema.columns import Column
 
 LEVEL = 0.95
 """The level of the intervals of numbers."""
+Z = NormalDist().inv_cdf((1 + LEVEL) / 2)
 WIDE = 0.2
 """An interval whose half is more than this part of its estimate is too wide to print."""
 ASKED = "asked for before the run"
@@ -179,7 +185,10 @@ def _by_line(questions: Questions, lines: int) -> list[str | None]:
 def with_numbers(
     answer: pa.Table, numbers: pa.Table | None, questions: Questions, schema: Schema
 ) -> pa.Table:
-    """The answer with the figures of numbers that ask the same, where they were given."""
+    """The answer with the figures of numbers that ask the same, where they were given. Where both have
+    nothing but Gaussian noise, which is independent, they are combined by precision. Else the number is
+    given, unless its interval is `APART` times as wide as the answer's own: which of two intervals is given
+    then depends on widths that noise hardly moves."""
     asked = _by_line(questions, answer.num_rows)
     if numbers is None or not any(asked):
         return answer
@@ -188,7 +197,6 @@ def with_numbers(
     known = {question: _figures(numbers, question, schema) for question in set(asked) if question}
     rows = answer.to_pylist()
     replaced = False
-    z = NormalDist().inv_cdf((1 + LEVEL) / 2)
     for row, question in zip(rows, asked, strict=True):
         by, by_group = known.get(question or "", ([], {}))
         if any(name not in row for name in by):
@@ -197,14 +205,82 @@ def with_numbers(
         number = by_group.get(key)
         if number is None or number["estimate"] is None:
             continue
-        error = (number["high"] - number["low"]) / 2 / z
-        parts = dict.fromkeys(("clipping", "bins", "model", "sampling"), 0.0)
-        own = {name: number[name] for name in ("estimate", "low", "high")}
-        note = f"{ASKED}; {number['note']}" if number["note"] else ASKED
-        own |= {"error": error, "noise": error, "basis": "measured", "note": note}
-        row |= {name: value for name, value in (parts | own).items() if name in row}
         replaced = True
+        if _much_narrower(row, number):
+            asked_for = f"{ASKED}: {number['low']:,.6g} to {number['high']:,.6g}, which is wider"
+            row["note"] = "; ".join(filter(None, (row["note"], asked_for)))
+            continue
+        row |= {name: value for name, value in _of_number(row, number).items() if name in row}
     return pa.Table.from_pylist(rows, answer.schema) if replaced else answer
+
+
+APART = 3.0
+"""As `asked_sums.EXACT`: the narrower of two intervals is more often wrong, so it has to be much narrower."""
+PARTS = ("clipping", "bins", "model", "sampling")
+"""Parts of an error that are no noise."""
+
+
+def _of_number(row: Mapping[str, Any], number: Mapping[str, Any]) -> dict[str, Any]:
+    """A row of an answer with the figures of a number, or with both."""
+    figures = {name: number[name] for name in ("estimate", "low", "high")}
+    error = (number["high"] - number["low"]) / 2 / Z
+    note = f"{ASKED}; {number['note']}" if number["note"] else ASKED
+    if _of_noise_alone(row) and _symmetric(number):
+        parts = [1 / error**2, 1 / row["error"] ** 2]
+        error = 1 / math.sqrt(sum(parts))
+        estimate = error**2 * (parts[0] * number["estimate"] + parts[1] * row["estimate"])
+        figures = {"estimate": estimate, "low": estimate - Z * error, "high": estimate + Z * error}
+        note = "; ".join((f"{ASKED}, and what the run released besides", *note.split("; ")[1:]))
+    figures |= {"error": error, "noise": error, "basis": "measured", "note": note}
+    return dict.fromkeys(PARTS, 0.0) | figures
+
+
+def _of_noise_alone(row: Mapping[str, Any]) -> bool:
+    """Whether a row of an answer has the interval of Gaussian noise, which no bound has cut."""
+    if (
+        row.get("basis") != "measured"
+        or any(row.get(part) for part in PARTS)
+        or not row.get("error")
+    ):
+        return False
+    return _symmetric(row) and math.isclose(
+        row["high"] - row["low"], 2 * Z * row["error"], rel_tol=1e-6
+    )
+
+
+def _symmetric(found: Mapping[str, Any]) -> bool:
+    """Whether both ends are as far from the estimate, which is more than 0 away from its bounds."""
+    ends = (found["estimate"] - found["low"], found["high"] - found["estimate"])
+    return min(ends) > 0 and math.isclose(*ends, rel_tol=1e-6)
+
+
+def _much_narrower(row: Mapping[str, Any], number: Mapping[str, Any]) -> bool:
+    """Whether the answer's own interval is much narrower than that of a number."""
+    if row.get("basis") not in ("measured", "bound") or row["high"] is None or row["low"] is None:
+        return False
+    return APART * (row["high"] - row["low"]) < number["high"] - number["low"]
+
+
+def from_numbers(
+    numbers: pa.Table | None, question: str | None, schema: Schema
+) -> tuple[pa.Table, tuple[str, ...]] | None:
+    """An answer of numbers alone, and the columns of its groups; None if no number asks the question, or all
+    of it is withheld."""
+    question = None if question is None else asks(question, schema)
+    if numbers is None or question is None:
+        return None
+    by, by_group = _figures(numbers, question, schema)
+    empty = {"estimate": None, "low": None, "high": None, "basis": "unknown"} | dict.fromkeys(
+        PARTS[:3]
+    )
+    rows = []
+    for key, number in by_group.items():
+        row = dict(zip(by, key)) | empty | {"error": None, "noise": None, "note": number["note"]}
+        rows.append(row if number["estimate"] is None else row | _of_number(row, number))
+    if all(row["estimate"] is None for row in rows):
+        return None
+    shown = (*by, "estimate", "error", "low", "high", "basis", "noise", *PARTS[:3], "note")
+    return pa.table({name: [row[name] for row in rows] for name in shown}), tuple(by)
 
 
 def _figures(
@@ -219,11 +295,47 @@ def _figures(
 
 def asks(text: str, schema: Schema) -> str | None:
     """The question in one spelling, in which `month(date)` is the column that the schema counts
-    months in; None if it cannot be asked."""
+    months in, and `rows > 1` is `rows >= 2`; None if it cannot be asked."""
     try:
-        return number_text.render(with_parts(language.parse(text), schema))
+        number = with_parts(language.parse(text), schema)
+        return number_text.render(_in_whole_numbers(number, schema))
     except FastdpError:
         return None
+
+
+SAME_END = {">": ">=", "<=": "<"}
+"""Comparisons with a whole number, and those with the next one that say the same."""
+MIRRORED = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}
+
+
+def _in_whole_numbers(item: Any, schema: Schema) -> Any:
+    """A number or a part of it, with ranges of whole numbers written as `x >= a` and `x < b`."""
+    if isinstance(item, tuple):
+        return tuple(_in_whole_numbers(one, schema) for one in item)
+    if not isinstance(item, Struct):
+        return item
+    made = {name: _in_whole_numbers(getattr(item, name), schema) for name in item.__struct_fields__}
+    if isinstance(item, Comparison):
+        left, right, op = made["left"], made["right"], item.op
+        if isinstance(left, Constant):
+            left, right, op = right, left, MIRRORED.get(op, op)
+        if op in SAME_END and _is_whole(left, schema) and _is_whole(right, schema):
+            op, right = SAME_END[op], replace(right, value=right.value + 1)
+        made |= {"left": left, "right": right, "op": op}
+    return replace(item, **made)
+
+
+def _is_whole(node: Node, schema: Schema) -> bool:
+    """Whether a value is a whole number for every user or row."""
+    if isinstance(node, Constant):
+        return isinstance(node.value, Decimal) and node.value % 1 == 0 and not node.unit
+    if isinstance(node, Aggregate):
+        return node.function in ("rows", "distinct")
+    return (
+        isinstance(node, ColumnOf)
+        and node.name in schema.columns
+        and (schema.columns[node.name].dtype or "").startswith(("int", "uint"))
+    )
 
 
 def hint_of(questions: Sequence[str | None], numbers: pa.Table | None, schema: Schema) -> str:

@@ -16,10 +16,12 @@ from ..answers.fact_names import NO_TABLE, in_facts
 from ..answers.part_groups import groups_of
 from ..answers.people_facts import asks_about_users
 from ..errors import UsageError
+from ..significance import Z95
 from .answer_numbers import (
     LEVEL,
     advised_question,
     example_question,
+    from_numbers,
     hint_of,
     line_questions,
     question_of,
@@ -66,6 +68,7 @@ def answer_of(
     `options`: `simultaneous`, `minus`, `over`, `population` and `basis` of `Run.answer`."""
     about_users = asks_about_users(of)
     users = about_users is not None
+    plain = not any(options[name] for name in ("minus", "over", "population", "simultaneous"))
     if users:
         _check_people_were_released(run, of)
     with reading_folder(run.out):
@@ -82,13 +85,15 @@ def answer_of(
         except UsageError as error:
             if not users:
                 raise
+            asked = question_of(of, by, where, users) if plain and level == LEVEL else None
+            if known := from_numbers(run.numbers, asked, run.schema):
+                return Answer(*known)
             advised = advised_question(of, by, where, users)
             example = example_question(of, by, where)
             hint = hint_of((advised, example), run.numbers, run.schema)
             raise UsageError(f"{error}{hint}") from None
         by_days = not all(isinstance(one, str) for one in groups)
-        changed = any(options[name] for name in ("minus", "over", "population", "simultaneous"))
-        if by_days or changed or level != LEVEL:
+        if by_days or not plain or level != LEVEL:
             return Answer(found, names)
         lines = line_questions(of, names, where, facts.schema, found) if users else None
         found = with_numbers(
@@ -129,12 +134,13 @@ def top_share_of(run: Run, column: str, part: float, level: float) -> TopShare:
     total = run.answer(f"sum({column})").to_pylist()[0]
     if total["noise"] is None:
         raise UsageError(f"column: the total of {column!r} has no interval: {total['note']}")
+    below = (total["estimate"] - total["low"]) / Z95  # of a quote the side that noise makes
     everyone = run.answer("count of users").to_pylist()[0]
     return top_share(
         counts=np.array([line["estimate"] for line in users]),
         errors=np.array([line["error"] for line in users]),
         edges=edges,
-        total=(total["estimate"], total["noise"]),
+        total=(total["estimate"], min(total["noise"], below)),
         users=(everyone["estimate"], everyone["error"]),
         part=part,
         level=level,

@@ -212,13 +212,14 @@ class Run:
         part : float
             The part of the users who count as the largest: 0.1 for the top 10 %.
         level : float
-            The probability with which the interval holds the true share, rows counted as the middle of
+            The probability with which an interval holds the true share, rows counted as the middle of
             their bins.
 
         Returns
         -------
         TopShare
-            `estimate`, `low` and `high`, as parts of 1.
+            `estimate`, `low` and `high`, as parts of 1; `least` and `most`: the interval that holds
+            wherever inside the bins of the released histogram users lie.
         """
         from .answering import top_share_of
 

@@ -86,6 +86,17 @@ class Candidate:
         )
 
 
+def remedy(kind: pa.DataType) -> str:
+    """What to do with a column of a type that no schema reads, to follow the error."""
+    if pa.types.is_duration(kind):
+        return ": write it as a number, such as its seconds"
+    if pa.types.is_time(kind):
+        return ": write it as a number, such as its minutes since midnight"
+    if pa.types.is_nested(kind):
+        return ": give what it is made of columns of their own"
+    return ": it has no values" if pa.types.is_null(kind) else ""
+
+
 class ColumnLook:
     """One column of the data, and what its values suggest for the schema."""
 
@@ -103,6 +114,7 @@ class ColumnLook:
         if isinstance(kind, pa.BaseExtensionType):
             column = pa.chunked_array([c.storage for c in column.chunks], type=kind.storage_type)
             kind = column.type
+        self.problem = ""
         self.dtype = dtypes.name_of(kind)
         self.category = pa.types.is_dictionary(kind)
         if self.category:
@@ -110,11 +122,8 @@ class ColumnLook:
             column = pa.chunked_array(
                 [c.dictionary_decode() for c in column.chunks], type=kind.value_type
             )
-        self.problem = ""
         if self.dtype is None:
-            self.problem = f"a {column.type} column cannot be drafted"
-            self.values = pl.Series([], dtype=pl.Null)
-            self.why = ""
+            self._leave_out(f"a {column.type} column cannot be drafted{remedy(column.type)}")
             return
         self.values = pl.Series(pl.from_arrow(column))
         if self.values.dtype == pl.Binary:
@@ -143,6 +152,11 @@ class ColumnLook:
         self.why = self._why()
         if self.family == "string" and self.distinct > FEW and not self.category:
             self._check_words()
+
+    def _leave_out(self, problem: str) -> None:
+        self.problem = problem
+        self.values = pl.Series([], dtype=pl.Null)
+        self.why = ""
 
     def _why(self) -> str:
         """Why the column is taken for an identifier or free text; "" if it is not."""

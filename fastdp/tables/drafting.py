@@ -24,6 +24,7 @@ from ..schema.fields import parse_field
 from ..schema.within_bin import after, unit_of
 from .drafted_columns import ID, WHO, Candidate, ColumnLook
 from .relations import Columns, propose
+from .sources.source import source_of
 from .whole_table import decimal_commas, either_mark, other_encoding, read_whole
 
 EVEN = (
@@ -90,6 +91,7 @@ class Draft:
             self.schema.save(place)
 
 
+NO_ROWS = ": the data has no rows, so nothing says which values its columns have; write the schema by hand"
 UNREADABLE = (
     ": no row can be read. Each line needs as many values as the first line has names: look at the"
     ' first lines, and try dialect={"delimiter": ";"} or dialect={"encoding": "latin-1"}, or give the'
@@ -134,18 +136,25 @@ def draft(
         The data may be looked at by everyone: no line is marked LEARNT, and bins have equal counts.
     """
     table, style, notes = _read(source, dialect)
+    given = source_of(source)
+    unread = [part.unread for part in given.parts(style) if part.unread] if given.again else []
+    notes += [f"{text[0].upper()}{text[1:]}." for text in unread[:1]]
     names = table.column_names
     for name in (*drop, *(() if user is None else (user,))):
         if name not in names:
             what = "user=" if name == user else "drop="
-            raise SchemaError(f"{what}: the data has no column {name!r}{did_you_mean(name, names)}")
+            also = "".join(f"; {text}" for text in unread[:1])
+            near = did_you_mean(name, names)
+            raise SchemaError(f"{what}: the data has no column {name!r}{near}{also}")
     looks = _Looks()
     for name in names:
         if name not in drop:
             looks.add(ColumnLook(name, table.column(name), bins, public, names), user)
     if not looks.entries:
         why = ": " + "; ".join(f"{name!r}: {reason}" for name, reason in looks.left_out.items())
-        raise SchemaError(f"the draft would have no column{why if len(table) else UNREADABLE}")
+        if not len(table):
+            why = UNREADABLE if list(given.paths()) else NO_ROWS
+        raise SchemaError(f"the draft would have no column{why}")
     notes += looks.notes
     columns = Columns(looks.values, looks.entries)
     proposed = propose(columns)

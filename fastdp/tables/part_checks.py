@@ -56,7 +56,8 @@ def _check_part(part: Part, schema: Schema, wanted: Sequence[str], users: UserIn
         elif times > 1:
             problems.append(f"column {name!r} occurs {times} times: rename one")
     if problems:
-        problems.append(f"it has {', '.join(part.schema.names[:30])}{part.hint}")
+        also = f"; {part.unread}" if part.unread else ""
+        problems.append(f"it has {', '.join(part.schema.names[:30])}{also}{part.hint}")
         named = [name for name in wanted if f"/{name}=" in part.where and not part.times(name)]
         if named:
             folder = part.where[: min(part.where.index(f"/{name}=") for name in named)]

@@ -41,8 +41,9 @@ class Part(Struct, frozen=True):
     text: columns whose values are text from a file or from the name of a folder, to be parsed by
     the schema's types. any_name: a column of any name can be read, as text; it is null in rows that
     do not have it (JSON lines). hint: added to the error if columns are missing; says what may be
-    the reason. arrow: the rows are Arrow data as their writer made them and can be read again, so
-    `part_checks.check_structure` reads them ahead. count: the number of units, if known. either_mark: its
+    the reason. unread: what else the source has that is not read, and what to do. arrow: the rows are Arrow
+    data as their writer made them and can be read again, so `part_checks.check_structure` reads them ahead.
+    count: the number of units, if known. either_mark: its
     numbers may have decimal commas or points, and nothing says which (`Dialect.decimal`).
     """
 
@@ -52,6 +53,7 @@ class Part(Struct, frozen=True):
     text: frozenset[str] = frozenset()
     any_name: bool = False
     hint: str = ""
+    unread: str = ""
     arrow: bool = False
     count: int = 0
     either_mark: bool = False

@@ -90,7 +90,9 @@ def lines(
         if quote.most is not None:
             value = np.clip(value, None, quote.most / float(quote.number.unit))
         row, error = _condition(quote, value, behind, (size, even, rows))
-        largest = max(float(np.abs(row).max(initial=0.0)), 1e-300)
+        largest = float(np.abs(row).max(initial=0.0))
+        if not largest > 0:
+            continue  # it holds whoever is chosen: of a panel, all users have two rows or more
         values.append(row / largest)
         errors.append(error / largest)
     return Lines(np.array(values).reshape(-1, len(size)), np.zeros(len(values)), np.array(errors))

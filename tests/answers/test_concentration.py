@@ -24,12 +24,39 @@ def test_without_noise_the_bounds_hold_and_finer_bins_make_them_narrower():
         sums, counts, true = people(seed, spread)
         none = np.zeros(len(counts))
         coarse = top_share(counts, none, EDGES, (sums.sum(), 0.0), (len(sums), 0.0))
-        assert coarse.low <= true <= coarse.high
+        assert coarse.least <= coarse.low <= true <= coarse.high <= coarse.most
         assert coarse.low <= coarse.estimate <= coarse.high
+        assert coarse.high - coarse.low < 0.55 * (coarse.most - coarse.least)
         more = np.histogram(sums, fine)[0].astype(float)
         close = top_share(more, np.zeros(len(more)), fine, (sums.sum(), 0.0), (len(sums), 0.0))
         assert close.low <= true <= close.high
         assert close.high - close.low < 0.8 * (coarse.high - coarse.low)
+
+
+def test_bounds_hold_where_users_have_one_amount_in_a_bin():
+    """Everybody in a bin pays its lower edge, or nearly its upper one: the interval of straight densities
+    misses, the wider one does not."""
+    for sums in (np.repeat([8.0, 64.0], [3600, 400]), np.repeat([15.99, 64.0], [3600, 400])):
+        counts = np.histogram(sums, EDGES)[0].astype(float)
+        total = (sums.sum(), 0.0)
+        found = top_share(counts, np.zeros(len(counts)), EDGES, total, (4000.0, 0.0))
+        true = np.sort(sums)[-400:].sum() / sums.sum()
+        assert found.least <= true + 1e-9 and true - 1e-9 <= found.most
+        assert not found.low <= true <= found.high
+
+
+@pytest.mark.parametrize("shape", ["gamma", "pareto", "uniform"])
+def test_straight_densities_are_near_enough_for_sums_of_many_shapes(shape):
+    rng = np.random.default_rng(5)
+    sums = {
+        "gamma": rng.gamma(0.7, 60, 20_000),
+        "pareto": 20 * (rng.pareto(2.2, 20_000) + 1),
+        "uniform": rng.uniform(0, 300, 20_000),
+    }[shape]
+    counts = np.histogram(sums, EDGES)[0].astype(float)
+    total = (sums.sum(), 0.0)
+    found = top_share(counts, np.zeros(len(counts)), EDGES, total, (20_000.0, 0.0))
+    assert found.low <= np.sort(sums)[-2000:].sum() / sums.sum() <= found.high
 
 
 @pytest.mark.slow

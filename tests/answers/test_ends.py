@@ -219,3 +219,15 @@ USERS = fastdp.Schema.from_dict(
         "user": {"column": "id", "max_rows": 1024},
     }
 )
+
+
+def test_an_interval_that_noise_puts_below_zero_keeps_its_width():
+    """A value whose noisy count is -45 at a standard error of 20 may have rows: its upper end is not 0."""
+    ones = [Measurement("g", np.array([500.0, -45.0, -10.0]), 20.0)]
+    rest = [Measurement(a, np.full(n, 455.0 / n), 20.0) for a, n in SIZES.items() if a != "g"]
+    facts = Facts.of(ROWS, SCHEMA, [*ones, *rest], {}, None)
+    found = answer(facts, "count", ("g",)).to_pydict()
+    assert found["estimate"][1:] == [0.0, 0.0]
+    assert found["low"][1:] == [0.0, 0.0]
+    assert found["high"][1] == pytest.approx(found["high"][2], rel=1e-9)
+    assert found["high"][1] > 1.9 * 20 * np.sqrt(2 / 3)

@@ -236,8 +236,12 @@ def test_shares_by_groups_say_of_whom_they_are(made):
 
 def test_a_question_about_users_that_the_run_has_no_facts_for_says_what_to_ask(made):
     run, _ = made
+    found = run.answer("count of users", by="country")  # by the number alone
+    asked = [row for row in run.numbers.to_pylist() if row["number"] == "count of users by country"]
+    assert [row["low"] for row in found] == [row["low"] for row in asked]
+    assert found["country"].to_pylist() == [row["country"] for row in asked]
     with pytest.raises(UsageError, match=r"run\.numbers has 'count of users by country'"):
-        run.answer("count of users", by="country")
+        run.answer("count of users", by="country", level=0.9)
     with pytest.raises(UsageError, match=r"add 'count of users by first\(month\)' to numbers="):
         run.answer("count of users", by="first(month)")
 

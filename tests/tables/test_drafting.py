@@ -5,11 +5,13 @@ import re
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 
 import fastdp
-from fastdp.errors import FastdpError, SchemaError
+from fastdp.errors import DataError, FastdpError, SchemaError
 from fastdp.tables import whole_table as whole
 from tests.tiers import first
 
@@ -419,3 +421,31 @@ def test_a_guessed_encoding_reads_every_byte(tmp_path):
         path.write_bytes(b"town\n\xff" + bytes([byte]) + b"x\n")
         known = bytes([byte]).decode("cp1252", "ignore")
         assert whole.other_encoding(path) == ("cp1252" if known else "latin-1")
+
+
+def test_what_is_left_out_of_a_draft_says_what_to_do():
+    """Columns of types that no schema reads, and the index of a frame, in which ids may be."""
+    rows = 60
+    table = pa.table(
+        {
+            "lasted": pa.array(range(rows), pa.duration("s")),
+            "at": pa.array(range(rows), pa.time32("s")),
+            "tags": [[1, 2]] * rows,
+            "k": ["a", "b"] * (rows // 2),
+        }
+    )
+    left_out = fastdp.draft(table).left_out
+    assert left_out["lasted"].endswith("write it as a number, such as its seconds")
+    assert left_out["at"].endswith("such as its minutes since midnight")
+    assert left_out["tags"].endswith("columns of their own")
+    frame = pd.DataFrame({"who": np.arange(rows) // 3, "k": ["a", "b"] * (rows // 2)})
+    assert not any("index" in note for note in fastdp.draft(frame).notes)
+    indexed = frame.set_index("who")
+    assert "The frame's index of 'who' is not read" in fastdp.draft(indexed).notes[0]
+    with pytest.raises(SchemaError, match=r"no column 'who'.*index.*reset_index"):
+        fastdp.draft(indexed, user="who")
+    schema = fastdp.draft(frame, user="who").schema
+    with pytest.raises(DataError, match=r"'who' is missing.*index.*reset_index"):
+        fastdp.read(indexed, schema)
+    with pytest.raises(SchemaError, match="has no rows"):
+        fastdp.draft(frame.head(0))

@@ -17,13 +17,18 @@ Where codes have an order, neighbours may be alike, which this does not know. Ha
 again does (`halved_counts`). The means of both count, by how likely they make the noisy counts; before
 looking, an order that matters has the chance FALSE_ALARMS.
 
+4. Codes of missing values and of values outside the domain may not occur at all: a schema has them to be
+   safe. Either such a code has no rows, or its share is a draw as above. How many have none is the likeliest
+   part for all such codes of all columns together; before looking, half of them. So a count is multiplied by
+   the chance that there are any, and the rows that it loses go to the column's other codes.
+
 So counts that stand out of noise stay as they are. Where noise is all there is, they are equal. Between
 these each is drawn to what the other counts say. Everything here is a function of released numbers."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -42,6 +47,8 @@ they are STEP apart; then evenly."""
 TOLD_APART = 16
 """Of very many noisy counts, those in steps of such a part of the noise are looked at, and others lie
 between: memory is bounded."""
+MOST_ODDS = 50.0
+"""The logarithm of odds that leave no doubt."""
 DIGITS = 6
 """Decimals of counts: what follows does not depend on the rounding of a processor."""
 
@@ -59,10 +66,15 @@ POINTS, ENDS = _points()
 
 
 def expected_counts(
-    ones: Sequence[Measurement], total: float, ordered: Collection[str] = ()
+    ones: Sequence[Measurement],
+    total: float,
+    ordered: Collection[str] = (),
+    unlisted: Mapping[str, np.ndarray] | None = None,
 ) -> list[Measurement]:
     """The 1-ways with expected counts >= 0 in place of noisy ones; each adds up to `total` where that is
-    more than 0. Standard errors stay those of the noise. `ordered`: columns whose codes have an order."""
+    more than 0. Standard errors stay those of the noise, but for codes that may have no rows: noise in
+    answers on pairs of columns would give them rows again. `ordered`: columns whose codes have an order;
+    `unlisted`: by column, whether a code is that of missing values or of values outside the domain."""
     columns = {i: _Column(m, total) for i, m in enumerate(ones) if m.values.size > 1 and total > 0}
     out = list(ones)
     if not columns:
@@ -72,6 +84,7 @@ def expected_counts(
     likely = np.exp(logs - largest[:, None])
     equal = ALPHAS == ALPHAS[-1]
     alphas = likeliest(likely, np.ones(len(likely)), np.where(equal, 0.5, 0.5 / (~equal).sum()))
+    there = _chances_of_rows(columns, ones, likely * alphas, unlisted or {})
     for (i, c), row, most in zip(columns.items(), likely, largest):
         m = ones[i]
         values = c.means(row * alphas)
@@ -80,7 +93,45 @@ def expected_counts(
             odds = told - most - math.log(row @ alphas) + math.log(FALSE_ALARMS)
             part = 1 / (1 + math.exp(-min(max(odds, -50.0), 50.0)))
             values = values + part * (halved - values)
-        out[i] = Measurement(m.clique, np.round(values, DIGITS), m.sigma, label=m.label)
+        sigma = m.sigma
+        if i in there:
+            sigma = _errors_if_some(values, m.variances, there[i])
+            values = values * there[i]
+            values *= total / max(values.sum(), 1e-300)
+        out[i] = Measurement(m.clique, np.round(values, DIGITS), sigma, label=m.label)
+    return out
+
+
+def _errors_if_some(values: np.ndarray, variances: np.ndarray, chance: np.ndarray) -> np.ndarray:
+    """Standard errors of counts that are `values`, with these variances, with a chance, and else 0. No count
+    is known better than to a row."""
+    errors = np.sqrt(np.broadcast_to(variances, values.shape))
+    mixed = np.sqrt(chance * errors**2 + chance * (1 - chance) * values**2)
+    return np.where(chance < 1, np.minimum(errors, np.maximum(mixed, 1.0)), errors)
+
+
+def _chances_of_rows(
+    columns: Mapping[int, _Column],
+    ones: Sequence[Measurement],
+    weights: np.ndarray,
+    unlisted: Mapping[str, np.ndarray],
+) -> dict[int, np.ndarray]:
+    """For columns with unlisted codes, the chance of each code that it has rows; 1 of listed ones.
+    `weights`: of the alphas of each column."""
+    asked = {i: unlisted[m.clique[0]] for i, m in enumerate(ones) if m.clique[0] in unlisted}
+    asked = {i: codes for i, codes in asked.items() if i in columns and codes.any()}
+    found = {
+        i: columns[i].odds_of_rows(row)[asked[i]] for i, row in zip(columns, weights) if i in asked
+    }
+    if not found:
+        return {}
+    odds = np.concatenate(list(found.values()))
+    likely = np.exp(np.stack([-np.maximum(odds, 0), np.minimum(odds, 0)], axis=1))  # none, some
+    prior = likeliest(likely, np.ones(len(likely)))
+    out = {}
+    for i, own in found.items():
+        out[i] = np.ones(columns[i].size)
+        out[i][asked[i]] = 1 / (1 + np.exp(math.log(prior[0] / prior[1]) - own))
     return out
 
 
@@ -158,6 +209,23 @@ class _Column:
         of_normal = -0.5 * self.size * np.log(variance) - 0.5 * away / variance
         of_normal += self.size * math.log(self.noise)
         return np.append(out, of_normal) * ((self.size - 1) / self.size)
+
+    def odds_of_rows(self, weights: np.ndarray) -> np.ndarray:
+        """For each count, the logarithm of how much likelier it is if its share is a draw, with these
+        weights of alphas, than if the code has no rows."""
+        weights = weights / weights.sum()
+        own, normal = np.split(weights, [self.beta.size])
+        by_alpha = np.array([np.interp(self.z, self.looked, row) for row in self.likely])
+        variance = self._normal_variance()[:, None] / self.noise**2 + 1
+        equal = self.total / self.size / self.noise
+        of_normal = -0.5 * np.log(variance) - 0.5 * np.square(self.z - equal) / variance
+        both = np.concatenate([by_alpha, of_normal]) + 0.5 * np.square(self.z)
+        out = np.full(self.size, MOST_ODDS)
+        weighted = np.log(np.append(own, normal) + 1e-300)[:, None] + np.minimum(both, 500.0)
+        largest = weighted.max(axis=0)
+        found = largest + np.log(np.exp(weighted - largest).sum(axis=0))
+        out[self.near] = np.clip(found, -MOST_ODDS, MOST_ODDS)
+        return out
 
     def means(self, weights: np.ndarray) -> np.ndarray:
         """The means over alphas with these weights. Where they do not add up to the rows, each changes in

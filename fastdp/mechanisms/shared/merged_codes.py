@@ -73,7 +73,8 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
     pairs within `PAIR_CELLS`; `neighbours`: columns whose rare numbers share codes with neighbours;
     `zeros`: impossible combinations of merged codes; `released`: the 1-ways over all codes that all
     this comes from; `in_bins`: `number_tails.numbers_in_bins`; `ordered`: columns whose codes have an
-    order. Values are merged only with values
+    order; `unlisted`: by column, which codes are those of missing values and of values outside the domain.
+    Values are merged only with values
     that all constraints treat alike, so that the zeros are exact and each column can be expanded
     separately.
     """
@@ -88,6 +89,7 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
     neighbours: frozenset[str] = frozenset()
     in_bins: Mapping[str, np.ndarray] = field(default_factory=dict)
     ordered: frozenset[str] = frozenset()
+    unlisted: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @property
     def domain(self) -> Domain:
@@ -142,7 +144,7 @@ class Merged(Struct, frozen=True, eq=False, dict=True):
     def _of(self, ones: Sequence[Measurement]) -> Merged:
         """The same codes with these 1-ways over all codes."""
         total = estimate_total(ones)
-        expected = expected_counts(ones, total, self.ordered)
+        expected = expected_counts(ones, total, self.ordered, self.unlisted)
         shape = {}
         for m, near in zip(ones, expected):
             codes = self.compression.code_map(m.clique[0])
@@ -189,8 +191,13 @@ def merge(
     impossible = impossible or {}
     columns = {} if schema is None else schema.columns
     ordered = frozenset(a for a in domain if a in columns and not columns[a].is_text)
+    unlisted = {
+        a: np.arange(columns[a].size) >= columns[a].base
+        for a in domain
+        if a in columns and columns[a].size == domain[a]
+    }
     total = estimate_total(ones)
-    near = expected_counts(ones, total, ordered) if expected else ones
+    near = expected_counts(ones, total, ordered, unlisted) if expected else ones
     in_bins = {} if schema is None else numbers_in_bins(schema)
     codes = _KeptCodes(total, {}, {}, {}, {})
     classes = {}
@@ -233,6 +240,7 @@ def merge(
         neighbours=frozenset(neighbours),
         in_bins=in_bins,
         ordered=ordered,
+        unlisted=unlisted,
     )
 
 

@@ -70,7 +70,7 @@ def of_pandas(frame: Any, where: str) -> Part:
         for start in range(0, len(frame), parts.BATCH_ROWS):
             yield partial(batch, start)
 
-    return Part(where, schema, units, text)
+    return Part(where, schema, units, text, unread=_unread(frame.index))
 
 
 def _of_objects(dtype: Any) -> bool:
@@ -99,3 +99,12 @@ def _texts(column: Any, ids: bool) -> pa.Array:
 
 def _signals(value: Any) -> bool:
     return isinstance(value, decimal.Decimal) and value.is_snan()
+
+
+def _unread(index: Any) -> str:
+    """A text on an index that was made of columns: it has a name, or several levels."""
+    names = [str(name) for name in index.names if name is not None]
+    if not names and index.nlevels == 1:
+        return ""
+    which = f" of {', '.join(map(repr, names))}" if names else ""
+    return f"the frame's index{which} is not read: make columns of it by reset_index()"

@@ -152,3 +152,45 @@ def test_the_part_that_is_kept():
     kept = parts_kept(ones, [clear, np.array([49.9, 50.1])])
     assert kept["a"] == 1.0
     assert kept["b"] == pytest.approx(0.1)
+
+
+def unlisted_columns(seed: int, part: float) -> tuple[list[Measurement], np.ndarray]:
+    """Twelve columns of six values each, and of codes of other values and of nulls; the last three columns
+    have nulls in this part of the rows. (The noisy counts, the true ones.)"""
+    rng = np.random.default_rng(seed)
+    truth = np.zeros((12, 8))
+    truth[:, :6] = TOTAL * rng.dirichlet(np.full(6, 1.0), 12)
+    truth[9:, :6] *= 1 - part
+    truth[9:, 7] = TOTAL * part
+    return [measured(t, 30.0, 50 * seed + i, f"c{i}") for i, t in enumerate(truth)], truth
+
+
+def test_codes_that_may_not_occur_have_no_rows_where_noise_explains_them():
+    """The planted bug is no knowledge of which codes may not occur: the code of nulls of a column without
+    them then has half a standard error of rows."""
+    unlisted = {f"c{i}": np.arange(8) >= 6 for i in range(12)}
+    there, without, known, errors = [], [], [], []
+    for seed in range(8):
+        ones, truth = unlisted_columns(seed, 0.3)
+        none = truth == 0
+        found = np.array([m.values for m in expected_counts(ones, TOTAL, (), unlisted)])
+        plain = np.array([m.values for m in expected_counts(ones, TOTAL)])
+        there.append(found[none].mean())
+        without.append(plain[none].mean())
+        known.append(np.abs(found - truth)[9:, 7].mean())
+        sure = np.array([m.sigma for m in expected_counts(ones, TOTAL, (), unlisted)])
+        errors.append(sure[none].mean())
+        assert np.allclose(sure[:, :6], 30.0)
+        assert np.allclose(sure[9:, 7], 30.0, rtol=0.01)  # nulls that are there
+        assert np.allclose(found.sum(axis=1), TOTAL, atol=0.01)
+    assert np.mean(without) > 8
+    assert np.mean(there) < 0.3 * np.mean(without)
+    assert np.mean(known) < 30
+    assert np.mean(errors) < 15
+
+
+def test_a_column_of_nulls_alone_keeps_its_rows():
+    ones = [measured(np.array([0.0, 0.0, 0.0, TOTAL]), 20.0, 4)]
+    (found,) = expected_counts(ones, TOTAL, (), {"a": np.array([False, False, True, True])})
+    assert found.values[3] > 0.9 * TOTAL
+    assert found.values.sum() == pytest.approx(TOTAL)
