@@ -372,7 +372,12 @@ def from_histogram(
     if lost > 5e-4:
         texts.append(f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up")
     if account.unseen > 5e-4 * rows:
-        texts.append(f"the upper end allows for users with over {most:,} rows")
+        noticed = math.ceil(2 * Z95 * sigma)  # as many stand out by Z95 in all but 2.5 % of runs
+        texts.append(
+            f"the upper end allows for users with over {plural(most, 'row')} as by a Pareto tail: up to"
+            f" {plural(noticed, 'such user')} may be there without a sign, and rows that they have"
+            " beyond that tail are above it"
+        )
     groups = np.array(of_users.get("row_groups", [1]))
     plain = _Factors.of(groups, sizes, users, clip)
     with_tail = _Factors.of(

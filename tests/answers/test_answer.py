@@ -414,6 +414,8 @@ def test_the_upper_end_allows_for_a_tail_that_noise_hides_and_only_then(heavy):
         assert alone < 3, (
             "without a count of rows and without `max_rows`, noise alone would be 20 and more"
         )
+        if heavy:
+            assert "up to 110 such users may be there without a sign" in clipping.text
         inside += rows.sum() <= high if heavy else high <= 1.15 * few
         spread = (
             np.sqrt(np.mean(rows * np.maximum(rows / 12, 1)) * np.minimum(rows, 12).mean())
