@@ -120,7 +120,9 @@ def test_a_plan_is_read_by_labels_of_its_steps():
 def test_a_plan_that_takes_more_than_its_shares_names_the_step():
     once = Planned(("any", "pair"), 0.25, 7, times=2)
     assert PlannedStep("pairs", 0.5, (once,)).lines == (once,)
-    with pytest.raises(ValueError, match="step 'pairs': its lines take 0.5 of mu.2 and the step has"):
+    with pytest.raises(
+        ValueError, match=r"step 'pairs': its lines take 0.5 of mu.2 and the step has"
+    ):
         PlannedStep("pairs", 0.25, (once,))
-    with pytest.raises(ValueError, match="1.2 of mu.2, which is 1 in all: ones 0.6, pairs 0.6"):
+    with pytest.raises(ValueError, match=r"1.2 of mu.2, which is 1 in all: ones 0.6, pairs 0.6"):
         Outline((PlannedStep("ones", 0.6), PlannedStep("pairs", 0.6)))
