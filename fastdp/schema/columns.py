@@ -54,6 +54,20 @@ class Policy:
 OWN_CODE = Policy()
 
 
+@dataclass(frozen=True)
+class FoundEdges:
+    """What a run found of a private column of numbers or times: ascending `edges`.
+
+    `nulls`: it saw enough of them for a code. `digits`: decimals of floats, if it found them. `middle`: the
+    edge below its median.
+    """
+
+    edges: Sequence[float]
+    nulls: bool = False
+    digits: int | None = None
+    middle: float | None = None
+
+
 @dataclass(frozen=True, kw_only=True)
 class SourceColumn:
     """A column of the source as the schema describes it: its type and its policies.
@@ -108,17 +122,8 @@ class SourceColumn:
         raise NotImplementedError
 
     @classmethod
-    def edges_entry(
-        cls,
-        column: Any,
-        edges: Sequence[float],
-        nulls: bool,
-        digits: int | None = None,
-        middle: float | None = None,
-    ) -> dict[str, Any]:
-        """The table of the finished column, from a `Pending` and the edges that a run found. nulls:
-        whether it saw enough of them for a code; digits: decimals of floats, if it found them;
-        middle: the edge below its median."""
+    def edges_entry(cls, column: Any, found: FoundEdges) -> dict[str, Any]:
+        """The table of the finished column, from a `Pending` and the edges that a run found."""
         raise NotImplementedError
 
     @classmethod

@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from . import dtypes, epoch
+from .columns import FoundEdges
 from .within_bin import EVEN, OPTIONS, PRIVATE, fail
 
 NARROW = 0.005
@@ -26,27 +27,21 @@ def check_numbers(column: Any) -> None:
 
 
 def number_document(
-    column: Any,
-    edges: Sequence[float],
-    nulls: bool,
-    digits: int | None,
-    most_whole: int | None = None,
-    middle: float | None = None,
+    column: Any, found: FoundEdges, most_whole: int | None = None
 ) -> dict[str, Any]:
     """The document of the finished column: bins, or a range of whole numbers if it has at most
-    `most_whole` (default: as many as there are bins). nulls: whether they get a code; digits:
-    decimals of floats, if the run found them.
+    `most_whole` (default: as many as there are bins).
 
-    Nulls without a code are fewer than noise hides. They count as `middle`, a number near the
+    Nulls without a code are fewer than noise hides. They count as `found.middle`, a number near the
     median, which moves the column by less than its noise. Were their rows dropped, each column
     would take rows from all the others: 18 columns of 202 countries left 64 rows. (Numbers of
     times, and columns without a `middle`: their rows are dropped.)"""
-    null: Any = "code" if nulls else "drop"
-    if not nulls and middle is not None and not column.temporal:
-        null = {"value": _number(middle)}
-    edges = _increasing(edges)
+    null: Any = "code" if found.nulls else "drop"
+    if not found.nulls and found.middle is not None and not column.temporal:
+        null = {"value": _number(found.middle)}
+    edges = _increasing(found.edges)
     most = len(edges) - 1 if most_whole is None else most_whole
-    whole = column.whole or dtypes.family(column.dtype) == "int" or digits == 0
+    whole = column.whole or dtypes.family(column.dtype) == "int" or found.digits == 0
     if whole and edges[-1] - edges[0] <= most:
         low = int(edges[0])
         high = int(edges[-1]) - 1
@@ -58,8 +53,8 @@ def number_document(
     else:
         listed = [_number(edge) for edge in edges]
     more: dict[str, Any] = {"whole": True} if whole else {}
-    if digits and not whole:
-        more["digits"] = digits
+    if found.digits and not whole:
+        more["digits"] = found.digits
     more["means"] = PRIVATE if column.measured and _wide(edges) else EVEN
     atoms = column.stated.get("atoms", ())
     if atoms and atoms != PRIVATE:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from ..errors import SchemaError
 from . import dtypes, kind_of_text
 from .amounts import Amount, amount_of_numbers
-from .columns import Column, SourceColumn, fail
+from .columns import Column, FoundEdges, SourceColumn, fail
 from .derived import Derived
 from .entry import ANY, COMMON, PRIVATE, check_has_private_domain
 from .kind_registry import KINDS
@@ -183,7 +183,7 @@ class Pending(Column):
         middle: float | None = None,
     ) -> dict[str, Any]:
         """The document of the finished column with these edges; see `SourceColumn.edges_entry`."""
-        return self.target.edges_entry(self, edges, nulls, digits, middle)
+        return self.target.edges_entry(self, FoundEdges(edges, nulls, digits, middle))
 
     def stand_in(self) -> dict[str, Any]:
         """A document of the finished column with a likely number of codes, for planning a run

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -11,7 +10,7 @@ import numpy as np
 from .. import dtypes
 from ..amounts import Amount, amount_of_numbers
 from ..coding import Range
-from ..columns import Column, fail, same_numbers
+from ..columns import Column, FoundEdges, fail, same_numbers
 from ..kind_registry import kind
 from ..number_documents import check_numbers, likely_edges, number_document
 
@@ -114,16 +113,9 @@ class Integer(Column):
             )
 
     @classmethod
-    def edges_entry(
-        cls,
-        column: Any,
-        edges: Sequence[float],
-        nulls: bool,
-        digits: int | None = None,
-        middle: float | None = None,
-    ) -> dict[str, Any]:
-        return number_document(column, edges, nulls, digits, MOST_WHOLE, middle)
+    def edges_entry(cls, column: Any, found: FoundEdges) -> dict[str, Any]:
+        return number_document(column, found, MOST_WHOLE)
 
     @classmethod
     def stand_in_entry(cls, column: Any) -> dict[str, Any]:
-        return cls.edges_entry(column, likely_edges(column), False)
+        return cls.edges_entry(column, FoundEdges(likely_edges(column)))

@@ -15,7 +15,7 @@ from .. import dtypes, epoch
 from ..amounts import Amount, amount_of_numbers, amount_of_times
 from ..bins import bin_numbers, bins_of, has_tail
 from ..coding import Bins
-from ..columns import Column, fail
+from ..columns import Column, FoundEdges, fail
 from ..entry import is_number, is_temporal, moment_of, shown
 from ..kind_registry import kind
 from ..number_documents import check_numbers, likely_edges, number_document
@@ -267,19 +267,12 @@ class Numeric(Column):
         check_numbers(column)
 
     @classmethod
-    def edges_entry(
-        cls,
-        column: Any,
-        edges: Sequence[float],
-        nulls: bool,
-        digits: int | None = None,
-        middle: float | None = None,
-    ) -> dict[str, Any]:
-        return number_document(column, edges, nulls, digits, middle=middle)
+    def edges_entry(cls, column: Any, found: FoundEdges) -> dict[str, Any]:
+        return number_document(column, found)
 
     @classmethod
     def stand_in_entry(cls, column: Any) -> dict[str, Any]:
-        return cls.edges_entry(column, likely_edges(column), False)
+        return cls.edges_entry(column, FoundEdges(likely_edges(column)))
 
 
 def edge_of(column: str, where: str, value: Any, dtype: str) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import SchemaError
 from .. import dtypes, epoch
 from ..amounts import Amount, plain_amount
-from ..columns import Part, Uniform, fail
+from ..columns import FoundEdges, Part, Uniform, fail
 from ..derived import SHIFTS_PER_DAY, Derived, Split, shift_parts
 from ..epoch import DAY_SECONDS
 from ..kind_registry import kind
@@ -357,16 +357,9 @@ class Timestamp(Derived):
             )
 
     @classmethod
-    def edges_entry(
-        cls,
-        column: Any,
-        edges: Sequence[float],
-        nulls: bool,
-        digits: int | None = None,
-        middle: float | None = None,
-    ) -> dict[str, Any]:
+    def edges_entry(cls, column: Any, found: FoundEdges) -> dict[str, Any]:
         """The table of a span of time from the first to the last edge."""
-        ends = edges[0], max(edges[-1] - 1, edges[0])
+        ends = found.edges[0], max(found.edges[-1] - 1, found.edges[0])
         first, last = (epoch.local_day(int(edge), column.dtype) for edge in ends)
         parts = column.stated.get("parts")
         if parts is None:
@@ -375,7 +368,7 @@ class Timestamp(Derived):
                 parts.append("hour")
         return column.finished(
             "timestamp",
-            "code" if nulls else "drop",
+            "code" if found.nulls else "drop",
             "code",
             parts=parts,
             min=epoch.text_of(first, "date32"),
@@ -385,4 +378,4 @@ class Timestamp(Derived):
     @classmethod
     def stand_in_entry(cls, column: Any) -> dict[str, Any]:
         day = 1 if dtypes.family(column.dtype) == "date" else DAY_SECONDS
-        return cls.edges_entry(column, [FIRST_OF_2020 * day, FIRST_OF_2021 * day], False)
+        return cls.edges_entry(column, FoundEdges([FIRST_OF_2020 * day, FIRST_OF_2021 * day]))
