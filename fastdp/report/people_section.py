@@ -44,7 +44,7 @@ def collect(
     if lead is not None and (schema.columns[lead].size > MOST_COHORTS or _lacks(every, lead)):
         lead = None
     amounts = [name for name in schema.user_amounts if not _lacks(every, name)]
-    released = [_released(run, schema, lead) for run in runs]
+    released = [_released(run, schema, lead, amounts) for run in runs]
     return {
         "tables": [_figures(t, schema, lead, amounts) for t in every],
         "released": released,
@@ -77,7 +77,10 @@ def _figures(
     size = schema.columns[lead].size
     periods = table.codes[lead].astype(np.int64)
     first = np.full(len(rows), size)
+    last = np.full(len(rows), -1)
     np.minimum.at(first, table.user, periods)
+    np.maximum.at(last, table.user, periods)
+    span = (last - first)[there] + 1
     seen = np.unique(table.user.astype(np.int64) * size + periods) // size
     active = np.bincount(seen, minlength=len(rows))[there]
     cohort = np.bincount(first[there], minlength=size)
@@ -85,6 +88,8 @@ def _figures(
     out["share"] = (cohort / max(cohort.sum(), 1)).tolist()
     out["back"] = [float(b / c) if c else None for b, c in zip(back, cohort)]
     out["active"] = [float((active >= least).mean()) for least in SPANS]
+    out["span"] = [float((span >= least).mean()) for least in SPANS]
+    out["last"] = (np.bincount(last[there], minlength=size) / max(there.sum(), 1)).tolist()
     return out
 
 
@@ -98,7 +103,9 @@ def _top(numbers: np.ndarray) -> float | None:
 Span = tuple[float, float] | None
 
 
-def _released(run: Any, schema: Schema, lead: str | None) -> dict[str, Any] | None:
+def _released(
+    run: Any, schema: Schema, lead: str | None, amounts: Sequence[str]
+) -> dict[str, Any] | None:
     """95 % intervals of the true users' figures, from what the run released."""
     statement = running.statement_of(run)
     measured = running.get(run, "measurements") if run is not None else None
@@ -109,18 +116,33 @@ def _released(run: Any, schema: Schema, lead: str | None) -> dict[str, Any] | No
         facts = people_facts(statement, own, measured, running.get(run, "tables") or {})
     except UsageError:
         return None
-    out: dict[str, Any] = {"repeat": (_spans(facts, "share", (), {ROWS: (2, None)}) or [None])[0]}
+    out: dict[str, Any] = {
+        "repeat": (_spans(facts, "share", (), {ROWS: (2, None)}) or [None])[0],
+        "top": {name: _released_top(run, name) for name in amounts},
+    }
     first = f"first({lead})"
     active = f"active({lead})"
     if lead is None or first not in facts.schema.columns:
         return out
     out["share"] = _spans(facts, "share", (first,))
+    out["last"] = _spans(facts, "share", (f"last({lead})",))
     users, back = (_spans(facts, "count", (first,), w) for w in (None, {ROWS: (2, None)}))
     out["back"] = None if not users or not back else [*map(_ratio, back, users)]
     if active in facts.schema.columns:
         conditions: list[dict[str, Any]] = [{active: (least, None)} for least in SPANS]
         out["active"] = [(_spans(facts, "share", (), c) or [None])[0] for c in conditions]
     return out
+
+
+def _released_top(run: Any, name: str) -> Span:
+    """The interval of the part of a total that the largest tenth of true users has; None if the run
+    released no sums per user."""
+    top_share = running.get(run, "top_share")
+    try:
+        found = None if top_share is None else top_share(name, TOP)
+    except UsageError:
+        return None
+    return None if found is None else (found.low, found.high)
 
 
 def _spans(
@@ -164,7 +186,12 @@ def draw(data: dict) -> str:
         cards = [("Users in all", _whole(columns, released, shown))]
         if found["cohorts"] is not None:
             of = nice(found["cohorts"]["of"])
-            for what, title in (("share", f"By first {of}"), ("back", f"Come back, by first {of}")):
+            titles = {
+                "share": f"By first {of}",
+                "back": f"Come back, by first {of}",
+                "last": f"By last {of}",
+            }
+            for what, title in titles.items():
                 cards.append((title, _cohorts(found, columns, released, shown, what)))
         return halves(cards)
 
@@ -192,10 +219,15 @@ def _whole(columns: Sequence[dict], released: dict | None, heads: Sequence[str])
     for k, least in enumerate(SPANS if "active" in columns[0] else ()):
         lines.append([f"rows in {least}+ periods", *(_cell(c["active"][k]) for c in columns)])
         spans.append(_interval(known.get("active"), k))
+    for k, least in enumerate(SPANS if "span" in columns[0] else ()):
+        lines.append(
+            [f"{least}+ periods from first to last", *(_cell(c["span"][k]) for c in columns)]
+        )
+        spans.append("–")
     for name in columns[0]["top"]:
         what = "rows" if name == ROWS else name
         lines.append([f"{what} of top 10 %", *(_cell(c["top"][name]) for c in columns)])
-        spans.append("–")
+        spans.append(_interval(known.get("top", {}).get(name)))
     rows = lines if released is None else [[*x, span] for x, span in zip(lines, spans)]
     return table_html(("per cent", *heads), rows, "quotes numbers")
 
@@ -209,4 +241,5 @@ def _cohorts(
         if any(c["share"][k] for c in columns):
             cells = [name, *(_cell(c[what][k]) for c in columns)]
             rows.append(cells if released is None else [*cells, _interval(known, k)])
-    return folded_table(("began", *heads), rows, SHOWN, "quotes numbers")
+    head = "ended" if what == "last" else "began"
+    return folded_table((head, *heads), rows, SHOWN, "quotes numbers")

@@ -20,6 +20,7 @@ TOML = """name = "Visits"
 column = "who"
 max_rows = 40
 order = "month"
+amounts = ["paid"]
 [columns]
 month = {kind = "integer", min = 1, max = 6}
 town = {kind = "categorical", values = ["a", "b"]}
@@ -103,6 +104,13 @@ def test_true_figures_of_users_stand_beside_released_ones_for_the_owner_alone(pl
     true, made = private["people"]["tables"]
     low, high = private["people"]["released"][0]["repeat"]
     assert low - 0.1 < true["repeat"] < high + 0.1
+    low, high = private["people"]["released"][0]["top"]["paid"]
+    assert 0.1 <= low < true["top"]["paid"] < high <= 1  # of the true users, in both pages
+    last = private["people"]["released"][0]["last"]
+    assert all(a - 0.1 < share < b + 0.1 for share, (a, b) in zip(true["last"], last))
+    for figures in (true, made):  # who has rows in k periods stays as many at least
+        assert all(a <= b for a, b in zip(figures["active"], figures["span"]))
+        assert np.isclose(sum(figures["last"]), 1)
     assert public["people"]["tables"] == [made]
     assert public["people"]["released"] == private["people"]["released"]
     for facts, there in ((private, True), (public, False)):
@@ -117,6 +125,7 @@ def test_true_figures_of_users_stand_beside_released_ones_for_the_owner_alone(pl
     ]
     html = report.render(private)
     assert '<th scope="col">truth</th>' in html and "released, 95 %" in html
+    assert "By last month" in html and "3+ periods from first to last" in html
 
 
 @pytest.mark.slow
