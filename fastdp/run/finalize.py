@@ -19,7 +19,8 @@ from ..privacy.statement import file_hash, write as write_statement
 from ..release.reserve import Reserved
 from ..schema import Schema
 from .folder import RunFolder
-from .output import Output, stamped, write_measurements
+from .measurements_out import write_measurements
+from .output import Output, stamped
 from .previous_release import previous_entry
 from .public_data import public_entry
 from .result import Run

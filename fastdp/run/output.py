@@ -7,7 +7,6 @@ alone.
 
 from __future__ import annotations
 
-import json
 from collections import deque
 from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -24,23 +23,22 @@ from .._util.arrow import of_numpy
 from .._util.lazy import pa, pc, pq
 from .._util.progress import Reporter
 from .._util.threads import resolve
-from ..answers.measurements_file import MEASURED
 from ..codec.decode import decode
 from ..codec.per_user import drawn_fields, once_for_each_user
 from ..codec.possible import compiled_constraints
 from ..codec.violations import broken_codes
 from ..errors import RunError, UsageError
-from ..measurement import Measurement
 from ..mechanisms.base import Outcome
 from ..mechanisms.shared.model_rows import ModelRows
 from ..privacy.statement import file_hash
-from ..queries import Binned
 from ..schema import Schema, dtypes
 
 if TYPE_CHECKING:
     from ..public.ids import Habits
     from ..users.dealing import Dealer
 
+PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "write_statistics": True}
+"""How files of rows and answers are written, unless the kind of a column asks for more."""
 BLOCK_SHARDS = 16
 ONE_FILE_SHARDS = 4
 """Up to this many shards the synthetic rows are one file, beyond a folder with one file per shard.
@@ -238,9 +236,9 @@ class Output:
 
         user = self.schema.user
         if not self._has_user or user is None or not pa.types.is_integer(kind.field(user).type):
-            return _PARQUET
+            return PARQUET
         dictionaries = [name for name in kind.names if name != user]
-        return _PARQUET | {
+        return PARQUET | {
             "use_dictionary": dictionaries,
             "column_encoding": {user: "DELTA_BINARY_PACKED"},
         }
@@ -414,9 +412,6 @@ def stamped(table: pa.Table, private: bool) -> pa.Table:
     )
 
 
-_PARQUET: dict[str, Any] = {"compression": "zstd", "compression_level": 1, "write_statistics": True}
-
-
 def user_values(schema: Schema, owner: np.ndarray, first: int = 0) -> pa.Array:
     """User numbers as values of the schema's user type: 1, 2, ... or "synthetic-1" ... for text. A
     type whose values would run out, or come twice, gives way to a wider one: there may be more
@@ -432,51 +427,3 @@ def user_values(schema: Schema, owner: np.ndarray, first: int = 0) -> pa.Array:
     if kind.bit_width < 32 or pa.types.is_float32(kind):
         kind = pa.float64() if pa.types.is_floating(kind) else pa.int32()
     return numbers.cast(kind)
-
-
-def write_measurements(
-    folder: Path, measurements: Sequence[Measurement], private: bool = True
-) -> None:
-    """Every released answer with its standard error: `measurements.pq`, described in
-    `measurements.json`.
-
-    Columns: measurement (number), row (of its query), cell (flat cell number where the row is a
-    single cell, else null), value and standard_error. The last two are in rows, or in users for a
-    histogram of users.
-    """
-
-    described = []
-    parts = []
-    for i, m in enumerate(measurements):
-        n = m.values.size
-        cell = np.full(n, -1, np.int64)
-        singles = single_cells(m)
-        cell[: singles.size] = singles
-        about = {"measurement": i, "clique": list(m.clique), "label": m.label, "rows": n}
-        query = "each cell" if m.query is None else repr(m.query)
-        described.append(about | {"query": query, **_query_facts(m.query)})
-        numbers = (np.full(n, i, np.int32), np.arange(n, dtype=np.int32), cell)
-        parts.append((*numbers, m.values, np.sqrt(m.variances)))
-    kinds = {"measurement": "i4", "row": "i4", "cell": "i8", "value": "f8", "standard_error": "f8"}
-    columns = {
-        name: np.concatenate([np.empty(0, kind), *(part[k] for part in parts)])
-        for k, (name, kind) in enumerate(kinds.items())
-    }
-    nulls = {"cell": columns["cell"] < 0}
-    table = pa.table({k: of_numpy(v, nulls.get(k)) for k, v in columns.items()})
-    pq.write_table(stamped(table, private), folder / MEASURED, **_PARQUET)
-    head = {"format": 1, "unit": "rows"} | ({} if private else {"private": False})
-    text = json.dumps(head | {"measurements": described}, indent=1)
-    (folder / "measurements.json").write_text(text + "\n", "utf-8")
-
-
-def _query_facts(query: Any) -> dict[str, Any]:
-    """What a reader of the file needs to know the rows of a query."""
-    if isinstance(query, Binned):
-        return {"bins": [axis.tolist() for axis in query.maps]}
-    return {} if query is None else {"cells": int(query.cells)}
-
-
-def single_cells(m: Measurement) -> np.ndarray:
-    """Flat cell numbers of the leading rows that are single cells of the marginal."""
-    return np.arange(m.values.size) if m.query is None else m.query.single_cells()

@@ -24,7 +24,7 @@ from .._util.files import as_path
 from ..errors import LedgerError, RunError, UsageError
 from ..privacy import recompute, statement as statements
 from ..privacy.ledger import Ledger
-from . import folder_check
+from . import answers_check, folder_check
 from .folder_check import guarded
 from .linked_check import linked_problems
 from .linked_result import LinkedRun
@@ -229,13 +229,13 @@ def _content_problems(
                 "the folder has rows or a model, but the statement lists no release that they could "
                 "come from"
             )
-        entries, texts = folder_check.measurements_of(folder, part["releases"])
+        entries, texts = answers_check.measurements_of(folder, part["releases"])
         yield from texts
         if not texts:
-            yield from folder_check.choice_problems(part, entries)
+            yield from answers_check.choice_problems(part, entries)
             if ledger is not None:
                 entry = _entry(ledger, statement)
-                yield from folder_check.ledger_answer_problems(
+                yield from answers_check.ledger_answer_problems(
                     entry, number, part["releases"], entries
                 )
 

@@ -22,7 +22,8 @@ from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Outcome
 from fastdp.queries import AdaGrid, Binned, Grid, Identity, Sparse, Weighted
 from fastdp.run import output
-from fastdp.run.output import Output, user_values, write_measurements
+from fastdp.run.measurements_out import write_measurements
+from fastdp.run.output import Output, user_values
 from fastdp.run.spark_output import make, spark_schema
 from fastdp.users.dealing import Dealer
 from fastdp.users.rates import Roles

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 import fastdp
 from fastdp.errors import RunError
 from fastdp.privacy import statement
-from fastdp.run import folder_check, parquet_limits
+from fastdp.run import answers_check, folder_check, parquet_limits
 from fastdp.run.strict_json import read_json, within_floats
 from fastdp.run.verify import UNPROVED, UNREAD, UNSEEN, WITHOUT_LEDGER, inspect, verify
 from tests.tiers import first
@@ -543,7 +543,7 @@ def test_releases_of_one_name_are_told_apart_by_their_noise(run):
     about = read_json(folder / "measurements.json")
     twice = about["measurements"][0]
     named = (twice["label"], tuple(twice["clique"]), twice["rows"])
-    own = next(r for r in releases if folder_check.release_key(r) == named)
+    own = next(r for r in releases if answers_check.release_key(r) == named)
     wide = own | {"sigma": 2 * own["sigma"], "sigma_max": 2 * own.get("sigma_max", own["sigma"])}
     rows = table.filter(table["measurement"].to_numpy() == twice["measurement"])
     number = pa.array([len(about["measurements"])] * len(rows), pa.int32())
@@ -555,12 +555,12 @@ def test_releases_of_one_name_are_told_apart_by_their_noise(run):
     pq.write_table(pa.concat_tables([table, other]), folder / "measurements.pq")
     (folder / "measurements.json").write_text(json.dumps(about))
     for listed in ([*releases, wide], [wide, *releases], [wide, *releases, own | {"sigma": 1.0}]):
-        assert folder_check.measurements_of(folder, listed)[1] == []
+        assert answers_check.measurements_of(folder, listed)[1] == []
     unmeasured = [
         own | {"sigma": 1.0},
         wide,
         *releases,
     ]  # as of the table of users, which has no rows
-    assert folder_check.measurements_of(folder, unmeasured)[1] == []
+    assert answers_check.measurements_of(folder, unmeasured)[1] == []
     forged = [r for r in releases if r != own] + [own | {"sigma": own["sigma"] / 2}, wide]
-    assert "its standard errors differ" in folder_check.measurements_of(folder, forged)[1][0]
+    assert "its standard errors differ" in answers_check.measurements_of(folder, forged)[1][0]
