@@ -202,14 +202,13 @@ NEARLY_ALL = 0.93
 """The same of many columns: of n columns it is (n - 1) / (n + 1), since a 1-way serves n - 1 pairs, within
 these two. With .75 for all, pairs of 600 rows x 50 columns at epsilon 1 and of 30 independent columns at .1
 are off by 2 and 8 % more (docs/research/cliquetree.md)."""
-NOISE_RATIO = 0.0033
+NOISE_RATIO = 0.00159
 """The noise ratio is the mean total variation that noise would cause in the 1-ways if they got the
-whole budget (`one_ways.noise_ratio`). At this ratio the 1-ways get ONES_AT_RATIO of mu^2, and
-ONES_PER_DOUBLING more with every doubling. Chosen on the same tables."""
-ONES_AT_RATIO = 0.2
-"""Share of mu^2 of the 1-ways at NOISE_RATIO. Chosen on the same tables."""
+whole budget (`one_ways.noise_ratio`). With every doubling above this one, 1-ways should have
+ONES_PER_DOUBLING of mu^2 more. Chosen on the same tables."""
 ONES_PER_DOUBLING = 0.19
-"""Share of mu^2 that the 1-ways get more when the noise ratio doubles. Chosen on the same tables."""
+"""Share of mu^2 that the 1-ways should have more when the noise ratio doubles. Chosen on the same
+tables."""
 FEW_ROUNDS = 0.008
 """At this noise ratio or above there are two screening rounds, below it three. Chosen on the same
 tables."""
@@ -230,11 +229,9 @@ PROBE = 0.01
 """Share of mu^2 of the first contrasts of a dense table. Chosen on equicorrelated tables of 10, 30
 and 50 columns, adult, ma2019 and four more (docs/research/dense.md)."""
 TEST = 0.002
-"""Share of mu^2 of the distances from the model that the first contrasts give. Chosen on the same
-tables."""
-REPORT = 0.002
-"""Share of mu^2 that a run with a workload spends on distances of the finished model from each
-item."""
+"""Share of mu^2 of the distances of a model from given sets, which are one vector: of hidden factors from
+all pairs, which decides whether they are used; of the finished model from a workload's items. Chosen on
+the same tables."""
 FINAL = 0.01
 """Share of mu^2 that pays for distances of the finished model from all pairs that were not
 measured. Errors of the model grow by about half of it; without them nothing could be said about

@@ -79,15 +79,21 @@ def stand_out_together(z: np.ndarray, false_alarms: float = FALSE_ALARMS) -> boo
 
 
 def spread_beyond_noise(
-    away: np.ndarray, variances: np.ndarray, scale: np.ndarray | float = 1.0
+    away: np.ndarray, variances: np.ndarray, scale: np.ndarray | float = 1.0, lost: int = 0
 ) -> float:
     """How far true values spread around their centre, from noisy ones at these distances from it.
     The variance of a true value is the spread times its `scale`. The spread is the likeliest if true
-    values are normal (Fisher's scoring), and 0 where noise explains all."""
-    if not len(away):
+    values are normal (Fisher's scoring), and 0 where noise explains all.
+
+    `lost`: of k numbers, squares count k / (k - lost) times. 1 where the centre is the mean of these
+    numbers. 2 is James and Stein's estimate: then the numbers, drawn to the centre, have a smaller
+    expected error than as they are, wherever the centre is. There have to be more numbers than are
+    lost; of others the spread is 0."""
+    count = len(away)
+    if count <= lost:
         return 0.0
     scale = np.broadcast_to(np.asarray(scale, np.float64), np.shape(away))
-    beyond = np.square(away) - variances
+    beyond = np.square(away) * (count / (count - lost)) - variances
     spread = max(0.0, float(np.mean(scale * beyond) / np.mean(scale * scale)))
     for _ in range(SCORING):
         whole = variances + spread * scale
@@ -96,6 +102,17 @@ def spread_beyond_noise(
         weight = scale / np.square(whole)
         spread = max(0.0, float(weight @ beyond / (weight * scale).sum()))
     return spread
+
+
+def centre_and_spread(values: np.ndarray, variances: np.ndarray) -> tuple[float, float]:
+    """(the mean that noisy numbers have in common, how far true ones spread around it). Each depends on
+    the other: with a large spread all numbers count alike, with none by their precision."""
+    spread = 0.0
+    for _ in range(SCORING):
+        weight = 1 / (variances + spread)
+        centre = float(weight @ values / weight.sum())
+        spread = spread_beyond_noise(values - centre, variances, lost=1)
+    return centre, spread
 
 
 def drawn_towards(

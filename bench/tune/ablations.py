@@ -78,6 +78,11 @@ def evenly(held: Any, table: Any, about: float, precision: float, most: float) -
     return lambda candidate: most
 
 
+def at_most(held: Any, precision: float, most: float) -> Callable:
+    """Every candidate at the largest noise."""
+    return lambda candidate: most
+
+
 def gain_of(candidate: Any, table: Any, sigma: float, cost: float, total: float) -> float:
     """A candidate's gain at the noise that its error is counted with."""
     return candidate.gain(cost)
@@ -253,6 +258,11 @@ ROWS = (
         change={f"{SHARED}.screening.divided": evenly},
     ),
     Ablation(
+        "own noise",
+        "noise by what a candidate gets beside those held, as it is counted and as its findings are",
+        change={f"{SHARED}.screening.shared": at_most},
+    ),
+    Ablation(
         "affordable batch",
         "of a batch, the part that is worth most together",
         change={f"{SHARED}.screening.affordable_batch": first_as_list},
@@ -334,6 +344,12 @@ REPLACED = (
         around={f"{TREE}.tree_state.CliqueTreeState.choose": before.with_denoised},
     ),
     Ablation(
+        "before: public priors",
+        "public priors judged by moments of their own",
+        "public",
+        {f"{SHARED}.public_prior.assess_public_prior": before.by_moments},
+    ),
+    Ablation(
         "before: wide pairs",
         "no pair of at most 131,072 cells is asked whether one column follows from the other",
         around={f"{SHARED}.dependencies.wide_pairs": before.of_many_cells},
@@ -344,7 +360,49 @@ REPLACED = (
         change={f"{SHARED}.screening.threshold": before.largest_of},
     ),
 )
+SIMPLER = {
+    f"{SHARED}.screening.shared": at_most,
+    "division.MOST_ONES": 0.0,
+    f"{TREE}.dense_tables.LEAST": 0.0,
+    f"{TREE}.dense_tables.RATIO": 1.0,
+    f"{TREE}.dense_tables.LEAST_PLACED": 0.0,
+    f"{TREE}.dense_tables.LEAST_SIDE": 1e-6,
+}
 TRIED = (
+    Ablation("simpler", "own noise, MOST_ONES and limits of dense tables together", change=SIMPLER),
+    Ablation(
+        "simpler, two rounds",
+        "these, and always two rounds",
+        change=SIMPLER | {"division.FEW_ROUNDS": 0.0},
+    ),
+    Ablation(
+        "tried: nearer priors",
+        "every public prior that is expected to be nearer than the model",
+        "public",
+        {
+            f"{SHARED}.public_prior.BELIEF": 0.0,
+            f"{SHARED}.public_prior.LEAST_EXPLAINED": 0.0,
+            f"{SHARED}.prior_screening.LEAST_PART": 0.0,
+        },
+    ),
+    Ablation(
+        "tried: dense limits",
+        "hidden factors are tried for every table, by every column, and taken where they are better",
+        change={
+            f"{TREE}.dense_tables.LEAST": 0.0,
+            f"{TREE}.dense_tables.RATIO": 1.0,
+            f"{TREE}.dense_tables.LEAST_PLACED": 0.0,
+            f"{TREE}.dense_tables.LEAST_SIDE": 1e-6,
+        },
+    ),
+    Ablation(
+        "tried: following limits",
+        "rare values are asked about, and tables outside the model may have the whole budget",
+        change={
+            f"{SHARED}.dependencies.RARE": 0.0,
+            f"{SHARED}.dependencies.MOST_PART": 1.0,
+        },
+    ),
     Ablation(
         "tried: FIRST .3",
         "three times as much for first contrasts",

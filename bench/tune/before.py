@@ -12,6 +12,7 @@ from fastdp import significance
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.shared import merged_codes
 from fastdp.mechanisms.shared.number_tails import with_tails
+from fastdp.mechanisms.shared.public_prior import PriorAssessment
 from fastdp.mechanisms.shared.screening import (
     AskedPairs,
     Candidate,
@@ -21,6 +22,9 @@ from fastdp.mechanisms.shared.screening import (
 )
 from fastdp.significance import onto_simplex
 
+BELIEF = 1.0
+LEAST_EXPLAINED = 0.2
+"""What `by_moments` asked of a prior: so many standard errors, and this part."""
 SHAPE_OF = merged_codes.shape_of
 """As it is, also where an ablation has put another in its place."""
 
@@ -178,3 +182,35 @@ def with_denoised(choose: Callable) -> Callable:
     return lambda self, number, share, result: choose(
         self, number, share, denoised(result, self.merged.total)
     )
+
+
+def by_moments(
+    to_model: Sequence[float],
+    to_prior: Sequence[float | None],
+    apart: Sequence[float],
+    noise: Sequence[float],
+) -> list[PriorAssessment | None]:
+    """Public priors judged by moments of their own (DerSimonian and Laird)."""
+    gap = np.asarray(apart, np.float64)
+    far = np.asarray(to_model, np.float64)
+    asked = np.array([d is not None for d in to_prior], bool)
+    near = np.array([m if d is None else d for m, d in zip(to_model, to_prior)], np.float64)
+    w = np.where(asked, np.square(gap / np.asarray(noise, np.float64)) / 2, 0.0)
+    whole = float(w.sum())
+    if not whole > 0:
+        return [None] * len(to_model)
+    f = (far - near) / gap
+    mean = float(w @ f) / whole
+    free = whole - float(w @ w) / whole
+    excess = float(w @ np.square(f - mean)) - (int(asked.sum()) - 1)
+    spread = max(0.0, excess / free) if free > 1e-9 * whole else 0.0
+    pull = 1 / max(spread, 1e-12)
+    best = np.minimum(1.0, (w * f + pull * mean) / (w + pull))
+    doubt = 1 / np.sqrt(w + pull) + (pull / (w + pull)) / math.sqrt(whole)
+    explained = gap * best
+    left = np.where(asked, (far + near - explained) / 2, far - explained)
+    believed = best > np.maximum(BELIEF * doubt, LEAST_EXPLAINED)
+    return [
+        PriorAssessment(e, max(0.0, d)) if yes else None
+        for e, d, yes in zip(explained.tolist(), left.tolist(), believed)
+    ]

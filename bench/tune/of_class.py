@@ -229,5 +229,6 @@ CLASS = {
     "triples": ("interactions", "classes", "xor3", "causal"),
     "columns that follow": ("postcodes", "postcodes-few", "copied"),
     "least total": ("tiny", "tiny-wide"),
+    "tried: following limits": ("postcodes", "postcodes-few", "copied"),
 }
 """The tables on which a rule should act by its own argument."""

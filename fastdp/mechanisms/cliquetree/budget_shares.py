@@ -15,11 +15,10 @@ from ...division import (
     MOST_ONES,
     NEARLY_ALL,
     NOISE_RATIO,
-    ONES_AT_RATIO,
     ONES_PER_COLUMN,
     ONES_PER_DOUBLING,
-    REPORT,
     SCREENING,
+    TEST,
 )
 
 LEAST_AGAIN = 0.001
@@ -78,7 +77,7 @@ def shares(
 
     1-ways are measured up to three times: first, then again before the first screening round, and once
     more after it."""
-    report = rest * REPORT if workload else 0.0
+    report = rest * TEST if workload else 0.0
     final = rest * FINAL if columns > 1 else 0.0
     rest -= report + final
     if columns == 1:
@@ -111,5 +110,4 @@ def _first_ones(columns: int) -> float:
 
 def _ones_wanted(noise_ratio: float) -> float:
     """The share of mu^2 that 1-ways should have in all: the more noise distorts them, the more."""
-    doublings = math.log2(max(noise_ratio, 1e-9) / NOISE_RATIO)
-    return ONES_AT_RATIO + ONES_PER_DOUBLING * doublings
+    return ONES_PER_DOUBLING * math.log2(max(noise_ratio, 1e-9) / NOISE_RATIO)

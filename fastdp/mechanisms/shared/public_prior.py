@@ -28,6 +28,7 @@ from msgspec import Struct
 
 from ...domain import Clique, Columns, Tables, batches
 from ...measurement import Measurement
+from ...significance import centre_and_spread, drawn_towards, spread_beyond_noise
 from ..base import Public
 from .one_ways import NOISE, averaged, estimate_total
 
@@ -131,7 +132,7 @@ class PublicMarginals:
                 total = float(estimate.sum())
                 raked = raked_to(counts + estimate / total, estimate)
                 out[clique] = PublicPrior(
-                    clique, pseudo_bayes(raked, estimate, self.rows), total / self.rows
+                    clique, drawn_to_model(raked, estimate, self.rows), total / self.rows
                 )
         return out
 
@@ -143,10 +144,10 @@ def prior_as_measurement(
     text); None if the answer is closer to a table of equal cells. `query`: the query of the answer,
     where values were grouped; each cell then has the error of its group."""
     asked = public if query is None else query.product(public)
-    gap = float(np.square(answer.values - asked).sum()) / (asked.size - 2)
-    if gap * (asked.size - 2) > float(np.square(answer.values - asked.mean()).sum()):
+    away = answer.values - asked
+    if np.square(away).sum() > np.square(answer.values - asked.mean()).sum():
         return None
-    error = max(0.0, gap - float(np.mean(answer.variances)))
+    error = spread_beyond_noise(away, answer.variances, lost=2)
     drawn = (1 + per_row) * (public + per_row)
     return Measurement(answer.clique, public, np.sqrt(np.maximum(error, drawn)), label=LABEL)
 
@@ -163,17 +164,14 @@ def raked_to(table: np.ndarray, estimate: np.ndarray) -> np.ndarray:
     return out
 
 
-def pseudo_bayes(table: np.ndarray, estimate: np.ndarray, rows: int) -> np.ndarray:
-    """Fienberg and Holland's pseudo-Bayes estimate: as if K rows of `estimate` had been seen in
-    addition to the `rows` of `table`. K is the variance of a draw over the squared gap that such a
-    draw does not explain."""
-    p, q = table / table.sum(), estimate / estimate.sum()
-    spread = 1 - float(np.square(p).sum())
-    gap = float(np.square(p - q).sum()) - spread / rows
-    if gap <= 0:
-        return estimate
-    weight = rows / (rows + spread / gap)
-    return weight * table + (1 - weight) * estimate
+def drawn_to_model(table: np.ndarray, estimate: np.ndarray, rows: int) -> np.ndarray:
+    """A public table of so many `rows`, drawn towards the model's estimate as far as chance explains
+    what is between them. Chance gives the shares p of a table a variance of (1 - sum of p^2) / rows in
+    all. (Fienberg and Holland's pseudo-Bayes estimate.)"""
+    total = float(table.sum())
+    p, q = table / total, estimate / estimate.sum()
+    chance = (1 - float(np.square(p).sum())) / rows / p.size
+    return total * drawn_towards(q.reshape(-1), p.reshape(-1), chance).reshape(p.shape)
 
 
 def assess_public_prior(
@@ -187,28 +185,23 @@ def assess_public_prior(
     (None: not released). `apart` is how far prior and model are from each other.
 
     Prior i explains f_i = (to_model_i - to_prior_i) / apart_i, which without noise lies in [-1, 1].
-    The f_i are modelled as draws around a common mean, with a spread estimated from them
-    (DerSimonian and Laird). So priors with noisy f_i are judged mostly by the mean of all, others
-    by their own f_i."""
+    Each f_i is drawn towards the mean of all as far as noise explains its distance from it. So
+    priors with noisy f_i are judged mostly by the mean of all, others by their own f_i."""
     gap = np.asarray(apart, np.float64)
     far = np.asarray(to_model, np.float64)
     asked = np.array([d is not None for d in to_prior], bool)
     near = np.array(
         [m if d is None else d for m, d in zip(to_model, to_prior, strict=True)], np.float64
     )
-    # `w` is 1 / variance of f.
-    w = np.where(asked, np.square(gap / np.asarray(noise, np.float64)) / 2, 0.0)
-    whole = float(w.sum())
-    if not whole > 0:
+    if not asked.any():
         return [None] * len(to_model)
     f = (far - near) / gap
-    mean = float(w @ f) / whole
-    free = whole - float(w @ w) / whole
-    excess = float(w @ np.square(f - mean)) - (int(asked.sum()) - 1)
-    spread = max(0.0, excess / free) if free > 1e-9 * whole else 0.0
-    pull = 1 / max(spread, 1e-12)
-    best = np.minimum(1.0, (w * f + pull * mean) / (w + pull))
-    doubt = 1 / np.sqrt(w + pull) + (pull / (w + pull)) / math.sqrt(whole)
+    variances = np.where(asked, 2 * np.square(np.asarray(noise, np.float64) / gap), np.inf)
+    mean, spread = centre_and_spread(f[asked], variances[asked])
+    best = np.minimum(1.0, drawn_towards(mean, f, variances, spread))
+    taken = 1 - spread / (spread + variances)
+    of_mean = 1 / float(np.sum(1 / (spread + variances)))
+    doubt = np.sqrt(taken * spread + np.square(taken) * of_mean)
     explained = gap * best
     left = np.where(asked, (far + near - explained) / 2, far - explained)
     lists = zip(

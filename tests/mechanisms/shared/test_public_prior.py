@@ -1,8 +1,6 @@
 """Public starts: weight where they are right, none where they are wrong, and what is asked of the
 session."""
 
-import math
-
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -12,8 +10,8 @@ from fastdp.mechanisms.shared import one_ways, public_prior
 from fastdp.mechanisms.shared.public_prior import (
     PublicPrior,
     assess_public_prior,
+    drawn_to_model,
     prior_as_measurement,
-    pseudo_bayes,
 )
 from fastdp.queries import Binned
 from tests.tiers import slow_cases
@@ -68,37 +66,45 @@ judged = st.tuples(distances, st.none() | distances, st.floats(0.1, 1e5), st.flo
 
 @given(st.lists(judged, max_size=8))
 @settings(max_examples=30, deadline=None)
-def test_priors_are_judged_like_studies_of_one_effect(rows):
-    """DerSimonian and Laird, one by one: what a prior explains is known to a variance of 2 (noise /
-    apart)^2, and drawn towards the mean of all by the spread among them. A prior that was not asked
-    about has the mean alone; the distance left is the average of both answers."""
-    seen = [
-        (apart**2 / noise**2 / 2, (far - near) / apart)
-        for far, near, apart, noise in rows
-        if near is not None
-    ]
+def test_a_prior_is_used_where_it_explains_more_than_its_doubt(rows):
+    """What it explains is at most all that is between prior and model, and what is left is the mean of
+    what both distances say. A prior that was not asked about has the part of the mean of all."""
     verdicts = assess_public_prior(*zip(*rows)) if rows else []
-    if not sum(w for w, _ in seen):
+    asked = [row for row in rows if row[1] is not None]
+    if not asked:
         assert verdicts == [None] * len(rows)
         return
-    whole = sum(w for w, _ in seen)
-    mean = sum(w * f for w, f in seen) / whole
-    free = whole - sum(w * w for w, _ in seen) / whole
-    excess = sum(w * (f - mean) ** 2 for w, f in seen) - (len(seen) - 1)
-    prior = 1 / max(excess / free if free > 1e-9 * whole else 0.0, 1e-12)
-    for verdict, (far, near, apart, noise) in zip(verdicts, rows, strict=True):
-        w, f = (0.0, 0.0) if near is None else (apart**2 / noise**2 / 2, (far - near) / apart)
-        best = min(1.0, (w * f + prior * mean) / (w + prior))
-        doubt = (w + prior) ** -0.5 + prior / (w + prior) / math.sqrt(whole)
-        bar = max(public_prior.BELIEF * doubt, public_prior.LEAST_EXPLAINED)
-        if abs(best - bar) > 1e-6:
-            assert (verdict is not None) == (best > bar)
+    parts = {
+        v.explained / apart for v, (_, near, apart, _) in zip(verdicts, rows) if v and near is None
+    }
+    assert not parts or max(parts) == pytest.approx(min(parts))
+    for verdict, (far, near, apart, _) in zip(verdicts, rows, strict=True):
         if verdict is not None:
-            left = [far - apart * best, *([] if near is None else [near])]
-            assert verdict.explained == pytest.approx(apart * best, rel=1e-6)
+            assert public_prior.LEAST_EXPLAINED * apart < verdict.explained <= apart * (1 + 1e-9)
+            left = [far - verdict.explained, *([] if near is None else [near])]
             assert verdict.distance == pytest.approx(
                 max(0.0, np.mean(left)), rel=1e-6, abs=1e-6 * apart
             )
+
+
+def test_priors_that_noise_hides_are_judged_by_all_others():
+    """Half of 40 priors explain nine tenths, by distances that noise of half of what is between prior
+    and model blurs: one of them alone says little, but the part that all explain is known. Of the same
+    priors, half of which are as far off as the model is near, those that noise does not hide are told
+    apart."""
+    rng = np.random.default_rng(3)
+    apart = np.full(40, 1000.0)
+
+    def believed(part, noise):
+        far = 1500 + noise * rng.standard_normal(40)
+        near = 1500 - part * apart + noise * rng.standard_normal(40)
+        found = assess_public_prior(far.tolist(), near.tolist(), apart.tolist(), [noise] * 40)
+        return np.array([v is not None for v in found])
+
+    assert believed(np.full(40, 0.9), 500.0).mean() > 0.95
+    assert believed(np.full(40, -0.9), 500.0).sum() == 0
+    mixed = np.where(np.arange(40) < 20, 0.9, -0.9)
+    assert np.array_equal(believed(mixed, 50.0), mixed > 0)
 
 
 def test_public_tables_are_shrunk_as_far_as_chance_explains_their_gap():
@@ -109,7 +115,7 @@ def test_public_tables_are_shrunk_as_far_as_chance_explains_their_gap():
     drawn = rng.multinomial(50, estimate / 50, 200).astype(float)
     off = np.array(
         [
-            [np.abs(t - estimate).sum(), np.abs(pseudo_bayes(t, estimate, 50) - estimate).sum()]
+            [np.abs(t - estimate).sum(), np.abs(drawn_to_model(t, estimate, 50) - estimate).sum()]
             for t in drawn
         ]
     )
@@ -120,7 +126,7 @@ def test_public_tables_are_shrunk_as_far_as_chance_explains_their_gap():
     gap = 0.2
     for rows in (50, 10**6):
         weight = rows / (rows + (1 - np.square(p).sum()) / (gap - (1 - np.square(p).sum()) / rows))
-        assert pseudo_bayes(table, estimate, rows) == pytest.approx(
+        assert drawn_to_model(table, estimate, rows) == pytest.approx(
             weight * table + (1 - weight) * estimate
         )
 
