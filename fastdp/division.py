@@ -194,14 +194,11 @@ MOST_FIRST = 0.55
 """The largest share of mu^2 that 1-ways get before the first screening round. A second measurement
 may raise their share to this. For n columns it is at most (n - 1) / (n + 1), since a 1-way serves n
 - 1 pairs. Chosen on the same tables."""
-MOST_ONES = 0.75
-"""The largest share of mu^2 that 1-ways of up to seven columns get in all. They are measured once more
-after the first screening round, as far as pairs do not account for the columns anyway
-(`screening.accounted`). Chosen on the same tables."""
-NEARLY_ALL = 0.93
-"""The same of many columns: of n columns it is (n - 1) / (n + 1), since a 1-way serves n - 1 pairs, within
-these two. With .75 for all, pairs of 600 rows x 50 columns at epsilon 1 and of 30 independent columns at .1
-are off by 2 and 8 % more (docs/research/cliquetree.md)."""
+MOST_ONES = 0.93
+"""The largest share of mu^2 that 1-ways get in all, so that something is left for pairs. Of n columns it is
+at most (n - 1) / (n + 1). They are measured once more after the first screening round, as far as pairs do
+not account for the columns anyway (`screening.accounted`). With .55, 1-ways of tables with noisy columns
+are off by 4.2 ± 1.1 % more (`python -m bench.tune --without MOST_ONES`)."""
 NOISE_RATIO = 0.00159
 """The noise ratio is the mean total variation that noise would cause in the 1-ways if they got the
 whole budget (`one_ways.noise_ratio`). With every doubling above this one, 1-ways should have
@@ -245,8 +242,9 @@ CHOICE_ONES = 0.5
 CONTRASTS = 0.1
 """Part of what the 1-ways leave, where all columns have two values, for the first contrasts of a kind.
 They count at the end as well, so what is lost is only what single columns would have gained where
-nothing depends on anything. With .02 pairs are 13.8 ± 7.7 % further off, with .3 single columns 4.8 ±
-1.7 % (`python -m bench.tune --of-class --without FIRST "tried: FIRST .3" --seeds 6`)."""
+nothing depends on anything. With .02, triples of tables of two values are 9.6 ± 5.1 % further off, with .3
+single columns 4.8 ± 1.7 % (`python -m bench.tune --set division.CONTRASTS=0.02 --tables classes xor3 traits
+traits-few flags --epsilon 0.1 0.3 1 3 10 --seeds 5`)."""
 
 # Linked tables
 

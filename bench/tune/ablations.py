@@ -73,19 +73,14 @@ def no_empty_cells(denoise: Callable) -> Callable:
     return kept
 
 
-def evenly(held: Any, table: Any, about: float, precision: float, most: float) -> Callable:
-    """Every candidate at the noise of an even division."""
-    return lambda candidate: most
+def even_division(table: Any, share: float) -> tuple[float, ...]:
+    """Columns, pairs and triples get the same, if triples are measured."""
+    return (1 / 3, 1 / 3, 1 / 3) if table.triples is not None else (1 / 2, 1 / 2, 0.0)
 
 
-def at_most(held: Any, precision: float, most: float) -> Callable:
-    """Every candidate at the largest noise."""
-    return lambda candidate: most
-
-
-def gain_of(candidate: Any, table: Any, sigma: float, cost: float, total: float) -> float:
-    """A candidate's gain at the noise that its error is counted with."""
-    return candidate.gain(cost)
+def gain_of(candidate: Any, table: Any, sigma: float, total: float) -> float:
+    """A candidate's gain, as if every deviation were found."""
+    return candidate.gain(sigma)
 
 
 ROWS = (
@@ -138,9 +133,9 @@ ROWS = (
         change={f"{TREE}.two_valued.names_of": nothing([])},
     ),
     Ablation(
-        "FIRST",
-        "a first look at contrasts that decides about the others",
-        change={"division.CONTRASTS": 0.02},
+        "first look",
+        "first contrasts decide how the others are divided",
+        change={f"{TREE}.two_valued.TwoValuedTable.division": even_division},
     ),
     Ablation(
         "factors of pairs",
@@ -166,7 +161,7 @@ ROWS = (
     Ablation(
         "MOST_ONES",
         "a share that the first round gives to 1-ways or batches",
-        change={"division.MOST_ONES": 0.55, "division.NEARLY_ALL": 0.55},
+        change={"division.MOST_ONES": 0.55},
     ),
     Ablation(
         "ONES_PER_COLUMN",
@@ -253,16 +248,6 @@ ROWS = (
         change={f"{SHARED}.screening.least_cells": nothing(1.0)},
     ),
     Ablation(
-        "divided noise",
-        "a candidate shares noise with what is measured already",
-        change={f"{SHARED}.screening.divided": evenly},
-    ),
-    Ablation(
-        "own noise",
-        "noise by what a candidate gets beside those held, as it is counted and as its findings are",
-        change={f"{SHARED}.screening.shared": at_most},
-    ),
-    Ablation(
         "affordable batch",
         "of a batch, the part that is worth most together",
         change={f"{SHARED}.screening.affordable_batch": first_as_list},
@@ -345,7 +330,7 @@ REPLACED = (
     ),
     Ablation(
         "before: public priors",
-        "public priors judged by moments of their own",
+        "public priors by moments of their own, where these explain a fifth and a standard error",
         "public",
         {f"{SHARED}.public_prior.assess_public_prior": before.by_moments},
     ),
@@ -360,41 +345,7 @@ REPLACED = (
         change={f"{SHARED}.screening.threshold": before.largest_of},
     ),
 )
-SIMPLER = {
-    f"{SHARED}.screening.shared": at_most,
-    "division.MOST_ONES": 0.0,
-    f"{TREE}.dense_tables.LEAST": 0.0,
-    f"{TREE}.dense_tables.RATIO": 1.0,
-    f"{TREE}.dense_tables.LEAST_PLACED": 0.0,
-    f"{TREE}.dense_tables.LEAST_SIDE": 1e-6,
-}
 TRIED = (
-    Ablation("simpler", "own noise, MOST_ONES and limits of dense tables together", change=SIMPLER),
-    Ablation(
-        "simpler, two rounds",
-        "these, and always two rounds",
-        change=SIMPLER | {"division.FEW_ROUNDS": 0.0},
-    ),
-    Ablation(
-        "tried: nearer priors",
-        "every public prior that is expected to be nearer than the model",
-        "public",
-        {
-            f"{SHARED}.public_prior.BELIEF": 0.0,
-            f"{SHARED}.public_prior.LEAST_EXPLAINED": 0.0,
-            f"{SHARED}.prior_screening.LEAST_PART": 0.0,
-        },
-    ),
-    Ablation(
-        "tried: dense limits",
-        "hidden factors are tried for every table, by every column, and taken where they are better",
-        change={
-            f"{TREE}.dense_tables.LEAST": 0.0,
-            f"{TREE}.dense_tables.RATIO": 1.0,
-            f"{TREE}.dense_tables.LEAST_PLACED": 0.0,
-            f"{TREE}.dense_tables.LEAST_SIDE": 1e-6,
-        },
-    ),
     Ablation(
         "tried: following limits",
         "rare values are asked about, and tables outside the model may have the whole budget",
@@ -402,11 +353,6 @@ TRIED = (
             f"{SHARED}.dependencies.RARE": 0.0,
             f"{SHARED}.dependencies.MOST_PART": 1.0,
         },
-    ),
-    Ablation(
-        "tried: FIRST .3",
-        "three times as much for first contrasts",
-        change={"division.CONTRASTS": 0.3},
     ),
     Ablation(
         "tried: looks of users",
@@ -446,7 +392,6 @@ TRIED = (
         change={
             "division.FEW_ROUNDS": 1e9,
             "division.MOST_ONES": 0.55,
-            "division.NEARLY_ALL": 0.55,
         },
     ),
     Ablation(

@@ -17,7 +17,6 @@ from fastdp.mechanisms.shared.screening import (
     AskedPairs,
     Candidate,
     Follows,
-    NoiseOf,
     ScreeningResult,
 )
 from fastdp.significance import onto_simplex
@@ -137,7 +136,7 @@ def by_posterior(
 
 
 def unexplained(
-    good: Iterable[Candidate], follows: Follows, sigma: NoiseOf, cheap: float = 0.0
+    good: Iterable[Candidate], follows: Follows, sigma: float, cheap: float = 0.0
 ) -> list[Candidate]:
     """What explains three quarters of a distance is taken off it; what explains less is left out."""
     explaining = AskedPairs(follows)
@@ -146,8 +145,8 @@ def unexplained(
         if len(c.clique) == 2 and not c.explained:
             part = explaining.of(c.clique)
             left = replace(c, distance=c.distance - part) if part > 0.75 * c.distance else c
-            known = left.gain(sigma(left)) <= 0
-            if known and c.noise(sigma(c)) > cheap * c.removed:
+            known = left.gain(sigma) <= 0
+            if known and c.noise(sigma) > cheap * c.removed:
                 continue
             explaining.ask(c.clique, c.distance)
             c = c if known else left

@@ -80,11 +80,7 @@ def expected_error(
     merged = state.merged
     share = free - more
     about = state.sigma(share)
-    good = worthwhile(
-        state.scored(result, about, *[lambda _: about] * 3),
-        lambda _: about,
-        lambda _: about,
-    )
+    good = worthwhile(state.scored(result, about, about), about, about)
     precision = share * state.unit
     batch = affordable_batch(good, [], 0.0, precision)
     portions = math.fsum(c.portion for c in batch)

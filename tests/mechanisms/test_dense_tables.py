@@ -44,7 +44,9 @@ def run(domain, columns, mu=0.4, config=None, **job):
 
 def forced():
     """Hidden factors whatever the distances say."""
-    return patch.multiple(dense_tables, LEAST=-1.0, distance=lambda *_: (-math.inf, 0.0))
+    return patch.multiple(
+        dense_tables, chance_distance=lambda _: -math.inf, distance=lambda *_: (-math.inf, 0.0)
+    )
 
 
 def correlations(columns):

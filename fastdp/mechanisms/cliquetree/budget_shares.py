@@ -13,7 +13,6 @@ from ...division import (
     LEAST_ONES,
     MOST_FIRST,
     MOST_ONES,
-    NEARLY_ALL,
     NOISE_RATIO,
     ONES_PER_COLUMN,
     ONES_PER_DOUBLING,
@@ -84,7 +83,7 @@ def shares(
         return Shares(ones=rest, again=0.0, screening=0.0, batches=(), report=report)
     first = _first_ones(columns) if spent is None else spent / rest
     serves = (columns - 1) / (columns + 1)
-    third = min(_ones_wanted(noise_ratio), max(MOST_ONES, min(NEARLY_ALL, serves)))
+    third = min(_ones_wanted(noise_ratio), MOST_ONES, serves)
     second = max(first, min(third, MOST_FIRST, serves))
     if second - first <= LEAST_AGAIN:
         second = first

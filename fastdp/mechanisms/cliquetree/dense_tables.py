@@ -4,12 +4,12 @@ A clique tree holds few of their pairs. A model of hidden factors (`hidden_facto
 contrast of each pair and holds all of them. It is used where released numbers say that it is
 better, in the last round:
 
-1. *Skip.* `D` is the mean distance of the pairs from the tree by the round's screening, and `c` the
-   part of it that sampling explains. Where D - c is below LEAST of the rows, nothing is asked.
+1. *Skip.* Where sampling explains the mean distance of the pairs from the tree, by the round's
+   screening, nothing is asked.
 2. *Probe.* All contrasts, for PROBE of mu^2, give a first model of hidden factors.
 3. *Test.* Its mean distance from all pairs is released, for TEST of mu^2. The noise of a mean of K
    distances is that of a single one at the same mu: each has noise sqrt(K) times as large.
-4. *On*, if the distance, with two standard errors, is below RATIO of the tree's. The rest of the
+4. *On*, if the distance, with two standard errors, is below the tree's. The rest of the
    last batch then buys the contrasts again and 1-ways, divided so that pairs are off least
    (`part_of_ones`). Otherwise the batch is measured as ever, with what is left.
 
@@ -61,20 +61,14 @@ from .hidden_factors import (
 )
 from .resolutions import ModelCodes, neighbour_groups
 
-# Constants, chosen on equicorrelated tables of 10, 30 and 50 columns, adult, ma2019 and four more
-# (docs/research/dense.md).
-LEAST = 0.02
-"""Least part of the rows by which a tree is off, beyond what sampling explains, for a probe."""
-RATIO = 0.75
-"""The model of hidden factors has to be better than the tree by this factor."""
 LEAST_COLUMNS = 3
+"""Two columns have one correlation, which tells no factor from any other."""
 MOST_GROUPS = 64
-"""Groups of neighbouring codes, of columns that have more codes; rows inside follow the 1-way."""
-LEAST_PLACED = 0.1
-"""A dense column has at least this part of the rows at places of its order. Other columns hang on the
-dense ones."""
-LEAST_SIDE = 0.005
-"""A dense column has at least this part of those rows on either side of its split."""
+"""Groups of neighbouring codes, of columns that have more codes, which bounds work; rows inside follow the
+1-way. With 16 or 4,096 errors are the same (`python -m bench.tune --set
+mechanisms.cliquetree.dense_tables.MOST_GROUPS=16 --tables gauss10-0.3 gauss30-0.3 gauss50-0.3 factors`)."""
+LEAST_SIDE = 1e-6
+"""Part of the rows on either side of a column's split, so that its normal quantile is finite."""
 HIDDEN = "hidden class"
 
 
@@ -154,10 +148,9 @@ def dense_columns(
 
 def _split(groups: np.ndarray, placed: np.ndarray, rows: np.ndarray) -> DenseColumn | None:
     """The column with its signs: they change where half of the rows lie, or next to it."""
-    total = float(rows.sum())
     body = rows[placed]
     mass = float(body.sum())
-    if len(body) < 2 or mass <= LEAST_PLACED * total:
+    if len(body) < 2 or not mass > 0:
         return None
     ends = np.cumsum(body)[:-1] / mass
     below = int(np.argmin(np.abs(ends - 0.5)))
@@ -350,7 +343,6 @@ def decided(
 ) -> tuple[DenseModel | None, float]:
     """(the model of hidden factors where it is better than the tree, the share of mu^2 that was
     spent). `result`: the last screening; `share`: what is left for the last batch."""
-    total = state.merged.fitted_total
     known = {p: d for p, d in zip(result.cliques, result.distances) if len(p) == 2}
     if not known or share < 4 * (PROBE + TEST) or not possible(state):
         return None, 0.0
@@ -361,7 +353,7 @@ def decided(
     merged = state.merged.with_sums(state.measured)
     columns = dense_columns(merged, state.session.schema, state.dependent)
     d = len(columns)
-    if tree - by_chance < LEAST * total or d < LEAST_COLUMNS:
+    if tree <= by_chance or d < LEAST_COLUMNS:
         return None, 0.0
     sizes = sum(len(c.rows) for c in columns.values())
     if d * (d - 1) // 2 > MAX_CANDIDATES or sizes * min(SEVERAL_FACTORS) > state.config.limit:
@@ -369,7 +361,7 @@ def decided(
     table = DenseTable(state, merged, columns)
     table.measure(PROBE, "contrasts")
     far, error = distance(state, table.model(merged), list(known), matters)
-    if far + LIKELY * error - by_chance >= RATIO * (tree - by_chance):
+    if far + LIKELY * error >= tree:
         return None, PROBE + TEST
     table.measure_all(share - PROBE - TEST)
     return table.finished(), share

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from itertools import combinations
 from statistics import NormalDist
 from typing import Any, Protocol
@@ -25,7 +24,7 @@ from ..shared.merged_codes import MAX_CANDIDATES, Merged, all_pairs
 from ..shared.one_ways import effective_cells, measure_ones, part_mu
 from ..shared.prior_screening import PublicPriors
 from ..shared.public_prior import PublicMarginals
-from ..shared.screening import Candidate, NoiseOf, ScreeningResult, Structure
+from ..shared.screening import Candidate, ScreeningResult, Structure
 from ..shared.steering import Steering
 from . import dense_tables, target_sets, two_valued
 from .beyond_independence import telling
@@ -124,6 +123,8 @@ class CliqueTreeState:
     def round(self, number: int) -> None:
         """One screening round, its batch, and the fit."""
         share = self.unspent + self.plan.batches[number]
+        if not self.pairs:
+            share += self.plan.screening
         last = number == len(self.plan.batches) - 1
         if last:
             share -= self.find_target_sets(share)
@@ -352,24 +353,18 @@ class CliqueTreeState:
         about = self.sigma(share)
         held = list(self.held.values())
         spent = math.fsum(self.precision.values()) * self.unit
-        beside = [] if self.workload.items else held
-        noise = partial(screening.divided, beside, partial(self.table, result), about)
-        with_later = share + math.fsum(self.plan.batches[number + 1 :])
-        later = (spent + with_later * self.unit, self.sigma(with_later))
-        sigma = noise(spent + share * self.unit, about)
-        left = noise(*later)
-        own = screening.shared(beside, *later)
-        good = screening.worthwhile(self.scored(result, about, sigma, left, own), sigma, left)
+        left = self.sigma(share + math.fsum(self.plan.batches[number + 1 :]))
+        good = screening.worthwhile(self.scored(result, about, left), about, left)
         if self.priors is None and not self.workload.items:
-            good = [c for c in good if self.tells(c, result, later[1])]
+            good = [c for c in good if self.tells(c, result, left)]
         if number:
             last = number == len(self.plan.batches) - 1
             follows = screening.following(result.estimates)
-            good = screening.unexplained(good, follows, sigma, CHEAP if last else 0.0)
+            good = screening.unexplained(good, follows, about, CHEAP if last else 0.0)
         batch = self.within_limit(number, good)
         if self.priors is not None:
             self.priors.take([c.clique for c in batch])
-        fresh = [c for c in batch if c.key not in self.held and c.gain(sigma(c)) > 0]
+        fresh = [c for c in batch if c.key not in self.held and c.gain(about) > 0]
         return screening.affordable_batch(fresh, held, spent, share * self.unit), share
 
     def tells(self, c: Candidate, result: ScreeningResult, sigma: float) -> bool:
@@ -379,23 +374,20 @@ class CliqueTreeState:
     def scored(
         self,
         result: ScreeningResult,
-        about: float,
-        sigma: NoiseOf,
-        left: NoiseOf,
-        own: NoiseOf,
+        sigma: float,
+        left: float,
     ) -> list[Candidate]:
-        """The candidates of a screening round, for measurements at noise `sigma` (`about`: of an
-        even division); `left`: what their noise costs when later batches have measured them again,
-        `own`: that noise itself."""
+        """The candidates of a screening round, for measurements at noise `sigma`; `left`: the noise when
+        later batches have measured them again."""
         total = self.merged.total
         estimates = result.estimates
         weight = dict(zip(result.cliques, result.weights))
         scored = screening.candidates(
-            result.cliques, estimates, result.distances, about, total, weight
+            result.cliques, estimates, result.distances, sigma, total, weight
         )
         if self.priors is not None:
-            scored = self.priors.improved(scored, estimates, result.noise, about, total)
-        return [self.best_resolution(c, result, about, sigma, left, own) for c in scored]
+            scored = self.priors.improved(scored, estimates, result.noise, sigma, total)
+        return [self.best_resolution(c, result, sigma, left) for c in scored]
 
     def table(self, result: ScreeningResult, c: Candidate) -> np.ndarray:
         """What the model says about a marginal."""
@@ -405,10 +397,8 @@ class CliqueTreeState:
         self,
         fine: Candidate,
         result: ScreeningResult,
-        about: float,
-        sigma: NoiseOf,
-        left: NoiseOf,
-        own: NoiseOf,
+        sigma: float,
+        left: float,
     ) -> Candidate:
         """The candidate over groups, where that leaves the smaller error over all codes, or where
         the one over all codes is not worth measuring. Otherwise it is unchanged. Beside other
@@ -422,17 +412,17 @@ class CliqueTreeState:
         distance = [result.grouped[clique]]
         weight = {clique: fine.weight}
         (coarse,) = screening.candidates(
-            [clique], table, distance, about, self.merged.total, weight
+            [clique], table, distance, sigma, self.merged.total, weight
         )
         between = min(max(coarse.distance, 0.0), fine.distance)
         within = math.sqrt(fine.distance**2 - between**2)
         coarse = replace(coarse, distance=between, within=within, partition=self.groups)
         found = [
-            screening.findings(c, self.table(result, c), own(c), left(c), self.merged.total)
+            screening.findings(c, self.table(result, c), left, self.merged.total)
             for c in (fine, coarse)
         ]
         better = found[0] > found[1]
-        worth = better and fine.gain(sigma(fine)) > 0
+        worth = better and fine.gain(sigma) > 0
         worth &= result.estimates[clique].size * LEAST_PER_CELL <= self.merged.total
         return fine if worth else replace(coarse, within=0.0)
 

@@ -21,8 +21,6 @@ LEAST_APART = 1.0
 """The distance of the private marginal from a prior is released only if prior and model are apart by
 at least so many standard deviations of the screening round. Priors nearer to the model, down to
 `LEAST_USED`, are judged by the results of the others."""
-LEAST_PART = 0.02
-"""They must also be apart by at least this part of all rows."""
 LEAST_USED = 0.2
 FIT_LEAVES = 0.5
 """About this part of the error of an answer's noise is left by the fit. A prior with a larger error
@@ -66,11 +64,8 @@ class PublicPriors:
         fresh = {c: estimates[c] for c in (*pairs, *known)}
         self._screened = True
         priors = self._source.priors(fresh, self._recode)
-        # Ask only about priors that differ from the model by more than noise and by enough to
-        # matter.
         apart = {c: weight[c] * p.apart(fresh[c]) for c, p in priors.items()}
-        worth = {c: weight[c] * LEAST_PART * float(fresh[c].sum()) for c in priors}
-        cliques = [c for c in priors if apart[c] > max(LEAST_APART * noise, worth[c])]
+        cliques = [c for c in priors if apart[c] > LEAST_APART * noise]
         self._asked |= {c: (p, None) for c, p in priors.items() if apart[c] > LEAST_USED * noise}
         if not cliques:
             return 0.0

@@ -32,12 +32,6 @@ from ...significance import centre_and_spread, drawn_towards, spread_beyond_nois
 from ..base import Public
 from .one_ways import NOISE, averaged, estimate_total
 
-# Constants, chosen on adult and ma2019 at epsilon 0.1 and 1 (docs/guide/public-data.md).
-BELIEF = 1.0
-"""A prior is used if the part of its distance from the model that it explains (f in
-`assess_public_prior`) is above this many standard errors,"""
-LEAST_EXPLAINED = 0.2
-"""and this part itself is above this value."""
 SWEEPS = 12
 """Passes of raking over the axes of a public table."""
 LABEL = "public"
@@ -180,7 +174,7 @@ def assess_public_prior(
     apart: Sequence[float],
     noise: Sequence[float],
 ) -> list[PriorAssessment | None]:
-    """For each prior a `PriorAssessment` if it is found to be closer to the truth than the model,
+    """For each prior a `PriorAssessment` if it is expected to be closer to the truth than the model,
     else None. Given are noisy distances of the truth to both, each with standard deviation `noise`
     (None: not released). `apart` is how far prior and model are from each other.
 
@@ -199,12 +193,7 @@ def assess_public_prior(
     variances = np.where(asked, 2 * np.square(np.asarray(noise, np.float64) / gap), np.inf)
     mean, spread = centre_and_spread(f[asked], variances[asked])
     best = np.minimum(1.0, drawn_towards(mean, f, variances, spread))
-    taken = 1 - spread / (spread + variances)
-    of_mean = 1 / float(np.sum(1 / (spread + variances)))
-    doubt = np.sqrt(taken * spread + np.square(taken) * of_mean)
     explained = gap * best
     left = np.where(asked, (far + near - explained) / 2, far - explained)
-    lists = zip(
-        explained.tolist(), left.tolist(), best > np.maximum(BELIEF * doubt, LEAST_EXPLAINED)
-    )
-    return [PriorAssessment(e, max(0.0, d)) if believed else None for e, d, believed in lists]
+    pairs = zip(explained.tolist(), left.tolist())
+    return [PriorAssessment(e, max(0.0, d)) if e > 0 else None for e, d in pairs]

@@ -89,9 +89,6 @@ class Candidate(Struct, frozen=True):
         return portion(NOISE * self.weight * self.cells)
 
 
-NoiseOf = Callable[[Candidate], float]
-
-
 class ScreeningResult(Struct, frozen=True):
     """A screening round: its candidates, the model's marginals of them, their noisy distances with
     standard errors, and their weights."""
@@ -226,43 +223,6 @@ def accounted(
     return min(1.0, part)
 
 
-def shared(held: Sequence[Candidate], precision: float, most: float) -> NoiseOf:
-    """The noise of a candidate that shares `precision` with the marginals `held`, in proportion to
-    portions: large marginals get more than others. At most `most`; that is also the answer where
-    none is held."""
-    portions = math.fsum(c.portion for c in held)
-
-    def noise(c: Candidate) -> float:
-        if not held:
-            return most
-        return min(most, math.sqrt((portions + c.portion) / (c.portion * precision)))
-
-    return noise
-
-
-def divided(
-    held: Sequence[Candidate],
-    table: Callable[[Candidate], np.ndarray],
-    about: float,
-    precision: float,
-    most: float,
-) -> NoiseOf:
-    """The same noise, for what it costs. Less noise can affect more cells of the candidate's `table`
-    in the model: the answer is the noise that costs as much over its effective cells at noise
-    `about`."""
-    own = shared(held, precision, most)
-    known = {}
-
-    def noise(c: Candidate) -> float:
-        if held and c.key not in known:
-            sigma = own(c)
-            cells, fewer = (effective_cells(table(c), x) for x in (sigma, about))
-            known[c.key] = sigma * cells / max(fewer, 1e-9)
-        return known.get(c.key, most)
-
-    return noise
-
-
 def deviations(distance: float, table: np.ndarray, total: float) -> tuple[np.ndarray, float]:
     """(how far each cell of the model's `table` is off on average, by a distance; the part of all rows
     that is apart beyond chance).
@@ -283,9 +243,9 @@ def deviations(distance: float, table: np.ndarray, total: float) -> tuple[np.nda
     return off + chance * min(1.0, max(0.0, distance) / by_chance), apart
 
 
-def findings(c: Candidate, table: np.ndarray, sigma: float, cost: float, total: float) -> float:
+def findings(c: Candidate, table: np.ndarray, sigma: float, total: float) -> float:
     """What an answer with noise `sigma` takes off the distance over all codes, by the better of two ways
-    to use it. `cost`: the noise that its error is counted with.
+    to use it.
 
     *Cell by cell.* Noise hides deviations that it exceeds. It counts for the part of the rows that
     truth and model have in common. Let only the sum of n sizes be known (Dirichlet, all sizes equally
@@ -301,7 +261,7 @@ def findings(c: Candidate, table: np.ndarray, sigma: float, cost: float, total: 
     if free == 1:
         held = np.where(above < 1, 1.0, 0.0)
     hidden = max(0.0, c.distance - float(np.sum(off * held)))
-    by_cell = math.hypot(c.distance, c.within) - math.hypot(c.noise(cost) + hidden, c.within)
+    by_cell = math.hypot(c.distance, c.within) - math.hypot(c.noise(sigma) + hidden, c.within)
     left = float(np.sum(off * sigma / np.sqrt(sigma**2 + np.square(off / NOISE))))
     by_factor = math.hypot(float(off.sum()), c.within) - math.hypot(left, c.within)
     return c.weight * max(by_cell, by_factor)
@@ -328,10 +288,10 @@ def least_square(free: int, table: np.ndarray, sigma: float) -> float:
     return min(affected, 1 + math.sqrt(1 + 2 * affected))
 
 
-def worthwhile(scored: Iterable[Candidate], sigma: NoiseOf, left: NoiseOf) -> list[Candidate]:
+def worthwhile(scored: Iterable[Candidate], sigma: float, left: float) -> list[Candidate]:
     """Candidates that gain more than they cost at this noise, or are explained by public data. Those
     worth most at the noise that is `left` after the last batch come first."""
-    kept = [(c.worth(left(c)), c) for c in scored if c.gain(sigma(c)) > 0 or c.explained > 0]
+    kept = [(c.worth(left), c) for c in scored if c.gain(sigma) > 0 or c.explained > 0]
     return [c for _, c in sorted(kept, key=lambda pair: -pair[0])]
 
 
@@ -355,7 +315,7 @@ def following(estimates: Mapping[Clique, np.ndarray]) -> Follows:
 
 
 def unexplained(
-    good: Iterable[Candidate], follows: Follows, sigma: NoiseOf, cheap: float = 0.0
+    good: Iterable[Candidate], follows: Follows, sigma: float, cheap: float = 0.0
 ) -> list[Candidate]:
     """Those of the candidates, in this order, that gain more than they cost also if those before
     them are measured. Where a follows from x and b from y, an answer about (x, y) removes what is
@@ -372,8 +332,8 @@ def unexplained(
         if len(c.clique) == 2 and not c.explained:
             part = explaining.of(c.clique)
             left = replace(c, distance=math.sqrt(max(0.0, c.distance**2 - part**2)))
-            known = left.gain(sigma(left)) <= 0
-            if known and c.noise(sigma(c)) > cheap * c.removed:
+            known = left.gain(sigma) <= 0
+            if known and c.noise(sigma) > cheap * c.removed:
                 continue
             explaining.ask(c.clique, c.distance)
             c = c if known else left

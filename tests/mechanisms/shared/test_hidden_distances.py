@@ -17,7 +17,7 @@ PAIR = ("a", "b")
 
 
 def found(c, table, sigma):
-    return findings(c, table, sigma, sigma, float(table.sum()))
+    return findings(c, table, sigma, float(table.sum()))
 
 
 @given(st.floats(0, 1), st.floats(0.1, 1e3), st.floats(0.1, 1e3))
