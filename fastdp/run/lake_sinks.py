@@ -20,7 +20,7 @@ from ..errors import RunError, UsageError
 from .linked_result import LinkedRun
 from .loading import load_run
 from .result import Run
-from .spark_output import spark_schema
+from .spark_output import for_spark, spark_schema
 
 KEY = "fastdp.statement"
 """Where a commit names the SHA-256 of the statement."""
@@ -64,7 +64,7 @@ def _to_delta(run: Run, statement: str, to: str) -> str:
     schema = spark_schema(dataset.schema)
 
     def commit() -> None:
-        reader = pa.RecordBatchReader.from_batches(schema, _cast(dataset, schema))
+        reader = pa.RecordBatchReader.from_batches(schema, _batches(dataset))
         deltalake.write_deltalake(
             place,
             reader,
@@ -87,7 +87,8 @@ def _to_iceberg(run: Run, statement: str, table: Any) -> str:
     if before == statement:
         return name
     rows = run.to_arrow()
-    wide = rows.cast(_iceberg_schema(rows.schema))
+    wide = for_spark(rows).cast(_iceberg_schema(rows.schema))
+    _check_columns(wide.schema, table.schema().as_arrow(), name)
 
     def commit() -> None:
         with table.transaction() as transaction:
@@ -96,6 +97,28 @@ def _to_iceberg(run: Run, statement: str, table: Any) -> str:
 
     _committed(run, commit, name)
     return name
+
+
+def _check_columns(rows: pa.Schema, table: pa.Schema, name: str) -> None:
+    """Raise UsageError if the table has other columns than the rows."""
+    ours, theirs = ({field.name: _kind(field.type) for field in one} for one in (rows, table))
+    if ours == theirs:
+        return
+    names = [one for one in {**ours, **theirs} if ours.get(one) != theirs.get(one)]
+    first = names[0]
+    every = ", ".join(f"{field.name} {field.type}" for field in rows)
+    raise UsageError(
+        f"to: table {name!r} has other columns than the rows: {first!r} is"
+        f" {theirs.get(first, 'not there')} in the table, {ours.get(first, 'not there')} in the rows;"
+        f" make a table with the columns {every}"
+    )
+
+
+def _kind(of: pa.DataType) -> str:
+    """The type of a column as Iceberg tells types apart."""
+    if pa.types.is_timestamp(of):
+        return "timestamp" if of.tz is None else "timestamp with a zone"
+    return str(pa.string() if pa.types.is_large_string(of) else of)
 
 
 def _check_ours(statements: list[str | None], name: str) -> None:
@@ -116,9 +139,9 @@ def _committed(run: Run, commit: Callable[[], None], name: str) -> None:
         ) from None
 
 
-def _cast(dataset: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _batches(dataset: Any) -> Iterator[pa.RecordBatch]:
     for batch in dataset.to_batches():
-        yield from pa.Table.from_batches([batch]).cast(schema).to_batches()
+        yield from for_spark(pa.Table.from_batches([batch])).to_batches()
 
 
 def _iceberg_schema(schema: pa.Schema) -> pa.Schema:

@@ -12,7 +12,6 @@ from typing import Any
 
 from .._util.lazy import pa
 from ..engines.build import build, check
-from ..errors import UsageError
 from .output import Output
 
 
@@ -44,21 +43,26 @@ def make(
         for number in batch.column(0).to_pylist():
             if number < output.blocks:
                 for table in output.block_tables(number):
-                    yield from table.cast(spark_schema(table.schema)).to_batches(1 << 16)
+                    yield from for_spark(table).to_batches(1 << 16)
+
+
+def for_spark(table: pa.Table) -> pa.Table:
+    """The rows in types that Spark has. Nothing is lost but parts of a microsecond."""
+    return table.cast(spark_schema(table.schema), safe=False)
 
 
 def spark_schema(schema: pa.Schema) -> pa.Schema:
     """The same columns in types that Spark has: no unsigned numbers, no dictionaries,
     microseconds."""
 
-    return pa.schema([pa.field(f.name, _spark_type(f.name, f.type)) for f in schema])
+    return pa.schema([pa.field(f.name, _spark_type(f.type)) for f in schema])
 
 
-def _spark_type(name: str, kind: pa.DataType) -> pa.DataType:
-    """The type that Spark has for one of Arrow's; UsageError for nanoseconds, which it would cut."""
+def _spark_type(kind: pa.DataType) -> pa.DataType:
+    """The type that Spark has for one of Arrow's. It has no nanoseconds, in which pandas keeps all times."""
     t = pa.types
     if t.is_dictionary(kind):
-        return _spark_type(name, kind.value_type)
+        return _spark_type(kind.value_type)
     wider = {
         pa.uint8(): pa.int16(),
         pa.uint16(): pa.int32(),
@@ -70,9 +74,5 @@ def _spark_type(name: str, kind: pa.DataType) -> pa.DataType:
     if kind in wider:
         return wider[kind]
     if t.is_timestamp(kind):
-        if kind.unit == "ns":
-            raise UsageError(
-                f"to_spark: column {name!r} has nanoseconds; cast it to microseconds for Spark"
-            )
         return pa.timestamp("us", kind.tz)
     return pa.string() if t.is_large_string(kind) else kind

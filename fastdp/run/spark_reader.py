@@ -84,7 +84,7 @@ def _source_class() -> type:
 
             with parquet.ParquetFile(partition.value) as file:
                 for batch in file.iter_batches(1 << 16):
-                    rows = arrow.Table.from_batches([batch]).cast(self.schema)
+                    rows = arrow.Table.from_batches([batch]).cast(self.schema, safe=False)
                     yield from rows.to_batches()
 
     class Source(DataSource):

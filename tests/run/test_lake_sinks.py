@@ -91,3 +91,6 @@ def test_an_iceberg_table_gets_a_snapshot_for_each_run(runs, tmp_path, monkeypat
     other.append(pa.table({"a": pa.array([1], pa.int32()), "s": ["x"]}))
     with pytest.raises(UsageError, match="did not publish"):
         fastdp.publish(runs / "one", other)
+    narrow = pa.schema([("a", pa.string()), ("s", pa.string())])
+    with pytest.raises(UsageError, match="'a' is string in the table, int32 in the rows; make"):
+        fastdp.publish(runs / "one", catalogue.create_table("shop.texts", schema=narrow))

@@ -17,14 +17,14 @@ import scipy.sparse as sp
 import fastdp
 from bench import digests
 from fastdp.engines.build import build
-from fastdp.errors import DataError, RunError, UsageError
+from fastdp.errors import DataError, RunError
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.base import Outcome
 from fastdp.queries import AdaGrid, Binned, Grid, Identity, Sparse, Weighted
 from fastdp.run import output
 from fastdp.run.measurements_out import write_measurements
 from fastdp.run.output import Output, user_values
-from fastdp.run.spark_output import make, spark_schema
+from fastdp.run.spark_output import for_spark, make, spark_schema
 from fastdp.users.dealing import Dealer
 from fastdp.users.rates import Roles
 from tests.tiers import slow_cases
@@ -255,10 +255,14 @@ def test_values_of_every_type_come_through_spark_unchanged(kind, wider, values):
     assert made["a"].to_pylist() == given["a"].to_pylist()
 
 
-def test_types_that_spark_has_stay_and_nanoseconds_are_refused():
+def test_types_that_spark_has_stay_and_times_of_pandas_are_in_microseconds():
+    """pandas keeps times in nanoseconds: runs on its frames could not be published."""
     assert spark_schema(pa.schema([(str(kind), kind) for kind in SAME])).types == SAME
-    with pytest.raises(UsageError, match="'t' has nanoseconds"):
-        spark_schema(pa.schema([("t", pa.timestamp("ns"))]))
+    days = pa.array([dt.datetime(2024, 2, 29), None], pa.timestamp("ns"))
+    made = for_spark(pa.table({"day": days, "at": pa.array([1_234_567, 0], pa.timestamp("ns"))}))
+    assert made.schema.types == [pa.timestamp("us")] * 2
+    assert made["day"].to_pylist() == [dt.datetime(2024, 2, 29), None]
+    assert made["at"].cast(pa.int64()).to_pylist() == [1_234, 0]
 
 
 class Blocks:
