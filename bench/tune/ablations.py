@@ -128,6 +128,11 @@ ROWS = (
         change={f"{TREE}.dense_tables.decided": nothing((None, 0.0))},
     ),
     Ablation(
+        "hidden classes",
+        "dense tables without an order",
+        change={f"{TREE}.dense_tables.by_classes": nothing((None, 0.0))},
+    ),
+    Ablation(
         "contrasts",
         "contrasts of columns of two values",
         change={f"{TREE}.two_valued.names_of": nothing([])},

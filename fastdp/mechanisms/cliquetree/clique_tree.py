@@ -280,7 +280,13 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         }
         return Outcome(
             rows=rows,
-            measurements=(*users.released, *columns.released, *state.ones_at_last, *state.measured),
+            measurements=(
+                *users.released,
+                *columns.released,
+                *state.ones_at_last,
+                *state.measured,
+                *state.beside,
+            ),
             model=model,
             users=users.histogram,
             tables=released_tables(merged, distances, state.contrasts),
@@ -353,7 +359,8 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
             notes.append(
                 f"where columns depend on each other all at once, {PROBE + TEST:.1%} of mu^2, out of"
                 " the batches' share, says whether a model of hidden factors is better; if so, the"
-                " last batch measures contrasts of all pairs for it, and single columns again"
+                " last batch measures contrasts of all pairs for it, and single columns again; or it"
+                " measures all pairs, for a model of hidden classes"
             )
         if wide:
             notes.append(

@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 from ..._util.lazy import special
 from ..._util.threads import resolve
-from ...division import PROBE, TEST, VARIANCE, portion
+from ...division import PROBE, SECOND_PROBE, TEST, VARIANCE, portion
 from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...model.graphical_model import Model, Node
@@ -47,6 +47,7 @@ from ..shared.merged_codes import MAX_CANDIDATES, Merged
 from ..shared.one_ways import NOISE, measure_ones, part_mu
 from ..shared.screening import Candidate, ScreeningResult
 from .budget_shares import LEAST_AGAIN
+from .dense_classes import FIRST_PART, RATIO, ClassTable, Look
 from .hidden_factors import (
     GRID,
     LEAST_FACTOR,
@@ -74,7 +75,8 @@ HIDDEN = "hidden class"
 
 class GrownTree(Protocol):
     """What is read of the tree that stands before its last batch. `held`: what it measured, and
-    `measured`: the answers; `dependent`: columns that the model leaves out."""
+    `measured`: the answers; `beside`: answers that it does not follow; `dependent`: columns that the
+    model leaves out."""
 
     session: Session
     job: Job
@@ -85,6 +87,7 @@ class GrownTree(Protocol):
     held: dict[Key, Candidate]
     measured: list[Measurement]
     ones_at_last: list[Measurement]
+    beside: list[Measurement]
     workload: Any
     priors: Any
     dependent: Collection[str]
@@ -124,17 +127,17 @@ class DenseColumn(Struct, frozen=True, eq=False):
 
 
 def dense_columns(
-    merged: Merged, schema: Schema, dependent: Collection[str]
+    merged: Merged, schema: Schema, dependent: Collection[str], texts: bool = False
 ) -> dict[str, DenseColumn]:
-    """The columns that hidden factors can explain: with an order, or with two values. `dependent`:
-    columns that the model leaves out."""
+    """The columns that hidden factors can explain: with an order, or with two values; with `texts` others
+    too, whose codes are taken in their own order. `dependent`: columns that the model leaves out."""
     out = {}
     for name in merged.compression.full:
         if name in dependent or name not in schema.columns:
             continue
         column = schema.columns[name]
         rows = merged.shape[name]
-        if column.is_text and column.base != 2:
+        if column.is_text and column.base != 2 and not texts:
             continue
         blank = np.arange(rows.size) >= column.base
         groups = np.arange(rows.size)
@@ -183,6 +186,11 @@ class DenseTable:
         self.hidden = HIDDEN
         while self.hidden in state.session.domain:
             self.hidden += "_"
+
+    def take(self, look: Look) -> None:
+        """Use the contrasts of these columns among others'."""
+        self.contrasts = look.of(self.names).contrasts[np.triu_indices(len(self.names), 1)]
+        self.noise = look.noise
 
     def measure(self, share: float, label: str) -> None:
         """Release all contrasts for a share of mu^2, and average them with those before."""
@@ -351,20 +359,75 @@ def decided(
     by_chance = float(np.average(chance, weights=matters))
     tree = float(np.average(list(known.values()), weights=matters))
     merged = state.merged.with_sums(state.measured)
-    columns = dense_columns(merged, state.session.schema, state.dependent)
-    d = len(columns)
-    if tree <= by_chance or d < LEAST_COLUMNS:
+    schema = state.session.schema
+    columns = dense_columns(merged, schema, state.dependent)
+    every = dense_columns(merged, schema, state.dependent, texts=True)
+    if tree <= by_chance or len(every) < LEAST_COLUMNS:
         return None, 0.0
+    if len(every) * (len(every) - 1) // 2 > MAX_CANDIDATES:
+        return None, 0.0
+    signs = {a: c.signs for a, c in every.items()}
+    look = Look.released(state.session, merged, signs, PROBE, "contrasts")
+    spent = PROBE
     sizes = sum(len(c.rows) for c in columns.values())
-    if d * (d - 1) // 2 > MAX_CANDIDATES or sizes * min(SEVERAL_FACTORS) > state.config.limit:
+    if len(columns) >= LEAST_COLUMNS and sizes * min(SEVERAL_FACTORS) <= state.config.limit:
+        table = DenseTable(state, merged, columns)
+        table.take(look)
+        far, error = distance(state, table.model(merged), list(known), matters)
+        spent += TEST
+        if far + LIKELY * error < tree:
+            table.measure_all(share - spent)
+            return table.finished(), share
+    wide = {a: c for a, c in every.items() if merged.domain[a] > 1}
+    classes = ClassTable(DenseTable(state, merged, wide))
+    found, more = by_classes(classes, look, result, share - spent, tree - by_chance, matters)
+    return found, spent + more
+
+
+def by_classes(
+    classes: ClassTable,
+    look: Look,
+    result: ScreeningResult,
+    share: float,
+    tree: float,
+    matters: np.ndarray,
+) -> tuple[DenseModel | None, float]:
+    """(the model of hidden classes where it is better than the tree, the share of mu^2 that was spent).
+    `look`: contrasts of all pairs; `tree`: the mean distance of the tree from all pairs, but for what
+    sampling explains.
+
+    Two forecasts have to say so: that of contrasts which are there, and, beyond noise, of others by random
+    signs. (Median splits alone take a smooth dependence of ordered columns for classes.) Then a
+    part of the batch buys tables of all pairs, and classes that fit them have to be better than the tree
+    by released distances, if the rest of the batch takes off as much as is foreseen."""
+    names = classes.table.names
+    estimates = result.estimates
+    rest = share - SECOND_PROBE - TEST
+    if (
+        rest <= 0
+        or len(names) < LEAST_COLUMNS
+        or any(p not in estimates for p in classes.table.pairs)
+    ):
         return None, 0.0
-    table = DenseTable(state, merged, columns)
-    table.measure(PROBE, "contrasts")
-    far, error = distance(state, table.model(merged), list(known), matters)
-    if far + LIKELY * error >= tree:
-        return None, PROBE + TEST
-    table.measure_all(share - PROBE - TEST)
-    return table.finished(), share
+    if not classes.worth(classes.forecast(look, estimates, rest), 0.0):
+        return None, 0.0
+    again = classes.look(SECOND_PROBE)
+    if not classes.worth(classes.forecast(again, estimates, rest), LIKELY):
+        return None, SECOND_PROBE
+    state = classes.state
+    pairs = [p for p in result.cliques if len(p) == 2]
+    classes.measure(FIRST_PART * rest, "pairs of hidden classes")
+    far, error = distance(state, classes.model(), pairs, matters, "distances of hidden classes")
+    by_chance = np.average([chance_distance(estimates[p]) for p in pairs], weights=matters)
+    far = (far + LIKELY * error - float(by_chance)) * classes.to_come(FIRST_PART)
+    if far >= RATIO * tree:
+        state.beside += classes.answers
+        return None, SECOND_PROBE + TEST + FIRST_PART * rest
+    classes.measure((1 - FIRST_PART) * rest, "pairs of hidden classes again")
+    state.beside += classes.answers
+    factors = classes.loadings.shape[1]
+    details = {"columns": len(names), "factors": factors, "classes": len(classes.weights)}
+    return DenseModel(classes.model(), classes.with_classes(), details), share
 
 
 def possible(state: GrownTree) -> bool:
@@ -375,7 +438,11 @@ def possible(state: GrownTree) -> bool:
 
 
 def distance(
-    state: GrownTree, model: Model, pairs: Sequence[Clique], matters: np.ndarray
+    state: GrownTree,
+    model: Model,
+    pairs: Sequence[Clique],
+    matters: np.ndarray,
+    label: str = "distances of hidden factors",
 ) -> tuple[float, float]:
     """(the released mean distance of a model from pairs by what each `matters`, its standard
     error)."""
@@ -384,7 +451,7 @@ def distance(
         pairs,
         estimates,
         mu=part_mu(state.session, TEST),
-        label="distances of hidden factors",
+        label=label,
         recode=state.merged.codes,
     )
     error = float(np.sqrt(np.sum((matters * released.sigma) ** 2)) / matters.sum())

@@ -81,17 +81,22 @@ def denoised(contrasts: np.ndarray, noise: float) -> np.ndarray:
     return out
 
 
-def of_factors(contrasts: np.ndarray, noise: float) -> tuple[np.ndarray, int]:
+def of_factors(
+    contrasts: np.ndarray, noise: float, own: np.ndarray | None = None
+) -> tuple[np.ndarray, int]:
     """(the nearest matrix of few factors, their number), as in `denoised`. An eigenvalue v of signal and
-    noise shrinks to sqrt(v^2 - 4 d noise^2). The diagonal that this leaves is put in its place."""
+    noise shrinks to sqrt(v^2 - 4 d noise^2). The diagonal that this leaves is put in its place. `own`:
+    the column of each number, where several belong to one: their blocks are the diagonal, and
+    eigenvalues below 0 are noise."""
     d = len(contrasts)
-    off = ~np.eye(d, dtype=bool)
+    off = ~np.eye(d, dtype=bool) if own is None else own[:, None] != own
     filled = np.where(off, contrasts, 0.0)
     smooth = filled
     kept = np.zeros(d)
     for _ in range(DENOISING):
         values, vectors = np.linalg.eigh(filled)
         kept = np.sign(values) * np.sqrt(np.maximum(values**2 - 4 * d * noise**2, 0.0))
+        kept = kept if own is None else np.maximum(kept, 0.0)
         smooth = (vectors * kept) @ vectors.T
         filled = np.where(off, contrasts, smooth)
     return smooth, int(np.count_nonzero(kept))
@@ -143,18 +148,18 @@ def loadings(correlation: np.ndarray, scale: np.ndarray, least: float) -> np.nda
         common = (vectors * kept) @ vectors.T / weights
         own = np.clip(np.diag(common), 0.0, MOST_COMMON)
     shrunk = np.sqrt(np.minimum(1.0, MOST_COMMON / np.maximum(np.diag(common), 1e-12)))
-    factors = _triangular(common * np.outer(shrunk, shrunk), int(np.sum(kept > 0)))
+    factors = triangular(common * np.outer(shrunk, shrunk), int(np.sum(kept > 0)))
     return np.round(factors * GRID) / GRID
 
 
-def _triangular(common: np.ndarray, rank: int) -> np.ndarray:
-    """L with L L' = common: Cholesky's, largest diagonal first. Eigenvectors of equal eigenvalues
-    may come out rotated; this does not depend on it."""
+def triangular(common: np.ndarray, rank: int, least: float = 1.0 / GRID) -> np.ndarray:
+    """L with L L' = common: Cholesky's, largest diagonal first, as long as that is `least` or more.
+    Eigenvectors of equal eigenvalues may come out rotated; this does not depend on it."""
     left = common.copy()
     out = np.zeros((len(common), rank))
     for k in range(rank):
         pivot = int(np.argmax(np.round(np.diag(left), 9)))  # among equals the first
-        if left[pivot, pivot] < 1.0 / GRID:
+        if left[pivot, pivot] < least:
             return out[:, :k]
         out[:, k] = left[:, pivot] / math.sqrt(left[pivot, pivot])
         left -= np.outer(out[:, k], out[:, k])

@@ -103,6 +103,7 @@ class CliqueTreeState:
         self.measured: list[Measurement] = []
         self.followed: list[Measurement] = []  # those that the finished model follows
         self.ones_at_last: list[Measurement] = []  # where no marginal was worth measuring
+        self.beside: list[Measurement] = []  # of hidden classes; the tree does not follow them
         self.batches: list[list[list[str]]] = []
         self.model: Model | None = None
         self.model_codes = ModelCodes(merged, {})  # those that `model` was fitted over

@@ -1,0 +1,146 @@
+"""Hidden classes: from noisy tables of all pairs to a mixture of products, and what contrasts by random
+signs tell about it beforehand."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from fastdp.mechanisms.cliquetree import dense_classes as dc, hidden_classes as hc
+
+
+def mixture(sizes, classes, seed=0):
+    """(blocks, single columns, tables of all pairs) of a mixture of products."""
+    rng = np.random.default_rng(seed)
+    weights = rng.dirichlet([5.0] * classes)
+    shares = np.concatenate([rng.dirichlet([0.7] * n, classes).T for n in sizes])
+    return hc.Blocks(sizes), shares @ weights, (shares * weights) @ shares.T
+
+
+def apart(blocks):
+    return blocks.own[:, None] != blocks.own
+
+
+def test_a_basis_of_vectors_whose_sum_is_0():
+    basis = hc.without_sums(7)
+    assert basis.T @ basis == pytest.approx(np.eye(6)) and basis.sum(axis=0) == pytest.approx(0)
+
+
+def test_loadings_give_back_the_tables_of_a_mixture():
+    """But for the threshold, which noise of .0001 sets; blocks of a column with itself converge."""
+    blocks, ones, tables = mixture([3, 5, 2, 6, 4, 5, 3, 4, 6, 5] * 2, 3)
+    found = hc.loadings(blocks, tables, ones, 1e-4)
+    made = np.outer(ones, ones) + found @ found.T
+    assert found.shape[1] == 2
+    assert np.abs(made - tables)[apart(blocks)].max() < 1e-3
+
+
+def test_noise_is_taken_out_of_tables_of_few_classes():
+    """Tables of 20 columns: errors fall to a third of the noise. The planted bug: shares of all rows as
+    noise, so that nothing is taken out. Of noise alone no factor is left."""
+    blocks, ones, tables = mixture([5] * 20, 3)
+    rng = np.random.default_rng(1)
+    upper = np.triu(rng.normal(size=tables.shape), 1) * 0.01
+    noisy = upper + upper.T
+
+    def error(noise):
+        found = hc.loadings(blocks, tables + noisy, ones, noise)
+        off = np.outer(ones, ones) + found @ found.T - tables
+        return np.abs(off)[apart(blocks)].mean()
+
+    assert error(0.01) < 0.35 * np.abs(noisy).mean() < 0.7 * error(1e-6)
+    assert hc.loadings(blocks, np.outer(ones, ones) + noisy, ones, 0.0101).shape[1] == 0
+
+
+def test_classes_are_a_mixture_with_these_tables_and_single_columns():
+    blocks, ones, tables = mixture([4] * 15, 3, seed=3)
+    weights, shares = hc.fitted(blocks, hc.loadings(blocks, tables, ones, 1e-4), ones)
+    assert len(weights) == 3 and weights.sum() == pytest.approx(1) and (shares >= 0).all()
+    assert np.add.reduceat(shares, blocks.ends[:-1]) == pytest.approx(1, abs=1e-5)
+    raked = [hc.raked(shares[blocks.of(j)], weights, ones[blocks.of(j)]) for j in range(15)]
+    whole = np.concatenate(raked)
+    assert whole @ weights == pytest.approx(ones, abs=1e-6)
+    off = np.abs((whole * weights) @ whole.T - tables)[apart(blocks)]
+    independent = np.abs(np.outer(ones, ones) - tables)[apart(blocks)]
+    assert off.mean() < 0.1 * independent.mean()
+
+
+def test_shares_are_on_a_grid_that_hides_a_processor_s_last_bits():
+    blocks, ones, tables = mixture([4] * 10, 3, seed=4)
+    found = hc.loadings(blocks, tables, ones, 1e-4)
+    again = hc.fitted(blocks, found, ones * (1 + 1e-15))
+    for one, other in zip(hc.fitted(blocks, found, ones), again):
+        assert (one == other).all()
+
+
+def test_squares_of_contrasts_by_random_signs_are_squared_distances_of_tables():
+    """On average over signs, for codes of equal counts and halves of them: exactly (n / (n - 1))^2 of
+    |table|^2 whose sums are 0."""
+    n = 6
+    rng = np.random.default_rng(5)
+    basis = hc.without_sums(n)
+    table = basis @ rng.normal(size=(n - 1, n - 1)) @ basis.T
+    merged = SimpleNamespace(
+        ones_shape={"a": np.ones(n)}, compression=SimpleNamespace(code_map=lambda _: np.arange(n))
+    )
+    signs = np.array([dc.random_signs(merged, "a", number) for number in range(6000)])
+    assert (signs.sum(axis=1) == 0).all()
+    squares = np.square(np.einsum("ri,ij,rj->r", signs[:3000], table, signs[3000:]))
+    want = (n / (n - 1)) ** 2 * np.square(table).sum()
+    assert squares.mean() == pytest.approx(want, abs=5 * squares.std() / np.sqrt(3000))
+
+
+def look_at(tables, ones, blocks, noise, seed=0):
+    """(a look at these tables, by random signs and with noise; tables of independent columns, true ones)."""
+    rng = np.random.default_rng(seed)
+    names = [f"c{j}" for j in range(len(blocks.sizes))]
+    own = {a: ones[blocks.of(j)] for j, a in enumerate(names)}
+    merged = SimpleNamespace(
+        ones_shape=own,
+        shape=own,
+        compression=SimpleNamespace(code_map=lambda a: np.arange(len(own[a]))),
+        fitted_total=1.0,
+    )
+    signs = {a: dc.random_signs(merged, a, j) for j, a in enumerate(names)}
+    values = np.concatenate(list(signs.values()))
+    whole = np.add.reduceat(
+        np.add.reduceat(values[:, None] * tables * values, blocks.ends[:-1]),
+        blocks.ends[:-1],
+        axis=1,
+    )
+    upper = np.triu(whole + noise * rng.normal(size=whole.shape), 1)
+    look = dc.Look(merged, signs, upper + upper.T, noise)
+    place = {a: blocks.of(j) for j, a in enumerate(names)}
+    independent = {(a, b): np.outer(own[a], own[b]) for a, b in look.pairs}
+    return look, independent, {(a, b): tables[place[a], place[b]] for a, b in look.pairs}
+
+
+def test_a_forecast_says_whether_classes_are_worth_their_tables():
+    """Classes beat independent columns where the tables' noise is small, and not where it hides them,
+    nor a tree that has the truth."""
+    blocks, ones, tables = mixture([5] * 24, 3, seed=6)
+    look, independent, truth = look_at(tables, ones, blocks, 0.01)
+    assert look.forecast(independent, 1e-4, blocks.free).better(2.0)
+    assert look.forecast(independent, 1e-4, blocks.free).factors == 2
+    assert not look.forecast(independent, 0.2, blocks.free).better(2.0)
+    assert not look.forecast(truth, 1e-4, blocks.free).better(2.0)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_independent_columns_and_pairs_that_hang_together_are_not_taken_for_classes(seed):
+    """Contrasts of noise, and of twelve pairs of columns that are the same: no few factors explain
+    them."""
+    blocks, ones, _ = mixture([5] * 24, 2, seed=seed)
+    tables = np.outer(ones, ones)
+    look, independent, _ = look_at(tables, ones, blocks, 0.02, seed)
+    assert not look.forecast(independent, 1e-4, blocks.free).better(2.0)
+    for j in range(0, 24, 2):
+        a, b = blocks.of(j), blocks.of(j + 1)
+        ones[b] = ones[a]
+    tables = np.outer(ones, ones)
+    for j in range(0, 24, 2):
+        a, b = blocks.of(j), blocks.of(j + 1)
+        tables[a, b] = tables[b, a] = np.diag(ones[a])
+    look, independent, _ = look_at(tables, ones, blocks, 0.02, seed)
+    found = look.forecast(independent, 1e-4, blocks.free)
+    assert not found.better(2.0) or not dc.ENOUGH * found.factors < 24
