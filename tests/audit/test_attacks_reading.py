@@ -3,6 +3,7 @@
 import csv
 import decimal
 import tempfile
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -17,9 +18,12 @@ from fastdp.engines.local import local
 from fastdp.errors import DataError
 from fastdp.release.key_values import keys_of
 from fastdp.schema import Schema
+from fastdp.schema.dialect import Dialect
 from fastdp.schema.periods import NO_TIME_CODE
 from fastdp.tables import idvalues
 from fastdp.tables.row_periods import row_periods
+from fastdp.tables.sources.database_queries import WIDE
+from fastdp.tables.sources.source import source_of
 from fastdp.tables.sql import column_of_objects
 from fastdp.tables.userids import UserIndex
 
@@ -281,3 +285,23 @@ def test_objects_that_offsets_of_32_bits_do_not_reach_are_read():
     for values in ([long] * 2048, [*[long] * 2048, 1]):
         array = column_of_objects(values)
         assert isinstance(array, pa.Array) and array.type == pa.large_binary()
+
+
+def test_texts_of_duckdb_have_offsets_of_64_bits_while_they_are_read():
+    """With 32, DuckDB ended the reading where a batch had 2 GiB of one column: texts of 16 KiB in all
+    rows of one user. The caller's setting is as it was, also after an error."""
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(config={"threads": 1}) as database:
+        query = fastdp.sql(database, "select i as who, 'a' || i as t from range(9) r(i)")
+        (part,) = source_of(query).parts(Dialect())
+        setting = f"select current_setting('{WIDE}')"
+        for before in (False, True):
+            database.execute(f"set {WIDE} = {before}")
+            for at in (0, 1):
+                units = part.units(["t"], None)
+                kinds = [batch.schema.types for unit in islice(units, 1) for batch in unit()]
+                assert kinds == [[pa.large_string()]]
+                units.close() if at else list(units)
+                assert database.execute(setting).fetchall() == [(before,)]
+        rules = schema(t={"kind": "string", "values": ["a1"], "null": "code", "overflow": "code"})
+        assert fastdp.read(query, rules).codes["t"].tolist() == [1, 0, *[1] * 7]

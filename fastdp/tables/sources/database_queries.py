@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -9,6 +10,9 @@ from ...schema.dialect import Dialect
 from .. import parts, sql
 from ..parts import Part, Unit, each
 from .source import SOURCES, Source, module_of
+
+WIDE = "arrow_large_buffer_size"
+"""DuckDB's setting by which texts that it hands over have offsets of 64 bits."""
 
 
 @SOURCES.add("duckdb")
@@ -38,18 +42,41 @@ class SqlQuery(Source):
         relation = sql.relation(self.given)
         if relation is None:
             return [sql.open_query(self.given)]
-        return [of_duckdb(relation, "<sql>")]
+        return [of_duckdb(relation, "<sql>", self.given.connection)]
 
 
-def of_duckdb(relation: Any, where: str) -> Part:
+def of_duckdb(relation: Any, where: str, connection: Any = None) -> Part:
     """The part of a DuckDB relation. Names and types come from an empty result; only the needed
-    columns are computed."""
+    columns are computed. `connection`: the relation's, whose texts then have offsets of 64 bits: with 32,
+    DuckDB ends the reading where a batch has 2 GiB of one column."""
     names = list(relation.columns)
     quoted = [f'"{name.replace(chr(34), chr(34) * 2)}"' for name in names]
     schema = relation.limit(0).to_arrow_table().schema
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
         wanted = relation.project(", ".join(quoted[names.index(name)] for name in columns))
-        return each(wanted.to_arrow_reader(parts.BATCH_ROWS))
+        with _wide_offsets(connection):
+            reader = wanted.to_arrow_reader(parts.BATCH_ROWS)
+            try:
+                yield from each(reader)
+            finally:  # a setting is changed only while no result is open
+                reader.close()
 
     return Part(where, schema, units)
+
+
+@contextlib.contextmanager
+def _wide_offsets(connection: Any) -> Iterator[None]:
+    """Change a setting of the connection for as long as rows are read, where it may be changed."""
+    before = None
+    if connection is not None:
+        with contextlib.suppress(Exception):  # DuckDB's own class; a locked configuration, say
+            (row,) = connection.execute(f"SELECT current_setting('{WIDE}')").fetchall()
+            connection.execute(f"SET {WIDE} = true")
+            before = row[0]
+    try:
+        yield
+    finally:
+        if before is not None:
+            with contextlib.suppress(Exception):  # as above
+                connection.execute(f"SET {WIDE} = {str(before).lower()}")
