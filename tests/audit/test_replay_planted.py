@@ -399,7 +399,7 @@ def counting_rows():
 def habits_by_exact_counts():
     """Whether users repeat something is decided by whether the number of rows is odd."""
 
-    def planted(z):
+    def planted(z, false_alarms):
         return bool(SEEN[-1] % 2)
 
     return [counting_rows(), patch.object(rates, "stand_out_together", planted)]
