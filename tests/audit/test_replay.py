@@ -38,6 +38,7 @@ BY_NIGHT = (
     "users of few rows",
     "amounts without users",
     "beside independent columns",
+    "hidden classes",
 )
 """Worlds that only `make test-slow` goes through: decisions of larger tables, frames, and features
 together."""

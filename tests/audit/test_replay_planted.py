@@ -12,6 +12,7 @@ from fastdp.engines import local as local_engine, user_histograms
 from fastdp.engines.local import LocalCounter
 from fastdp.errors import DataError
 from fastdp.measurement import SCALE
+from fastdp.mechanisms.cliquetree.dense_classes import ClassTable
 from fastdp.mechanisms.cliquetree.tree_state import CliqueTreeState
 from fastdp.mechanisms.cliquetree.two_valued import TwoValuedTable
 from fastdp.mechanisms.shared import merged_codes
@@ -515,6 +516,17 @@ def independent_columns_by_exact_counts():
     return [counting_rows(), patch.object(CliqueTreeState, "of_independent", property(planted))]
 
 
+@bug("hidden classes", "label differs")
+def classes_by_exact_counts():
+    """Classes are left alone where there are more than 4,000 rows."""
+    real = ClassTable.worth
+
+    def planted(self, *arguments):
+        return real(self, *arguments) and SEEN[-1] <= 4000
+
+    return [counting_rows(), patch.object(ClassTable, "worth", planted)]
+
+
 @bug("mechanism mst", "random bits drawn in an unknown way")
 def noise_by_another_door():
     real = Counts.marginals
@@ -551,6 +563,7 @@ SLOW = (
     "tables_of_two_rows_by_exact_counts",
     "amounts_of_rows_counted_twice",
     "independent_columns_by_exact_counts",
+    "classes_by_exact_counts",
 )
 """Each takes seconds, and has another bug beside it that is reported in the same words."""
 
