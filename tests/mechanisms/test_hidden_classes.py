@@ -144,3 +144,18 @@ def test_independent_columns_and_pairs_that_hang_together_are_not_taken_for_clas
     look, independent, _ = look_at(tables, ones, blocks, 0.02, seed)
     found = look.forecast(independent, 1e-4, blocks.free)
     assert not found.better(2.0) or not dc.ENOUGH * found.factors < 24
+
+
+@pytest.mark.parametrize("size", [0.8, 1.5, 4.0])
+def test_what_noise_leaves_of_an_eigenvalue_is_known_beforehand(size):
+    """A matrix of one factor under noise, whose edge is 1: the squared error of what `of_factors` finds.
+    With 600 rows the formula is off by less than .05 of the square."""
+    n = 600
+    rng = np.random.default_rng(7)
+    vector = rng.normal(size=n)
+    signal = size * np.outer(vector, vector) / (vector @ vector)
+    noise = np.triu(rng.normal(size=(n, n)), 1) / np.sqrt(n)
+    values, vectors = np.linalg.eigh(signal + noise + noise.T)
+    kept = np.sqrt(np.maximum(values**2 - 4, 0.0)) * (values > 0)
+    error = np.square((vectors * kept) @ vectors.T - signal).sum()
+    assert hc.squares_left(np.array([size]), 1.0) == pytest.approx(error, abs=0.05 * size**2 + 0.1)

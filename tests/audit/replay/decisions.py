@@ -101,6 +101,35 @@ def divided_contrasts(rng: np.random.Generator) -> Scene:
     return Scene(base, others, synthesize(schema, mechanism="cliquetree", epsilon=epsilon))
 
 
+@world("hidden classes", pairs=2)
+def hidden_classes(rng: np.random.Generator) -> Scene:
+    """Columns without an order which follow a hidden class or are independent. So contrasts by random
+    signs and tables of all pairs are asked for, or not, and rows come from classes or from a tree."""
+    count, codes = 9, 3
+    user = {"column": "u", "max_rows": hostile.MOST_ROWS}
+    values = {"kind": "categorical", "values": ["a", "b", "c"]}
+    columns = {f"c{i}": values for i in range(count)}
+    schema = fastdp.Schema.from_dict({"fastdp": 1, "user": user, "columns": columns})
+    classes = int(rng.choice([1, 2, 2, 3]))
+    law = rng.dirichlet([0.3] * codes, (count, classes)).cumsum(axis=2)
+
+    def rows(ids: np.ndarray, alike: bool) -> pa.Table:
+        own = rng.integers(0, classes, len(ids))
+        drawn = rng.random((count, 1 if alike else len(ids), 1))
+        table = (drawn > law[:, own[:1] if alike else own, :-1]).sum(axis=2)
+        texts = np.array(["a", "b", "c"])[np.broadcast_to(table, (count, len(ids)))]
+        return pa.table({"u": ids} | {f"c{i}": texts[i] for i in range(count)})
+
+    base = rows((rng.random(400) * 80).astype(np.int64), False)
+    others = []
+    for _ in range(NEIGHBOURS):
+        own = np.full(int(rng.choice([1, hostile.MOST_ROWS, 41])), hostile.VICTIM)
+        more = rows(own, bool(rng.random() < 0.7))
+        others.append(hostile.shuffled(rng, pa.concat_tables([base, more])))
+    epsilon = float(rng.choice([10.0, 40.0]))
+    return Scene(base, others, synthesize(schema, mechanism="cliquetree", epsilon=epsilon))
+
+
 @world("very many rows", pairs=4)
 def very_many_rows(rng: np.random.Generator) -> Scene:
     """A few users have hundreds of rows, in bins that noise nearly hides. Where users end for sure
