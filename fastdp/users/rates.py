@@ -41,7 +41,7 @@ to .030 without)."""
 LEAST_SPREAD = 0.02
 """And by this at least; by more where a release says so (`_likeliest_step`)."""
 TRIED_STEPS = np.geomspace(0.005, 1.0, 24)
-"""Standard deviations of which the likeliest is found."""
+"""Sizes of the steps from group to group, of which the likeliest is found."""
 HABITS = 0.5
 """Users repeat something where chance alone makes lifts as large in less than this part of tables: where they
 are larger than is likely. Lifts are drawn to chance by their errors, so that a habit which is not there costs
