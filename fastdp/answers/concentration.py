@@ -43,13 +43,14 @@ def top_share(
     counts: np.ndarray,
     errors: np.ndarray,
     edges: Sequence[float],
-    total: tuple[float, float],
+    total: tuple[float, float, float],
     users: tuple[float, float],
     part: float = 0.1,
     level: float = 0.95,
 ) -> TopShare:
     """`counts`: users in bins of their sums, ascending, whose `edges` are none below 0; `errors`: their
-    standard errors. `total`: of all sums, and its standard error; `users`: how many there are, which is
+    standard errors. `total`: of all sums, and its standard errors below and above, where noise
+    may hide users who have much; `users`: how many there are, which is
     known better than by adding up bins. `part`: of the users who count as the largest."""
     lower = np.asarray(edges[:-1], float)
     upper = np.asarray(edges[1:], float)
@@ -60,7 +61,7 @@ def top_share(
         smaller = (1 - part) * (users[0] + users[1] * z[-2])
         users_there = counts + errors * z[:-2]
         others = _smallest(users_there, smaller)
-        whole = max(total[0] + total[1] * z[-1], 1e-300)
+        whole = max(total[0] + (total[1] if z[-1] < 0 else total[2]) * z[-1], 1e-300)
         of_bin = np.divide(others, users_there, out=np.ones(len(others)), where=users_there > 0)
         of_bin = of_bin.clip(0.0, 1.0)
         rising, falling = _straight_means(of_bin)

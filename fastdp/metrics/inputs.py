@@ -253,9 +253,11 @@ def pair_up(truth: Any, synthetic: Any, schema: Schema | None, user: str | None 
     )
 
 
-def by_values(truth: pa.Table, synthetic: pa.Table, user: str | None) -> Pair:
+def by_values(
+    truth: pa.Table, synthetic: pa.Table, user: str | None, times: Collection[str] = ()
+) -> Pair:
     """Both tables as codes of the union of their values; numbers with many values in quantile bins
-    of the truth."""
+    of the truth. `times`: columns of seconds since 1970, which labels name as dates."""
     shared = [n for n in truth.column_names if n in synthetic.column_names]
     if user is not None and user not in truth.column_names:
         raise UsageError(
@@ -269,8 +271,9 @@ def by_values(truth: pa.Table, synthetic: pa.Table, user: str | None) -> Pair:
     for name in shared:
         a, b = truth[name], synthetic[name]
         numeric = all(pa.types.is_integer(c.type) or pa.types.is_floating(c.type) for c in (a, b))
-        binned = _in_bins(a, b) if numeric else None
-        few = _around_values(a, b) if numeric and binned is None else None
+        written = _time_text if name in times else _number_text
+        binned = _in_bins(a, b, written) if numeric else None
+        few = _around_values(a, b, written) if numeric and binned is None else None
         if binned is not None:
             out.truth[name], out.synthetic[name], labels = binned
             out.encoding[name] = "bins"
@@ -293,7 +296,22 @@ def _item(values: Any, i: int) -> Any:
     return values[i].as_py() if hasattr(values[i], "as_py") else values[i]
 
 
-def _around_values(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
+def _number_text(number: float) -> str:
+    return f"{number:g}"
+
+
+def _time_text(seconds: float) -> str:
+    """A date, with its time of day where that is not midnight."""
+    try:
+        at = np.datetime64(int(seconds), "s").item()
+        return f"{at:%Y-%m-%d}" if seconds % 86_400 == 0 else f"{at:%Y-%m-%d %H:%M:%S}"
+    except (AttributeError, ValueError):  # a year that Python has no date of
+        return _number_text(seconds)
+
+
+def _around_values(
+    truth: pa.ChunkedArray, synthetic: pa.ChunkedArray, written: Callable[[float], str]
+):
     """Both columns as codes of the truth's values and of the gaps between them, and one for null;
     None if the synthetic numbers have few values themselves. A number that the truth does not have
     is wrong in any case. One cell for each such number would make every pair of columns as fine as
@@ -313,13 +331,13 @@ def _around_values(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
         codes[nulls] = 2 * len(values) + 1
         return codes
 
-    text = [f"{v:g}" for v in values]
+    text = [written(v) for v in values.tolist()]
     gaps = ["below all", *(f"between {a} and {b}" for a, b in pairwise(text)), "above all"]
     labels = [x for pair in zip(gaps, text) for x in pair] + gaps[len(text) :]
     return code(truth), code(synthetic), [*labels, None]
 
 
-def _in_bins(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
+def _in_bins(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray, written: Callable[[float], str]):
     """Both columns as codes of quantile bins of the truth, plus one code for null; None if the
     truth has few distinct values."""
     values = truth.drop_null().to_numpy()
@@ -337,6 +355,6 @@ def _in_bins(truth: pa.ChunkedArray, synthetic: pa.ChunkedArray):
         codes[nulls] = len(edges) + 1
         return codes
 
-    text = [f"{e:g}" for e in edges]
+    text = [written(e) for e in edges.tolist()]
     labels = [f"< {text[0]}", *(f"{a} to {b}" for a, b in pairwise(text)), f">= {text[-1]}"]
     return code(truth), code(synthetic), [*labels, None]

@@ -121,7 +121,8 @@ def in_cells(
     """Both tables with times as numbers, each with the names of these columns; and both in codes of
     the original values."""
     plain = [_with_numeric_times(t) for t in _aligned(truth, synthetic)]
-    return plain, by_values(plain[0][0], plain[1][0], user)
+    times = set(plain[0][1]) & set(plain[1][1])
+    return plain, by_values(plain[0][0], plain[1][0], user, times)
 
 
 def _items(

@@ -134,13 +134,15 @@ def top_share_of(run: Run, column: str, part: float, level: float) -> TopShare:
     total = run.answer(f"sum({column})").to_pylist()[0]
     if total["noise"] is None:
         raise UsageError(f"column: the total of {column!r} has no interval: {total['note']}")
-    below = (total["estimate"] - total["low"]) / Z95  # of a quote the side that noise makes
+    below, above = (
+        (total[end] - total["estimate"]) / side for end, side in (("low", -Z95), ("high", Z95))
+    )
     everyone = run.answer("count of users").to_pylist()[0]
     return top_share(
         counts=np.array([line["estimate"] for line in users]),
         errors=np.array([line["error"] for line in users]),
         edges=edges,
-        total=(total["estimate"], min(total["noise"], below)),
+        total=(total["estimate"], below, above),
         users=(everyone["estimate"], everyone["error"]),
         part=part,
         level=level,

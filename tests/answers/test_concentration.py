@@ -23,12 +23,12 @@ def test_without_noise_the_bounds_hold_and_finer_bins_make_them_narrower():
     for seed, spread in enumerate((0.5, 1.0, 1.5, 2.0)):
         sums, counts, true = people(seed, spread)
         none = np.zeros(len(counts))
-        coarse = top_share(counts, none, EDGES, (sums.sum(), 0.0), (len(sums), 0.0))
+        coarse = top_share(counts, none, EDGES, (sums.sum(), 0.0, 0.0), (len(sums), 0.0))
         assert coarse.least <= coarse.low <= true <= coarse.high <= coarse.most
         assert coarse.low <= coarse.estimate <= coarse.high
         assert coarse.high - coarse.low < 0.55 * (coarse.most - coarse.least)
         more = np.histogram(sums, fine)[0].astype(float)
-        close = top_share(more, np.zeros(len(more)), fine, (sums.sum(), 0.0), (len(sums), 0.0))
+        close = top_share(more, np.zeros(len(more)), fine, (sums.sum(), 0.0, 0.0), (len(sums), 0.0))
         assert close.low <= true <= close.high
         assert close.high - close.low < 0.8 * (coarse.high - coarse.low)
 
@@ -38,7 +38,7 @@ def test_bounds_hold_where_users_have_one_amount_in_a_bin():
     misses, the wider one does not."""
     for sums in (np.repeat([8.0, 64.0], [3600, 400]), np.repeat([15.99, 64.0], [3600, 400])):
         counts = np.histogram(sums, EDGES)[0].astype(float)
-        total = (sums.sum(), 0.0)
+        total = (sums.sum(), 0.0, 0.0)
         found = top_share(counts, np.zeros(len(counts)), EDGES, total, (4000.0, 0.0))
         true = np.sort(sums)[-400:].sum() / sums.sum()
         assert found.least <= true + 1e-9 and true - 1e-9 <= found.most
@@ -54,7 +54,7 @@ def test_straight_densities_are_near_enough_for_sums_of_many_shapes(shape):
         "uniform": rng.uniform(0, 300, 20_000),
     }[shape]
     counts = np.histogram(sums, EDGES)[0].astype(float)
-    total = (sums.sum(), 0.0)
+    total = (sums.sum(), 0.0, 0.0)
     found = top_share(counts, np.zeros(len(counts)), EDGES, total, (20_000.0, 0.0))
     assert found.low <= np.sort(sums)[-2000:].sum() / sums.sum() <= found.high
 
@@ -69,7 +69,13 @@ def test_intervals_cover_where_counts_and_the_total_are_noisy():
         error = np.full(len(counts), 25.0)
         noisy = counts + error * rng.standard_normal(len(counts))
         total = sums.sum() * (1 + 0.02 * rng.standard_normal())
-        found = top_share(noisy, error, EDGES, (total, 0.02 * sums.sum()), (len(sums) + 9.0, 9.0))
+        found = top_share(
+            noisy,
+            error,
+            EDGES,
+            (total, 0.02 * sums.sum(), 0.02 * sums.sum()),
+            (len(sums) + 9.0, 9.0),
+        )
         held += found.low <= true <= found.high
     assert held >= 54
     assert found.high - found.low < 0.5
@@ -79,7 +85,7 @@ def test_more_users_have_more_and_all_of_them_everything():
     sums, counts, _ = people(3)
     none = np.zeros(len(counts))
     shares = [
-        top_share(counts, none, EDGES, (sums.sum(), 0.0), (4_000.0, 0.0), part)
+        top_share(counts, none, EDGES, (sums.sum(), 0.0, 0.0), (4_000.0, 0.0), part)
         for part in (0.05, 0.2, 0.9)
     ]
     assert all(a.estimate < b.estimate for a, b in pairwise(shares))
@@ -91,7 +97,9 @@ def test_no_part_of_the_users_has_less_than_that_part_of_the_total():
     sums, _, true = people(3, spread=0.2)
     edges = [0.0, 16.0, 4096.0]
     counts = np.histogram(sums, edges)[0].astype(float)
-    found = top_share(counts, np.full(2, 9.0), edges, (sums.sum(), sums.sum() / 4), (4_000.0, 9.0))
+    found = top_share(
+        counts, np.full(2, 9.0), edges, (sums.sum(), sums.sum() / 4, sums.sum() / 4), (4_000.0, 9.0)
+    )
     assert 0.1 <= found.low <= found.estimate <= found.high
     assert found.low <= true <= found.high
 
@@ -103,6 +111,20 @@ def test_sums_lie_evenly_by_their_logarithm_inside_bins():
     sums = np.exp2(rng.uniform(0, 12, 50_000))
     edges = [0.0, *2.0 ** np.arange(13)]
     counts = np.histogram(sums, edges)[0].astype(float)
-    found = top_share(counts, np.zeros(13), edges, (sums.sum(), 0.0), (len(sums), 0.0))
+    found = top_share(counts, np.zeros(13), edges, (sums.sum(), 0.0, 0.0), (len(sums), 0.0))
     truth = np.sort(sums)[-5000:].sum() / sums.sum()
     assert abs(found.estimate - truth) < 0.01
+
+
+def test_users_whom_noise_hides_may_have_most_of_the_total():
+    """The total has an upper end for them, and so has the share. With the lower side's noise alone (planted)
+    it misses a hundred users who have two thirds of the total."""
+    sums, counts, _ = people(3, spread=0.5)
+    hidden = 2 * sums.sum()
+    true = (np.sort(sums)[::-1][:300].sum() + hidden) / (sums.sum() + hidden)
+    seen = (sums.sum(), 0.01 * sums.sum())
+    errors = np.full(len(counts), 9.0)
+    found = top_share(counts, errors, EDGES, (*seen, 1.1 * sums.sum()), (4_000.0, 9.0))
+    planted = top_share(counts, errors, EDGES, (*seen, seen[1]), (4_000.0, 9.0))
+    assert planted.high < true <= found.high
+    assert found.low == pytest.approx(planted.low, abs=0.02)

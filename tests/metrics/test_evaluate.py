@@ -186,3 +186,16 @@ def test_numbers_that_the_truth_does_not_have_fall_between_its_values():
     assert set(pair.truth["x"].tolist()) == {1, 3, 5}
     odd = np.isin(pair.synthetic["x"], [1, 3, 5])
     assert odd.sum() == 300 and (pair.synthetic["x"][-1] == 7)
+
+
+def test_bins_of_dates_are_named_by_dates():
+    """The page said "where date is 1.67573e+09 to 1.67789e+09"."""
+    from fastdp.metrics.original import in_cells
+
+    days = np.arange("2023-01-01", "2024-01-01", dtype="datetime64[D]")
+    hours = days.astype("datetime64[s]") + np.timedelta64(3661, "s")
+    table = pa.table({"day": pa.array(days), "at": pa.array(hours), "x": np.arange(len(days))})
+    _, pair = in_cells(table, table, None)
+    assert pair.label("day", 1) == "2023-01-19 to 2023-02-06"
+    assert pair.label("at", 0) == "< 2023-01-19 01:01:01"
+    assert pair.label("x", 0) == "< 18"

@@ -23,8 +23,16 @@ def released(edges=(0, 8, 16), noise: float | None = 3.0):
     bins = {"kind": "numeric", "edges": list(edges), "null": "drop", "overflow": "drop"}
     facts = SimpleNamespace(schema=Schema.from_dict({"columns": {"sum(paid)": bins}}), tabled=True)
     users = [{"sum(paid)": f"bin {i}", "estimate": 40.0, "error": 2.0} for i in range(2)]
-    low = None if noise is None else 800.0 - 1.96 * noise
-    total = [{"estimate": 800.0, "low": low, "noise": noise, "note": "a bin of paid has no limit"}]
+    low, high = (None, None) if noise is None else (800.0 - 1.96 * noise, 800.0 + 1.96 * noise)
+    total = [
+        {
+            "estimate": 800.0,
+            "low": low,
+            "high": high,
+            "noise": noise,
+            "note": "a bin of paid has no limit",
+        }
+    ]
 
     def answer(of, by=()):
         lines = users if by else total
