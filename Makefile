@@ -125,10 +125,10 @@ test-arm: build $(VENV)/.has-test
 test-cross: build $(VENV)/.has-test cross-tools
 	$(BIN)/python -m tools.cross $(OTHER)
 cross-tools:
-	@{ command -v qemu-$(OTHER) && command -v $(OTHER)-linux-gnu-gcc; } > /dev/null || \
-	  apt-get install -y -q qemu-user gcc-$(subst _,-,$(OTHER))-linux-gnu || \
+	@{ command -v qemu-$(OTHER) && command -v $(OTHER)-linux-gnu-gcc && command -v musl-gcc; } > /dev/null || \
+	  apt-get install -y -q qemu-user gcc-$(subst _,-,$(OTHER))-linux-gnu musl-tools || \
 	  { echo "no cross compiler or qemu, and they could not be installed (Debian: qemu-user," \
-	    "gcc-$(subst _,-,$(OTHER))-linux-gnu)"; exit 1; }
+	    "gcc-$(subst _,-,$(OTHER))-linux-gnu, musl-tools)"; exit 1; }
 
 # Small faults, one at a time, against the tests that reach them: make mutants SEED=7 COUNT=20 JOBS=2
 SEED  ?= 1

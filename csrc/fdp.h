@@ -16,8 +16,10 @@
 #define FDP_ERR_IMPOSSIBLE (-5) /* structural zeros leave no possible cell */
 
 /* FDP_CLONES before a leaf kernel (no threads inside, no recursion) builds it for baseline x86-64, AVX2 and
- * AVX-512 and picks at load time. On ARM64 NEON is the baseline, so nothing is needed. */
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(FDP_NO_CLONES)
+ * AVX-512 and picks at load time. On ARM64 NEON is the baseline, so nothing is needed. To pick takes an
+ * indirect function, which musl's loader does not know. */
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && defined(__GLIBC__) && \
+    !defined(FDP_NO_CLONES)
 #define FDP_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define FDP_CLONES

@@ -13,8 +13,10 @@
 #include <time.h>
 #include <unistd.h>
 #if defined(__linux__)
-#include <linux/futex.h>
 #include <sys/syscall.h>
+/* The kernel's numbers, which it never changes: its headers are not everywhere where a compiler is (musl). */
+#define FDP_FUTEX_WAIT 128 /* FUTEX_WAIT_PRIVATE */
+#define FDP_FUTEX_WAKE 129 /* FUTEX_WAKE_PRIVATE */
 #endif
 
 #define FDP_TEAM_MAX 256
@@ -101,7 +103,7 @@ static inline void fdp_bell_make(fdp_bell *bell) {
 /* Sleeps while *word is `seen`; may wake without a reason. Elsewhere than on Linux: a nap. */
 static inline void fdp_bell_sleep(atomic_uint *word, unsigned seen) {
 #if defined(__linux__)
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+    syscall(SYS_futex, word, FDP_FUTEX_WAIT, seen, NULL, NULL, 0);
 #else
     const struct timespec nap = {0, 50000};
     if (atomic_load(word) == seen) nanosleep(&nap, NULL);
@@ -115,7 +117,7 @@ static inline void fdp_bell_ring(fdp_bell *bell, uint64_t value, int wake) {
         return; /* who goes to sleep later looks at the value after saying so */
     atomic_fetch_add(&bell->rung, 1);
 #if defined(__linux__)
-    syscall(SYS_futex, &bell->rung, FUTEX_WAKE_PRIVATE, wake, NULL, NULL, 0);
+    syscall(SYS_futex, &bell->rung, FDP_FUTEX_WAKE, wake, NULL, NULL, 0);
 #else
     (void)wake;
 #endif

@@ -55,11 +55,14 @@ def pythons() -> dict[str, Path]:
     return dict(sorted(out.items()))
 
 
-def fitting(wheels: list[Path]) -> Path:
-    """The wheel for this machine's processor and glibc."""
-    kept = [w for w in wheels if re.search(rf"manylinux\w*_{platform.machine()}", w.name)]
+def fitting(program: Path, wheels: list[Path]) -> Path:
+    """The wheel for this machine's processor and the C library of a Python."""
+    ask = "import sysconfig; print(sysconfig.get_config_var('SOABI'))"
+    said = subprocess.run([program, "-c", ask], check=True, capture_output=True, text=True).stdout
+    tags = "musllinux" if "musl" in said else "manylinux"
+    kept = [w for w in wheels if re.search(rf"{tags}\w*_{platform.machine()}", w.name)]
     if len(kept) != 1:
-        raise SystemExit(f"expected one wheel of this machine, found {[w.name for w in wheels]}")
+        raise SystemExit(f"expected one wheel for {program}, found {[w.name for w in wheels]}")
     return kept[0].resolve()
 
 
@@ -99,10 +102,10 @@ def main() -> None:
     parser.add_argument("wheels", type=Path, nargs="+")
     parser.add_argument("--python", type=Path, action="append", metavar="PROGRAM")
     options = parser.parse_args()
-    wheel = fitting(options.wheels)
     programs = {str(p): p for p in options.python} if options.python else pythons()
     digests = {}
     for name, program in programs.items():
+        wheel = fitting(program, options.wheels)
         print(f"{name}: {wheel.name}", flush=True)
         with tempfile.TemporaryDirectory() as folder:
             digests[name] = tried(program, wheel, Path(folder))
