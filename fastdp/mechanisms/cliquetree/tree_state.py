@@ -15,13 +15,13 @@ from ...measurement import Measurement, Request
 from ...model.graphical_model import Model
 from ...model.marginals import marginals
 from ...release.gateway import Session
-from ...significance import SURE
+from ...significance import SURE, threshold
 from ..base import Job
 from ..plans import DISTANCES
 from ..shared import screening
 from ..shared.code_partitions import CODES, Key, Partition, composed
 from ..shared.merged_codes import MAX_CANDIDATES, Merged, all_pairs
-from ..shared.one_ways import effective_cells, measure_ones, part_mu
+from ..shared.one_ways import NOISE, effective_cells, measure_ones, part_mu
 from ..shared.prior_screening import PublicPriors
 from ..shared.public_prior import PublicMarginals
 from ..shared.screening import Candidate, ScreeningResult, Structure
@@ -551,15 +551,15 @@ class CliqueTreeState:
 
     def worse_than_independent(self, final: Mapping[Clique, tuple[float, float]]) -> bool:
         """Whether the finished model is farther than independent columns from the pairs that it follows
-        no answer about, beyond noise. `final`: its released distances.
+        no answer about, beyond noise and beyond its `lead` elsewhere. `final`: its released distances.
 
         Let A and B be the mean distances of the model and of independent columns from these n pairs, s
         the standard error of A - B if they were any n pairs. They are those of K that the run chose, by B's
         noise as well. With noise sigma each, the mean of n chosen ones of K is off by at most
         b = sigma (K / n) phi(Phi^-1(n / K)), the mean of the n smallest. The model is used unless A - B
-        seems larger than SURE s + b. The noise of A is drawn last, so whatever was chosen before, what is
-        used has in expectation a mean distance of at most B + SURE s + 2 b + .001 s. Pairs whose codes have
-        changed in between are not compared."""
+        seems larger than SURE s + b + lead / n. The noise of A is drawn last, so whatever was chosen before,
+        what is used has in expectation a mean distance of at most B + SURE s + 2 b + .001 s + lead / n.
+        Pairs whose codes have changed in between are not compared."""
         alone = self.of_independent
         both = [c for c in final if c in alone]
         other = self.workload.items or self.dense is not None or self.by_contrasts is not None
@@ -571,7 +571,22 @@ class CliqueTreeState:
         part = len(both) / len(self.independent)
         by_choice = normal.pdf(normal.inv_cdf(part)) if part < 1 else 0.0
         by_choice *= len(self.independent) * max(alone[c][1] for c in both)
-        return more > SURE * noise + by_choice
+        return more > SURE * noise + by_choice + self.lead
+
+    @property
+    def lead(self) -> float:
+        """By how many rows independent columns are surely farther than the model from the pairs that it
+        follows answers about: what the first round says beyond its noise, less the noise of an answer in
+        all of its cells. Where little is known of many pairs it is 0."""
+        alone = self.of_independent
+        above = threshold(len(self.independent))
+        noise: dict[Clique, float] = {}
+        for m in self.followed:
+            if m.clique in alone and m.query is None and np.ndim(m.sigma) == 0:
+                error = NOISE * float(m.sigma) * m.values.size
+                noise[m.clique] = min(error, noise.get(m.clique, math.inf))
+        leads = (alone[c][0] - above * alone[c][1] - error for c, error in noise.items())
+        return math.fsum(max(0.0, lead) for lead in leads)
 
     @property
     def of_independent(self) -> dict[Clique, tuple[float, float]]:
