@@ -15,7 +15,7 @@ add up (ERROR: cells of marginals), and 1 where squared errors do (VARIANCE: num
 - *Harm has no formula* where the worth of a release lies in later choices: screening rounds, facts
   about users, tests of a model. Their shares are declared below, each with what it buys and what it
   was chosen on. A declared share is the best one for some harm. So the same rule says what it
-  becomes where the owner states a weight (`raised`).
+  becomes where the owner states a weight (`share_for_weight`).
 
 Everything here depends on public facts. `fastdp.plan` prints the division of a run with its reasons.
 """
@@ -66,7 +66,7 @@ def least_error(error: Callable[..., float], taking_part: Sequence[bool]) -> tup
     return best[1]
 
 
-def raised(share: float, weight: float, power: float = ERROR) -> float:
+def share_for_weight(share: float, weight: float, power: float = ERROR) -> float:
     """A share of mu^2 where errors of what it pays for matter `weight` times as much as all others.
     Its ratio to the rest is multiplied by the portion of the weight."""
     if weight == 1 or not 0 < share < 1:

@@ -40,10 +40,10 @@ def test_a_declared_share_moves_as_the_rule_says(share, weight, power):
     harms = {"it": share ** (1 + power), "rest": (1 - share) ** (1 + power)}
     assert math.isclose(division.best_shares(harms, power)["it"], share, rel_tol=1e-9)
     harms["it"] *= weight
-    moved = division.raised(share, weight, power)
+    moved = division.share_for_weight(share, weight, power)
     assert math.isclose(moved, division.best_shares(harms, power)["it"], rel_tol=1e-9)
     assert (moved > share) == (weight > 1) or weight == 1
-    assert division.raised(share, 1.0, power) == share
+    assert division.share_for_weight(share, 1.0, power) == share
 
 
 @given(st.lists(st.floats(0.5, 2e3), min_size=3, max_size=3), st.integers(0, 2))

@@ -10,7 +10,7 @@ from hypothesis import given, strategies as st
 import fastdp
 from fastdp.cli.app import main
 from fastdp.cli.option_values import important_of
-from fastdp.division import USERS, raised
+from fastdp.division import USERS, share_for_weight
 from fastdp.domain import Domain
 from fastdp.errors import UsageError
 from fastdp.important import STATED, Emphasis, Important
@@ -144,7 +144,7 @@ def test_users_that_matter_are_released_with_their_raised_shares(tmp_path):
     lines = made.privacy["parts"][0]["releases"]
     share = {r["label"]: r["event"]["mu"] ** 2 / made.privacy["mu"] ** 2 for r in lines}
     whole = math.fsum(USERS.values())
-    more = raised(whole, 3.0) / whole
+    more = share_for_weight(whole, 3.0) / whole
     assert more > 1.5
     for what in ("number of rows", "rows without a user id"):
         assert share[what] == pytest.approx(more * USERS[what], rel=1e-6)

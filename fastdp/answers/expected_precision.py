@@ -36,7 +36,7 @@ def zipf(values: int) -> float:
     return float(np.square(zipf_shares(values)).sum())
 
 
-def expected(
+def expected_precision(
     ones: Mapping[str, tuple[int, float]],
     pairs: Sequence[tuple[tuple[str, ...], float]],
     rows: int,

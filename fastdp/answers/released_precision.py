@@ -37,7 +37,7 @@ sums of so many cells, which take at most a twentieth each off the variance of a
 of as many equations as there are sums takes seconds."""
 
 
-def released(
+def released_precision(
     facts: Facts,
     statement: Mapping[str, Any],
     tables: Mapping[str, pa.Table],

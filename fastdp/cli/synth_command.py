@@ -145,11 +145,11 @@ def _make(
     linked table. A run that is complete but for its report says how to make that."""
     from ..run.linked_result import LinkedRun
     from ..run.owner_files import failure_text
-    from ..run.synthesize import watched
+    from ..run.synthesize import synthesize_watched
 
     status = interrupt.watch_run()
     try:
-        made = watched(status, rows, mechanism, epsilon, delta, options)
+        made = synthesize_watched(status, rows, mechanism, epsilon, delta, options)
     except ReportError as error:
         error.args = (failure_text(status, error.failed, partial(owner_command, source)),)
         raise

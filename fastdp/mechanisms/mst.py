@@ -27,7 +27,7 @@ from .shared.prior_screening import prior_notes
 from .shared.public_prior import PublicMarginals
 from .shared.screened_pairs import screen_pairs
 from .shared.spanning_tree import spanning_tree
-from .shared.user_histogram import divided, measure_users
+from .shared.user_histogram import in_proportion, measure_users
 
 CHOICE = "private choice of the tree"
 PAIRS = "pairs"
@@ -59,7 +59,7 @@ class MST(OnesFirst, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def split(self, columns: int, left: float) -> tuple[float, ...]:
         """`left` of mu^2 for the 1-ways, the choice of the tree, and its pairs."""
-        return divided(left, self.shares) if columns > 1 else (left, 0.0, 0.0)
+        return in_proportion(left, self.shares) if columns > 1 else (left, 0.0, 0.0)
 
     def begin(self, session: Session, job: Job) -> Begun:
         users = measure_users(self, session, job)

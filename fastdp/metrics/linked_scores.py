@@ -10,7 +10,7 @@ from ..engines.truth import marginals
 from ..schema.linked_schema import LinkedSchema
 from ..tables.linked_tables import Links, read_linked
 from ..tables.table import Table
-from .total_variation import between
+from .total_variation import variation_of_counts
 
 WORST = 3
 """Pairs of columns that are named."""
@@ -42,12 +42,13 @@ def linked_scores(
         asked = [(a, b) for a in links.joined[name] for b in schema.tables[name].modelled]
         one, two = (marginals(table, asked, threads=threads) for table in both)
         pairs = {
-            pair: between(one[pair], two[pair], (both[0].rows, both[1].rows)) for pair in asked
+            pair: variation_of_counts(one[pair], two[pair], (both[0].rows, both[1].rows))
+            for pair in asked
         }
         worst = sorted(pairs, key=lambda p: -pairs[p])[:WORST]
         both_of = ("truth", "synthetic")
         children = {
-            "variation": between(shares[0], shares[1], (1, 1)),
+            "variation": variation_of_counts(shares[0], shares[1], (1, 1)),
             "mean": dict(zip(both_of, map(_mean, shares))),
         }
         children["none"] = dict(zip(both_of, (float(s[0]) for s in shares)))

@@ -21,7 +21,13 @@ from .baselines import rows_of_sample
 from .compare import Comparison
 from .inputs import Pair, by_values
 from .metric import metric
-from .total_variation import Cells, between, cells_of, counted, total_variation
+from .total_variation import (
+    Cells,
+    cells_of,
+    counted_marginals,
+    total_variation,
+    variation_of_counts,
+)
 
 SAMPLE = 0.1
 MOST_COLUMNS = 40
@@ -153,8 +159,8 @@ def _marginals(pair: Pair, chosen: list[str], threads: int | None) -> Iterator[I
         pair.names, total_variation(pair, [(n,) for n in pair.names], threads), strict=True
     ):
         yield "column", f"{name}: {tv:.1%} of the rows have a wrong value", tv, name
-    for (x, y), a, b in counted(pair, list(combinations(chosen, 2)), threads):
-        tv = between(a, b, pair.rows)
+    for (x, y), a, b in counted_marginals(pair, list(combinations(chosen, 2)), threads):
+        tv = variation_of_counts(a, b, pair.rows)
         yield "pair", f"{x} with {y}: {tv:.1%} of the rows are in a wrong cell", tv, x, y
         if pair.encoding[x] == pair.encoding[y] == "values":
             true_cells = cells_of(a)

@@ -9,7 +9,7 @@ import numpy as np
 from .compare import Comparison
 from .inputs import Pair
 from .metric import metric
-from .total_variation import between, cells_of, counted, total_variation
+from .total_variation import cells_of, counted_marginals, total_variation, variation_of_counts
 
 CHUNK = 1 << 20
 """Rows of which the columns are multiplied at a time; bounds memory."""
@@ -36,9 +36,9 @@ def two_way(pair: Pair, threads: int | None = None) -> tuple[dict[str, Any], dic
     variation = np.zeros((size, size))
     strength = np.ones((2, size, size))
     np.fill_diagonal(variation, list(one_way(pair, threads)["by_column"].values()))
-    for (x, y), a, b in counted(pair, list(combinations(names, 2)), threads):
+    for (x, y), a, b in counted_marginals(pair, list(combinations(names, 2)), threads):
         i, j = at[x], at[y]
-        variation[i, j] = variation[j, i] = between(a, b, pair.rows)
+        variation[i, j] = variation[j, i] = variation_of_counts(a, b, pair.rows)
         for side, table in enumerate((a, b)):
             strength[side, i, j] = strength[side, j, i] = cramers_v(table)
     shares = {

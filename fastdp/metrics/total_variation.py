@@ -21,7 +21,7 @@ BATCH_CELLS = 1 << 23
 Cells = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def counted(
+def counted_marginals(
     pair: Pair, cliques: Cliques, threads: int | None = None
 ) -> Iterator[tuple[Clique, Any, Any]]:
     """Yields (clique, counts of the truth, counts of the synthetic table) for each clique: int64
@@ -37,11 +37,14 @@ def counted(
 def total_variation(pair: Pair, cliques: Cliques, threads: int | None = None) -> np.ndarray:
     """float64 [cliques]: half the L1 distance between both tables' normalised counts; 1 if exactly
     one table is empty."""
-    distances = {c: between(a, b, pair.rows) for c, a, b in counted(pair, cliques, threads)}
+    distances = {
+        c: variation_of_counts(a, b, pair.rows)
+        for c, a, b in counted_marginals(pair, cliques, threads)
+    }
     return np.array([distances[c] for c in cliques])
 
 
-def between(a: Any, b: Any, rows: tuple[int, int]) -> float:
+def variation_of_counts(a: Any, b: Any, rows: tuple[int, int]) -> float:
     """Total variation between the counts `a` and `b` of one marginal; `rows`: numbers of rows of
     the two tables."""
     if 0 in rows:

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from .._core import codes as core
 from ..codec.draws import stream_key
-from ..mechanisms.shared.steering import exchanged, most_off, neighbours
+from ..mechanisms.shared.steering import exchange_pairs, most_off, neighbours
 from ..model.conditional_model import ConditionalModel, Evidence, no_evidence
 from ..model.row_facts import RowFacts
 
@@ -92,7 +92,7 @@ class Exchange:
             partner = self._partners(own, rows, soft, len(turns) + 1, numbers, None)
             gains = self._gains(own, others, rows, partner)
             missing = np.array([left[pair] for pair in mine])
-            swap, still, factor = exchanged(gains, missing, 2 * SAMPLE, rng)
+            swap, still, factor = exchange_pairs(gains, missing, 2 * SAMPLE, rng)
             left |= dict(zip(mine, still.tolist()))
             turns.append(Turn(own, dict(zip(others, factor.tolist()))))
             rows[swap, at] = partner[swap, at]

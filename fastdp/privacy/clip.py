@@ -169,7 +169,7 @@ def _line(
     return ClipLine(clip, lost, math.fsum(min(v, 1e9) for v in x) / len(x), error)
 
 
-def outstanding(cells: int) -> float:
+def noise_bound(cells: int) -> float:
     """A bound in standard errors that the noise of none of `cells` empty cells exceeds, with high
     probability."""
     return math.sqrt(2 * math.log(20 * max(cells, 2)))

@@ -27,7 +27,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..privacy.clip import nonnegative, outstanding
+from ..privacy.clip import noise_bound, nonnegative
 from ..schema import dtypes, epoch
 from ..schema.epoch import DAY_SECONDS
 from ..schema.within_bin import after, unit_of
@@ -196,7 +196,7 @@ class Line(Struct, frozen=True):
         first, last = self._extent(edges, counts, sigma, bins, span, MARGIN)
         if first > last:
             return edges, None
-        sure = np.where(counts < sigma * outstanding(len(counts)), 0.0, counts)
+        sure = np.where(counts < sigma * noise_bound(len(counts)), 0.0, counts)
         total = max(float(sure[first : last + 1].sum()), 1.0)
         cuts = {float(edges[i]) for i in (0, first, last + 1, len(edges) - 1)}
         for i in range(first, last + 1):
@@ -229,7 +229,7 @@ class Line(Struct, frozen=True):
         Such rows lie too thinly to have stood out of the first partition's noise, as a few amounts besides
         many zeros do. There are as many edges as these rows are standard errors, or all."""
         found: set[float] = set()
-        many = max(outstanding(len(counts)) * sigma, MANY * float(counts.sum()))
+        many = max(noise_bound(len(counts)) * sigma, MANY * float(counts.sum()))
         outside = (edges[1:] <= span[0]) | (edges[:-1] >= span[1])
         for i in np.flatnonzero(outside & (counts > many)):
             low, high = float(edges[i]), float(edges[i + 1])

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..privacy.clip import outstanding
+from ..privacy.clip import noise_bound
 from ..schema.transforms import CLOCK_STEPS, MIDNIGHT
 from ..significance import LIKELY, SURE
 
@@ -53,7 +53,7 @@ def calendar_edges(counts: Array, sigma: float, most: int) -> list[float] | None
         held = float(counts[cells].sum())
         if high - low >= most or not alive.any() or alive[~cells].any():
             continue
-        if held > outstanding(len(counts)) * sigma and counts[upper].sum() >= UPPER * held:
+        if held > noise_bound(len(counts)) * sigma and counts[upper].sum() >= UPPER * held:
             filled.append(((low, high), cells))
     for (low, high), cells in filled:
         rivals = [(counts[c].sum() - counts[cells].sum(), (c != cells).sum()) for _, c in filled]
@@ -104,7 +104,7 @@ def occupied_cells(counts: Array, sigma: float) -> Array:
     Dyadic scan: mark the most significant part of each significant run. Runs are aligned and have
     2^k cells; cells that a shorter run has marked are left out of longer ones.
     """
-    bar = outstanding(len(counts))
+    bar = noise_bound(len(counts))
     size = 1
     alive = np.zeros(len(counts), bool)
     sums = np.concatenate([counts, np.zeros((1 << (len(counts) - 1).bit_length()) - len(counts))])

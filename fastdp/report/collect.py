@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..metrics import inputs
-from ..metrics.total_variation import between, counted
+from ..metrics.total_variation import counted_marginals, variation_of_counts
 from ..significance import Z95
 from ..tables.table import Table
 
@@ -143,8 +143,8 @@ def pairs(
         matrix = [[0.0] * i for i in range(len(names))]
         cells = []
         pair = inputs.Pair(truth.codes, table.codes, sizes, {}, {}, (truth.rows, table.rows))
-        for (a, b), p, q in counted(pair, cliques):
-            matrix[at[b]][at[a]] = float(f"{between(p, q, pair.rows):.4g}")
+        for (a, b), p, q in counted_marginals(pair, cliques):
+            matrix[at[b]][at[a]] = float(f"{variation_of_counts(p, q, pair.rows):.4g}")
             if isinstance(p, np.ndarray):
                 p, q = (counts.ravel() / max(rows, 1) for counts, rows in zip((p, q), pair.rows))
                 cells += _largest(a, b, labels, p, q)

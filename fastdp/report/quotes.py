@@ -13,7 +13,7 @@ from ..answers.clipping import Z95
 from ..answers.facts import Facts
 from ..answers.losses import kept_of_users, losses
 from ..answers.precision import CLEAR, reach
-from ..answers.released_precision import released
+from ..answers.released_precision import released_precision
 from ..answers.verdict import NONE, Verdict, judge
 from ..errors import UsageError
 from ..measurement import Measurement
@@ -267,7 +267,7 @@ def verdict_of(run: Any, facts: Facts | None) -> Verdict:
     if facts is None or statement is None:
         return NONE
     tables = get(run, "tables") or {}
-    return judge(released(facts, statement, tables, get(run, "measurements")))
+    return judge(released_precision(facts, statement, tables, get(run, "measurements")))
 
 
 def limits(run: Any, facts: Facts | None, user: str | None) -> list[list[str]]:

@@ -36,7 +36,7 @@ from .finalize import complete_timings, finalize, write_json
 from .folder import RunFolder
 from .id_source import id_source
 from .loading import load_run
-from .number_table import measured_numbers, quoting
+from .number_table import measured_numbers, with_quoted_numbers
 from .output import Output, spawned_seeds
 from .owner_files import Comparison, diagnose, write_notes, write_owner_files
 from .preload import preload
@@ -243,12 +243,12 @@ def _measure(
         own, numbers = _divided(spec, session)
         with spec.reporter.stage("measure", "measuring"):
             made = run_with_users(config, own, job_of(spec, i, seed, prior), early_stop_of(spec, i))
-            outcome = completed(spec, made, session, seed)
+            outcome = checked_outcome(spec, made, session, seed)
         if numbers is not None:
             with spec.reporter.stage("measure", "measuring numbers"):
                 outcome = _with_numbers(spec, outcome, numbers)
                 assert spec.numbers is not None
-                outcome = quoting(outcome, spec.numbers, spec.asked_numbers)
+                outcome = with_quoted_numbers(outcome, spec.numbers, spec.asked_numbers)
         public = prior if spec.previous is None else None
         ids = id_source(spec.schema, outcome, config, public)
         threads = spec.options.threads
@@ -291,7 +291,7 @@ def _with_numbers(spec: RunSpec, outcome: Outcome, session: Session) -> Outcome:
     )
 
 
-def completed(spec: RunSpec, outcome: Outcome, session: Session, seed: int) -> Outcome:
+def checked_outcome(spec: RunSpec, outcome: Outcome, session: Session, seed: int) -> Outcome:
     """A mechanism's outcome, noted if the number of rows is noise, and then without users; its
     model as it is to be stored."""
     if spec.options.rows is None and isinstance(outcome.rows, ModelRows):

@@ -13,7 +13,7 @@ import numpy as np
 from ..measurement import Measurement
 from ..rows_per_user import last_bin, places
 from ..tables.linked_tables import LEVELS, Links
-from .linked_levels import Level, between, counts_of, levelled, possible_rows
+from .linked_levels import Level, counts_of, level_share, possible_rows, with_levels
 
 Codes = dict[str, np.ndarray]
 
@@ -40,7 +40,7 @@ def child_codes(
     columns = {
         a: Level(parents[level], own[a].base, parts[a]) for level, a in links.levels[name].items()
     }
-    fixed = levelled(codes, owner, rows, columns, seed)
+    fixed = with_levels(codes, owner, rows, columns, seed)
     if fixed:  # all else again, given these columns
         codes = draw_child(given | fixed) | given | fixed
     schema = links.schemas[links.names.index(name)]
@@ -58,7 +58,7 @@ def parts_between(
         codes = counts_of(of_rows, a, schema.domain[a])
         base = links.linked.tables[name].columns[a].base
         ordered = None if codes is None else (codes[0][:base], codes[1][:base])
-        out[a] = between(counts_of(of_parents, level, LEVELS + 1), ordered)
+        out[a] = level_share(counts_of(of_parents, level, LEVELS + 1), ordered)
     return out
 
 

@@ -83,7 +83,7 @@ def _normal_variance(counts: np.ndarray, variances: np.ndarray) -> float:
     return float(best @ np.square(at - best @ at))
 
 
-def between(
+def level_share(
     levels: tuple[np.ndarray, np.ndarray] | None, codes: tuple[np.ndarray, np.ndarray] | None
 ) -> float | None:
     """The part of a column's variance that levels have, by the released counts of both; None: not
@@ -103,7 +103,7 @@ def clear_levels(measurements: Sequence[Measurement], column: str) -> np.ndarray
     return None if found is None else found[0] > LIKELY * np.sqrt(found[1])
 
 
-def standing(
+def levels_of_parents(
     levels: np.ndarray, measurements: Sequence[Measurement], column: str, seed: int
 ) -> np.ndarray:
     """The parents' levels. Parents in parts that do not stand out of the noise get the level of
@@ -130,7 +130,7 @@ class Level(Struct, frozen=True, eq=False):
     between: float | None = None
 
 
-def levelled(
+def with_levels(
     codes: Mapping[str, np.ndarray],
     owner: np.ndarray,
     wanted: np.ndarray,

@@ -21,11 +21,11 @@ from ..release.reserve import Reserved
 from ..schema.linked_schema import LinkedSchema
 from ..tables.linked_tables import Links
 from .counter import open_linked
-from .execute import completed, early_stop_of, job_of, was_charged
+from .execute import checked_outcome, early_stop_of, job_of, was_charged
 from .finalize import finalize, write_json
 from .folder import RunFolder
 from .linked_children import Codes, child_codes, parts_between, rows_of, without_noise
-from .linked_levels import standing
+from .linked_levels import levels_of_parents
 from .linked_spec import LinkedSpec
 from .output import Output, spawned_seeds
 from .owner_files import Comparison
@@ -102,7 +102,7 @@ def measure_linked(
                 if i > 0:
                     job = replace(job, given=links.given(links.names[i]))
                 made = run_checked(one.configs[i], session, job, early_stop_of(one, i))
-                outcome = completed(one, made, session, seeds[i])
+                outcome = checked_outcome(one, made, session, seeds[i])
             outcome = with_source_facts(outcome, source, changed)
             outcomes.append(replace(outcome, notes=outcome.notes + notes))
     finally:
@@ -159,7 +159,7 @@ def draw(links: Links, outcomes: list[Outcome], seeds: list[int]) -> list[tuple[
         wanted = rows_of(parents[count], links, name, seeds[i])
         shown = dict(parents)
         for level in links.levels[name]:
-            shown[level] = standing(parents[level], measured, level, seeds[i])
+            shown[level] = levels_of_parents(parents[level], measured, level, seeds[i])
         owner = np.repeat(out[0][1], wanted)
         draw_child = partial(child.given, seed=seeds[i])
         parts = parts_between(links, name, measured, outcomes[i].measurements)

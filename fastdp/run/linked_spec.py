@@ -151,7 +151,7 @@ def validate_linked(
     options = replace(options, engine=engines.pop())
     if not ENGINES.get(str(options.engine)).links:
         raise UsageError(no_links_text(str(options.engine)))
-    recipe, epsilons, configs = divided(links, mechanism, epsilon, delta, options)
+    recipe, epsilons, configs = divide_among_tables(links, mechanism, epsilon, delta, options)
     return LinkedSpec(
         options=options,
         asked=links.schemas[0],
@@ -184,7 +184,7 @@ def shares_of(links: Links) -> tuple[float, ...]:
     return (PARENTS, *[(1 - PARENTS) / children] * children)
 
 
-def divided(
+def divide_among_tables(
     links: Links, mechanism: Any, epsilon: Any, delta: Any, options: RunOptions
 ) -> tuple[recipes.Recipe, tuple[float, ...], tuple[Config, ...]]:
     """(recipe, the epsilon of each table, the config of each table). Together the tables cost at

@@ -104,7 +104,9 @@ def number_table(numbers: Sequence[TypedNumber], results: Sequence[NumberResult]
     return pa.table(columns)
 
 
-def quoting(outcome: Outcome, options: NumberOptions, numbers: Sequence[TypedNumber]) -> Outcome:
+def with_quoted_numbers(
+    outcome: Outcome, options: NumberOptions, numbers: Sequence[TypedNumber]
+) -> Outcome:
     """The outcome, whose synthetic users are chosen such that its numbers hold, each within its
     error; as it is where no users are chosen."""
     dealer = outcome.dealer

@@ -17,7 +17,7 @@ from ..schema import Schema
 from ..schema.linked_schema import is_linked
 from ..tables.sources.source import source_of
 from ..tables.table import Table
-from .linked_spec import divided, links_of
+from .linked_spec import divide_among_tables, links_of
 from .plan_result import Plan
 from .plan_table import TableQuestion, plan_table
 from .public_data import read_public
@@ -145,7 +145,7 @@ def _linked_plan(
             "plan needs a public guess of the number of rows of each table, for example "
             f"rows = {guess} (--rows {option})"
         )
-    _, epsilons, configs = divided(links, mechanism, epsilon, delta, limits)
+    _, epsilons, configs = divide_among_tables(links, mechanism, epsilon, delta, limits)
     plans: list[Plan] = []
     for name, own, config, part in zip(links.names, links.schemas, configs, epsilons):
         reporter.update(STAGE, len(plans) / len(links.names), f"planning {name}")

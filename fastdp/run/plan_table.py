@@ -44,7 +44,7 @@ from .plan_users import ImaginedUsers, counted_rows, imagined_users
 from .plan_verdict import plan_verdict
 from .row_count_checks import empty_note
 from .spec import RunOptions
-from .validate import checked_epsilons, resolve_schema, weighed
+from .validate import checked_epsilons, resolve_schema, weigh_numbers
 
 TAILS = (
     "totals are expected as of log-normal amounts (sigma 1); where few users have much of the total, "
@@ -215,7 +215,7 @@ def _described_run(question: TableQuestion) -> _Run:
     zeros = recipes.check_config(config, given)
     domaincosts.check_askable(given, pure=config.pure or delta == 0, unit=config.unit)
     numbers = number_options(recipe.numbers if question.numbers is None else question.numbers)
-    numbers = weighed(numbers, [config], given, public is not False)
+    numbers = weigh_numbers(numbers, [config], given, public is not False)
     rows = question.rows
     if rows is None:
         rows = _guessed_rows(None if numbers is None else question.users, schema)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..answers.clipping import BLIND, Z95, Clipping
-from ..answers.expected_precision import expected, zipf_shares
+from ..answers.expected_precision import expected_precision, zipf_shares
 from ..answers.people_facts import ROWS
 from ..answers.precision import People, asked_amount
 from ..answers.verdict import Verdict, judge
@@ -63,7 +63,7 @@ def plan_verdict(
         people = People(kept=kept)
         if taken and users:
             people = People((ROWS,), Z95 / (mu * math.sqrt(taken)) / users, kept)
-    known = expected(
+    known = expected_precision(
         errors.ones,
         errors.pairs,
         rows,

@@ -88,11 +88,11 @@ class Run:
         """What the run is good for and what it is not for, from what it released. `print` shows it;
         `good_for`, `not_for` and `figures` are its sentences, `warn` says that most columns show
         little."""
-        from ..answers.released_precision import released
+        from ..answers.released_precision import released_precision
         from ..answers.verdict import judge
 
         with reading_folder(self.out):
-            known = released(self._facts, self.privacy, self.tables, self.measurements)
+            known = released_precision(self._facts, self.privacy, self.tables, self.measurements)
             return judge(known)
 
     @cached_property

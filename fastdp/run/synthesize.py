@@ -185,7 +185,7 @@ def synthesize(
         `ignore_empty_columns`; only what was drawn by then is charged. `ReportError`: the run is
         complete (its `runs`), but the report is not. Any error after a charge says what is charged.
     """
-    made = watched(RunStatus(), table, mechanism, epsilon, delta, options)
+    made = synthesize_watched(RunStatus(), table, mechanism, epsilon, delta, options)
     _warn_of_no_rows(made)
     return made
 
@@ -199,7 +199,7 @@ def _warn_of_no_rows(made: Run | list[Run] | LinkedRun) -> None:
             LOG.warning("fastdp: warning: %s; the table may be empty", UNSURE)
 
 
-def watched(
+def synthesize_watched(
     status: RunStatus,
     table: Any,
     mechanism: Any,
@@ -286,7 +286,9 @@ def _published(
         publish(folder, address)
         return load_run(folder)
     try:
-        made = watched(status, table, mechanism, epsilon, delta, {**options, "out": folder})
+        made = synthesize_watched(
+            status, table, mechanism, epsilon, delta, {**options, "out": folder}
+        )
     except ReportError:  # the run is whole, and its report is not for release
         publish(folder, address)
         raise

@@ -56,7 +56,7 @@ def validate(
     for config in configs:
         recipes.check_config(config, schema)
     numbers = number_options(recipe.numbers if options.numbers is None else options.numbers)
-    numbers = weighed(numbers, configs, schema, options.public is not None)
+    numbers = weigh_numbers(numbers, configs, schema, options.public is not None)
     if numbers is not None:
         check_asked(numbers, schema, configs, float(delta), table)
     previous = previous_run(options.previous, options.public, configs, options.seed is not None)
@@ -77,7 +77,7 @@ def validate(
     )
 
 
-def weighed(
+def weigh_numbers(
     numbers: NumberOptions | None, configs: Sequence[Config], schema: Schema, public: bool
 ) -> NumberOptions | None:
     """The numbers with the weights that the configs' `important` states. UsageError where it states

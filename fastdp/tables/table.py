@@ -17,7 +17,7 @@ from .._core import bound
 from ..domain import Domain, code_dtype
 from ..errors import DataError
 from ..schema import Schema
-from .userids import numbered
+from .userids import number_ids
 
 MAX_ROWS = (1 << 42) - 1
 """With at most this many rows, an int64 sum of weights in units of 2^-20 rows cannot overflow. Nor
@@ -109,10 +109,10 @@ class Table:
         index = users = hashes = None
         null_ids = 0
         if user is not None:
-            index, hashes, has_id = numbered(user, schema.user_dtype)
+            index, hashes, has_id = number_ids(user, schema.user_dtype)
             null_ids = int(np.count_nonzero(~has_id))
             if schema.null_user == "drop" and not has_id.all():
-                index, hashes, _ = numbered(user[has_id], schema.user_dtype)
+                index, hashes, _ = number_ids(user[has_id], schema.user_dtype)
                 checked = {name: column[has_id] for name, column in checked.items()}
             users = len(hashes)
         kept = rows if index is None else len(index)

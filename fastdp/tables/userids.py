@@ -242,7 +242,7 @@ class UserIndex:
         return self._ids.hashes(threads, is_signed(str(self.kind)))
 
 
-def numbered(ids: np.ndarray, dtype: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def number_ids(ids: np.ndarray, dtype: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(uint32 number of each id, public hash of each user, which ids are neither null nor NaN) of a
     whole array. `dtype`: the type of the user column in the schema."""
 

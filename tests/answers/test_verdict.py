@@ -12,11 +12,11 @@ import pytest
 import fastdp
 from fastdp.answers.answer import answer
 from fastdp.answers.clipping import Clipping
-from fastdp.answers.expected_precision import expected, zipf, zipf_shares
+from fastdp.answers.expected_precision import expected_precision, zipf, zipf_shares
 from fastdp.answers.facts import Facts
 from fastdp.answers.losses import losses
 from fastdp.answers.precision import half_width
-from fastdp.answers.released_precision import released
+from fastdp.answers.released_precision import released_precision
 from fastdp.answers.verdict import NO_MODELS, NO_TARGET, judge
 from fastdp.errors import FastdpError
 from fastdp.measurement import Measurement
@@ -31,17 +31,17 @@ from tests.cli.test_app import fastdp_cli
 
 def test_before_a_run_columns_drown_by_their_size_and_effects_by_their_noise():
     ones = {"few": (2, 10.0), "many": (10**6, 100.0)}
-    verdict = judge(expected(ones, [((), 10.0)], 1000))
+    verdict = judge(expected_precision(ones, [((), 10.0)], 1000))
     assert any("many: mostly noise" in text for text in verdict.not_for) and not verdict.warn
     assert any("few" in text for text in verdict.good_for)
     effect = 2 * math.sqrt(2) * 1.96 * 10 / 1000
     assert any(
         f"differs by {math.ceil(1000 * effect) / 10} points" in line for line in verdict.figures
     )
-    drowned = judge(expected({"a": (1000, 100.0)}, [((), 9999.0)], 1000))
+    drowned = judge(expected_precision({"a": (1000, 100.0)}, [((), 9999.0)], 1000))
     assert drowned.warn and drowned.headline.startswith("Mostly noise")
     assert any("not even" in line for line in drowned.figures)
-    nothing = judge(expected({}, [], 1000))
+    nothing = judge(expected_precision({}, [], 1000))
     assert nothing.headline.startswith("Unknown: no share") and len(nothing.not_for) == 2
 
 
@@ -51,7 +51,7 @@ def test_a_typical_share_is_that_of_zipf_before_and_the_sum_of_squares_after():
     shares /= shares.sum()
     assert zipf(7) == pytest.approx(sum(p * p for p in shares))
     counts = 1e6 * shares
-    known = released(
+    known = released_precision(
         Facts.of(
             {}, fastdp.Schema.from_domain({"a": 7}), [Measurement(("a",), counts, 1.0)], {}, None
         ),
@@ -81,7 +81,9 @@ def test_after_a_run_noise_alone_drowns(rows, drowns):
 
 
 def judged(statement, schema, measurements):
-    return judge(released(Facts.of(statement, schema, measurements, {}, None), statement, {}))
+    return judge(
+        released_precision(Facts.of(statement, schema, measurements, {}, None), statement, {})
+    )
 
 
 def test_a_plan_says_what_its_budget_can_show():
@@ -230,8 +232,12 @@ def test_a_plan_judges_the_clip_that_a_run_would_choose(monkeypatch):
     what is beyond it: (1 - 1 / mean)^C of the rows. The clip is at most the schema's bound, and
     without a guess of users it is 1 and loses nothing."""
     judged = []
-    watched = lambda *given, **more: judged.append((given, more)) or expected(*given, **more)  # noqa: E731
-    monkeypatch.setattr("fastdp.run.plan_verdict.expected", watched)
+
+    def watched(*given, **more):
+        judged.append((given, more))
+        return expected_precision(*given, **more)
+
+    monkeypatch.setattr("fastdp.run.plan_verdict.expected_precision", watched)
     schema = schema_with_users({"a": 2, "b": 50}, max_rows=40)
     plans = [
         fastdp.plan(schema, "mst", 1.0, 1e-6, rows=10**7, users=users, clip="private")
@@ -295,7 +301,7 @@ def test_a_pair_of_merged_values_is_not_a_pair_that_can_be_answered():
         if good:
             schema = fastdp.Schema.from_domain({"a": 2, "b": 2})
         facts = Facts.of({}, schema, [column, ones[1], pair], tables, None)
-        said = judge(released(facts, {}, tables))
+        said = judge(released_precision(facts, {}, tables))
         assert good == any("a with b" in text for text in said.good_for), said
         assert good != any("mostly noise" in text for text in said.not_for), said
 
@@ -311,7 +317,7 @@ def test_a_pair_in_coarser_cells_than_its_codes_is_not_a_pair_of_values_either()
         ("a", "b"), np.array([500.0, 0, 0, 500]), 60.0, Binned((50, 50), (halves, halves))
     )
     facts = Facts.of({}, schema, [*ones, pair], {}, None)
-    (known,) = released(facts, {}, {}).pairs
+    (known,) = released_precision(facts, {}, {}).pairs
     assert known.half == pytest.approx(1.96 * 60 / 1000, rel=1e-2)
     assert known.typical == pytest.approx(0.5 / 25 / 25, rel=0.1) and known.noise
 
@@ -353,7 +359,7 @@ def test_how_far_the_model_is_from_other_pairs_is_said_of_what_was_compared():
         ("clipped", clipped, by_user, tables),
     ):
         facts = Facts.of(statement, own, ones, released_tables, None)
-        said[name] = judge(released(facts, statement, released_tables))
+        said[name] = judge(released_precision(facts, statement, released_tables))
     about = "1 pair of columns, not measured: the model has about 2.0% of the rows"
     assert f"{about} in a wrong cell" in said["plain"].good_for
     apart = f"{about} in a wrong cell; it does not tell apart merged values of a"
@@ -365,7 +371,7 @@ def test_a_plan_counts_the_pairs_that_would_stand_out_not_those_of_a_usual_colum
     """Of 2, 2, 300 and 300 values a pair stands out: that of the two short columns. A run that
     chooses two pairs may choose it."""
     ones = {"a": (2, 5.0), "b": (2, 5.0), "c": (300, 5.0), "d": (300, 5.0)}
-    known = expected(ones, [((), 60.0), ((), 60.0)], 1000)
+    known = expected_precision(ones, [((), 60.0), ((), 60.0)], 1000)
     shares = sorted((p.typical for p in known.pairs), reverse=True)
     assert shares[0] == pytest.approx(zipf(2) ** 2)
     assert shares[1] == pytest.approx(zipf(2) * zipf(300))
@@ -378,7 +384,7 @@ def test_a_plan_says_what_it_guesses_and_the_run_where_that_was_wrong():
     rows = 900
     shares = {"even": np.full(12, 1 / 12), "b": zipf_shares(3)}
     schema = fastdp.Schema.from_domain({name: p.size for name, p in shares.items()})
-    plan = judge(expected({n: (p.size, 12.0) for n, p in shares.items()}, [], rows))
+    plan = judge(expected_precision({n: (p.size, 12.0) for n, p in shares.items()}, [], rows))
     ones = [Measurement((name,), rows * p, 12.0) for name, p in shares.items()]
     run = judged({}, schema, ones)
     assert any("guessed by Zipf's law" in text for text in plan.figures)
@@ -407,7 +413,7 @@ def test_a_pair_is_never_clearer_than_its_columns():
     schema = fastdp.Schema.from_domain({"a": 30, "b": 30})
     ones = [Measurement((n,), np.full(30, 10.0), 1.0) for n in "ab"]
     pair = Measurement(("a", "b"), rng.normal(size=900) * 40, 30.0)  # more noise than it says
-    known = released(Facts.of({}, schema, [*ones, pair], {}, None), {}, {})
+    known = released_precision(Facts.of({}, schema, [*ones, pair], {}, None), {}, {})
     (seen,) = known.pairs
     assert seen.noise and seen.typical <= min(one.typical for one in known.columns)
 
@@ -417,7 +423,7 @@ def test_the_width_of_shares_covers_frequent_values_where_a_clip_moves_them():
     off by more than the 99 others. The words are about the rows that have the values."""
     clipping = Clipping(lost=0.5, tilt=0.1)
     counts = np.r_[5_000.0, np.full(99, 50.0)]
-    (column,) = expected({"a": (100, 1.0)}, [], 20_000, clipping=clipping).columns
+    (column,) = expected_precision({"a": (100, 1.0)}, [], 20_000, clipping=clipping).columns
     down, up = clipping.divided(counts, counts.sum())
     of_frequent = 1.96 * (1 + max(down[0], up[0])) / counts.sum()
     half = half_width(counts, np.full(100, 1.0), clipping, counts.sum())
@@ -435,7 +441,7 @@ def test_where_nobody_knows_what_a_clip_left_out_the_verdict_is_about_the_rows_t
     statement = {"unit": {"kind": "user"}, "parts": [{"clip": 3}]}
     facts = Facts.of(statement, schema, ones, {}, None)
     assert set(answer(facts, "share", "a")["basis"].to_pylist()) == {"unknown"}
-    unknown = judge(released(facts, statement, {}))
+    unknown = judge(released_precision(facts, statement, {}))
     assert "among the rows that count, is known" in unknown.headline
     assert any(
         text.startswith("shares of all rows: rows counted at clip 3") for text in unknown.not_for
@@ -456,7 +462,7 @@ def test_an_interval_reaches_to_its_farther_end():
         }
     )
     facts = Facts.of({}, fastdp.Schema.from_domain({"a": 2}), [], {}, None)
-    (asked,) = released(facts, {}, {"numbers": numbers}).asked
+    (asked,) = released_precision(facts, {}, {"numbers": numbers}).asked
     assert asked.half == pytest.approx(0.3), "not 0.15: the true mean may be 13"
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from fastdp.privacy.clip import outstanding
+from fastdp.privacy.clip import noise_bound
 from fastdp.release import cells, noisy_cells
 from fastdp.release.cells import Line
 from fastdp.release.domain_grids import Grid
@@ -213,7 +213,7 @@ def test_times_that_a_type_cannot_hold_are_no_edges():
 @settings(max_examples=40, deadline=None)
 def test_cells_with_rows_are_those_of_the_smallest_runs_that_stand_out(counts, sigma, few):
     counts = np.array(counts, float)
-    bar = outstanding(len(counts)) * sigma
+    bar = noise_bound(len(counts)) * sigma
     alive = np.zeros(len(counts), bool)
     used = np.zeros(len(counts), bool)
     runs = [
@@ -411,7 +411,7 @@ def calendar_range(counts, sigma, most):
         if (
             alive
             and alive <= own
-            and held > outstanding(len(counts)) * sigma
+            and held > noise_bound(len(counts)) * sigma
             and upper >= noisy_cells.UPPER * held
         ):
             full |= {(low, high): own} if high - low < most else {}

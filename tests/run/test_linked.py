@@ -340,7 +340,9 @@ def test_policies_are_checked_without_asserts(monkeypatch):
     made = ModuleType(linked_spec.__name__)
     made.__package__ = linked_spec.__package__
     exec(compile(place.read_text("utf-8"), place.name, "exec", optimize=1), vars(made))
-    monkeypatch.setattr(importlib.import_module("fastdp.run.plan"), "divided", made.divided)
+    monkeypatch.setattr(
+        importlib.import_module("fastdp.run.plan"), "divide_among_tables", made.divide_among_tables
+    )
     schema = fastdp.LinkedSchema.from_dict({"fastdp": 1, "tables": UNFIT})
     with pytest.raises(SchemaError, match="null = 'drop'"):
         fastdp.plan(schema, epsilon=1.0, delta=1e-6, rows={"homes": 1, "people": 1})

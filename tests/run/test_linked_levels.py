@@ -7,7 +7,13 @@ import fastdp
 from bench.linked import PANEL, SCHEMAS, between, of_panel, panel
 from fastdp.measurement import Measurement
 from fastdp.metrics.linked_scores import between_parents
-from fastdp.run.linked_levels import Level, levelled, possible_rows, standing, variance_of
+from fastdp.run.linked_levels import (
+    Level,
+    levels_of_parents,
+    possible_rows,
+    variance_of,
+    with_levels,
+)
 from fastdp.schema import Schema
 from fastdp.tables.linked_tables import LEVELS
 
@@ -30,7 +36,7 @@ def test_the_part_between_parents_comes_out_and_the_columns_stay(part):
     codes = {"x": true[0][shuffled], "y": true[1][shuffled]}
     codes["x"][:50] = 60  # missing
     given = {name: Level(level, 60) for name, level in zip("xy", levels)}
-    out = levelled(codes, owner, wanted, given, seed=1)
+    out = with_levels(codes, owner, wanted, given, seed=1)
     for name, column in zip("xy", true):
         assert (np.sort(out[name]) == np.sort(codes[name])).all()
         made = np.where(out[name] < 60, out[name], np.nan).astype(float)
@@ -51,7 +57,7 @@ def test_rows_keep_what_their_place_says_of_them():
     place = np.tile(np.arange(8), 600)
     codes = {"x": np.clip(place + rng.integers(0, 12, 600)[rng.permutation(owner)], 0, 19)}
     levels = Level(rng.integers(3, 9, 600), 20, 0.6)
-    out = levelled(codes, owner, wanted, {"x": levels}, seed=1)["x"]
+    out = with_levels(codes, owner, wanted, {"x": levels}, seed=1)["x"]
     inside = out - (np.bincount(owner, out) / 8)[owner]
     assert np.corrcoef(inside, place)[0, 1] > 0.4
     assert between(owner, out.astype(float)) == pytest.approx((0.6 - 1 / 8) / (7 / 8), abs=0.08)
@@ -95,11 +101,13 @@ def test_nothing_moves_where_levels_say_nothing_or_parents_have_few_rows():
     owner = np.repeat(np.arange(300), wanted)
     codes = {"x": rng.integers(0, 60, 3000)}
     same = np.full(300, 6)
-    assert levelled(codes, owner, wanted, {"x": Level(same, 2)}, 1) == {}
+    assert with_levels(codes, owner, wanted, {"x": Level(same, 2)}, 1) == {}
     none = np.full(300, LEVELS)
-    assert levelled(codes, owner, wanted, {"x": Level(none, 600)}, 1) == {}
+    assert with_levels(codes, owner, wanted, {"x": Level(none, 600)}, 1) == {}
     spread = rng.integers(0, LEVELS, 3000)
-    assert levelled(codes, np.arange(3000), np.ones(3000, int), {"x": Level(spread, 60)}, 1) == {}
+    assert (
+        with_levels(codes, np.arange(3000), np.ones(3000, int), {"x": Level(spread, 60)}, 1) == {}
+    )
 
 
 def test_rows_in_an_order_have_levels_where_parents_have_few_of_them():
@@ -117,9 +125,9 @@ def test_levels_that_are_noise_get_no_parents():
     values = np.zeros(LEVELS + 1)
     values[[4, 5, 11]] = 300.0, 200.0, 15.0
     levels = np.repeat([4, 5, 11, LEVELS], [300, 200, 12, 3])
-    found = standing(levels, [Measurement(("l",), values, 10.0)], "l", seed=2)
+    found = levels_of_parents(levels, [Measurement(("l",), values, 10.0)], "l", seed=2)
     assert set(found.tolist()) == {4, 5} and (found[:500] == levels[:500]).all()
-    assert standing(levels, [], "l", seed=2) is levels
+    assert levels_of_parents(levels, [], "l", seed=2) is levels
 
 
 def test_rows_that_cannot_occur_get_the_nearest_code():

@@ -12,7 +12,7 @@ from fastdp.engines.local import local
 from fastdp.tables import bound
 from fastdp.tables.bound import SCALE
 from fastdp.tables.table import Table
-from fastdp.tables.userids import numbered
+from fastdp.tables.userids import number_ids
 from fastdp.userkeys import Groups, MostCommon
 
 from ..engines.helpers import tables
@@ -25,7 +25,7 @@ def without(domain, codes, ids, user) -> Table:
 
 
 def value_hashes(ids) -> dict:
-    numbers, hashes, _ = numbered(ids, None)
+    numbers, hashes, _ = number_ids(ids, None)
     return {u: int(hashes[n]) for u, n in zip(ids.tolist(), numbers.tolist(), strict=True)}
 
 

@@ -74,7 +74,9 @@ class Steering(Struct, frozen=True, eq=False):
             keys = row_keys([made[b] for b in near], model.domain.shape(near), count)
             others = [names.index(b) for pair in mine for b in pair if b != own]
             one, two, gains = exchange_gains(keys.view(np.uint64), groups, i, others, scores)
-            swap, still, _ = exchanged(gains, np.array([left[pair] for pair in mine]), count, rng)
+            swap, still, _ = exchange_pairs(
+                gains, np.array([left[pair] for pair in mine]), count, rng
+            )
             left |= dict(zip(mine, still.tolist()))
             one = one[swap]
             two = two[swap]
@@ -84,7 +86,7 @@ class Steering(Struct, frozen=True, eq=False):
         return made
 
 
-def exchanged(
+def exchange_pairs(
     gains: np.ndarray, missing: np.ndarray, count: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """(which pairs of rows are exchanged, what is then missing of each trend, the factors).

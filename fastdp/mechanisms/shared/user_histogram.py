@@ -10,7 +10,7 @@ from ..plans import ROWS_PER_USER
 from .one_ways import part_mu
 
 
-def divided(left: float, shares: Sequence[float]) -> tuple[float, ...]:
+def in_proportion(left: float, shares: Sequence[float]) -> tuple[float, ...]:
     """`left` of mu^2 in the proportions of `shares`."""
     return tuple(left * s / sum(shares) for s in shares)
 

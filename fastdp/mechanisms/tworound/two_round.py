@@ -44,7 +44,7 @@ from ..shared.code_compression import (
 from ..shared.expanded_rows import ExpandedRows
 from ..shared.one_ways import measure_planned, part_mu
 from ..shared.spanning_tree import spanning_tree
-from ..shared.user_histogram import divided, measure_users
+from ..shared.user_histogram import in_proportion, measure_users
 from .affordable_cliques import affordable
 from .region import Region, column_of
 
@@ -226,7 +226,7 @@ class TwoRound(OnesFirst, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     def split(self, domain: Domain, users: float) -> Shares:
         """How the rest of mu^2, after the share `users`, is divided among the rounds."""
-        first, second = divided(1 - users, self.shares)
+        first, second = in_proportion(1 - users, self.shares)
         if self.round2 is None and len(domain) == 1:  # there is no pair to choose
             first = first + second
             second = 0.0

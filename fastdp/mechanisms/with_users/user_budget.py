@@ -2,7 +2,7 @@
 
 import math
 
-from ...division import ORDER_OF_ROWS, USERS, raised
+from ...division import ORDER_OF_ROWS, USERS, share_for_weight
 from ...schema import Schema
 from ..base import Config
 from ..plans import Outline
@@ -30,7 +30,7 @@ def shares(schema: Schema, config: Config) -> dict[str, float]:
     if config.important.users == 1:
         return parts
     whole = math.fsum(parts.values())
-    factor = raised(whole, config.important.users) / whole
+    factor = share_for_weight(whole, config.important.users) / whole
     return {what: factor * share for what, share in parts.items()}
 
 

@@ -32,18 +32,20 @@ def check_users(config: Config, schema: Schema) -> None:
             f"user, field 'order': {names} have 2^32 combinations or more; use coarser parts"
         )
     constant = {name for name, role in likely.of_users().items() if role == "constant"}
-    for name in sorted(constant & constrained(likely) - set(following(likely).values())):
+    for name in sorted(
+        constant & constrained_columns(likely) - set(followed_columns(likely).values())
+    ):
         raise UsageError(
             f'column {name!r}: remove user = "constant", since it takes part in a constraint'
         )
 
 
-def constrained(schema: Schema) -> set[str]:
+def constrained_columns(schema: Schema) -> set[str]:
     """The columns that constraints name."""
     return {name for c in schema.constraints for name in columns_of(schema, c)}
 
 
-def following(schema: Schema) -> dict[str, str]:
+def followed_columns(schema: Schema) -> dict[str, str]:
     """Columns, each with the one column that it follows from, of which no other constraints name
     either."""
     named = [columns_of(schema, c) for c in schema.constraints]

@@ -68,7 +68,7 @@ from .user_budget import (
     SIZES_LABEL,
     shares,
 )
-from .user_demands import constrained, following, group_column
+from .user_demands import constrained_columns, followed_columns, group_column
 
 LEAST_ERROR = 0.003
 """No smaller standard error of a rate is asked for: what that leaves over goes to the rows. Without
@@ -257,8 +257,8 @@ class UserQuestions:
     def _agreement(self, columns: tuple[str, ...], declared: Mapping[str, str]) -> Roles:
         """Releases rates of all columns and, where users repeat something, by rows per user rates
         of columns that they may repeat. Which roles the columns have."""
-        after = following(self.job.schema)
-        never = tuple(constrained(self.job.schema) - set(after.values()))
+        after = followed_columns(self.job.schema)
+        never = tuple(constrained_columns(self.job.schema) - set(after.values()))
         if columns:
             overall = self._ask(
                 Agreement(tuple((n,) for n in columns)), 0, self._enough(len(columns), 0)
