@@ -249,22 +249,29 @@ class Output:
         waiting: list[tuple[int, Future]] = []
         with ThreadPoolExecutor(self._threads) as pool:
             try:
-                with closing(self._dealt(pool, reporter)) as blocks:
-                    for start, block, owners in blocks:
-                        for k, owner in enumerate(owners):
-                            reporter.check()
-                            codes = block[k]
-                            block[k] = None
-                            i = start + k
-                            work = pool.submit(self._finish, codes, owner, start, i, last)
-                            waiting.append((i, work))
-                            if len(waiting) > self._threads + 1:
-                                yield self._next(waiting, reporter)
+                with closing(self._submitted(pool, reporter, last)) as works:
+                    for work in works:
+                        waiting.append(work)
+                        if len(waiting) > self._threads + 1:
+                            yield self._next(waiting, reporter)
                 while waiting:
                     yield self._next(waiting, reporter)
             finally:
                 for _, future in waiting:
                     future.cancel()
+
+    def _submitted(
+        self, pool: ThreadPoolExecutor, reporter: Reporter, last
+    ) -> Generator[tuple[int, Future]]:
+        """(shard, future of last(table, shard)) of every shard, each submitted when it is asked for."""
+        with closing(self._dealt(pool, reporter)) as blocks:
+            for start, block, owners in blocks:
+                for k, owner in enumerate(owners):
+                    reporter.check()
+                    codes = block[k]
+                    block[k] = None  # memory is freed once the shard is written
+                    work = pool.submit(self._finish, codes, owner, start, start + k, last)
+                    yield start + k, work
 
     def _dealt(
         self, pool: ThreadPoolExecutor, reporter: Reporter

@@ -220,37 +220,54 @@ def check(schema: Described) -> None:
     following: dict[str, tuple[str, ...]] = {}
     for number, constraint in enumerate(schema.constraints, 1):
         try:
-            names = columns_of(schema, constraint)
-            for name in names:
-                if name not in schema.columns:
-                    raise SchemaError(f"the schema has no column {name!r}")
-            if len(set(names)) != len(names):
-                raise SchemaError("a column is named twice, directly or as a part of a timestamp")
-            if hidden := [name for name in names if name in schema.pending]:
-                raise SchemaError(
-                    f"column {hidden[0]!r} has a private domain, but constraints need public "
-                    "values; write its domain down"
-                )
-            for combination in (*(constraint.allowed or ()), *(constraint.forbidden or ())):
-                for name, value in zip(constraint.columns, combination):
-                    for one in value if isinstance(value, tuple) else (value,):
-                        code_of(schema.columns[name], one)
+            _check_names(schema, constraint)
+            _check_values(schema, constraint)
             if constraint.column is not None:
-                if constraint.column in following:
-                    raise SchemaError(
-                        f"column {constraint.column!r} is computed twice; keep one constraint"
-                    )
-                if is_computed(schema, constraint):
-                    _check_computed(schema, constraint)
-                elif not schema.columns[constraint.column].can_follow:
-                    raise SchemaError(
-                        f"column {constraint.column!r}: only columns of listed values, integers and"
-                        " numbers can be computed"
-                    )
+                _check_follows(schema, constraint, following)
                 following[constraint.column] = sources_of(schema, constraint)
         except SchemaError as error:
             raise SchemaError(f"constraint {number} ({constraint.text}): {error}") from None
     after_sources(following)
+
+
+def _check_names(schema: Described, constraint: Constraint) -> None:
+    """Raise unless the schema has the columns, each named once, with a public domain."""
+    names = columns_of(schema, constraint)
+    for name in names:
+        if name not in schema.columns:
+            raise SchemaError(f"the schema has no column {name!r}")
+    if len(set(names)) != len(names):
+        raise SchemaError("a column is named twice, directly or as a part of a timestamp")
+    if hidden := [name for name in names if name in schema.pending]:
+        raise SchemaError(
+            f"column {hidden[0]!r} has a private domain, but constraints need public "
+            "values; write its domain down"
+        )
+
+
+def _check_values(schema: Described, constraint: Constraint) -> None:
+    """Raise unless every listed value has a code."""
+    for combination in (*(constraint.allowed or ()), *(constraint.forbidden or ())):
+        for name, value in zip(constraint.columns, combination):
+            for one in value if isinstance(value, tuple) else (value,):
+                code_of(schema.columns[name], one)
+
+
+def _check_follows(
+    schema: Described, constraint: Constraint, following: Mapping[str, tuple[str, ...]]
+) -> None:
+    """Raise if the constraint's column follows from others already, or cannot follow from any."""
+    column = constraint.column
+    assert column is not None
+    if column in following:
+        raise SchemaError(f"column {column!r} is computed twice; keep one constraint")
+    if is_computed(schema, constraint):
+        _check_computed(schema, constraint)
+    elif not schema.columns[column].can_follow:
+        raise SchemaError(
+            f"column {column!r}: only columns of listed values, integers and numbers can be "
+            "computed"
+        )
 
 
 def is_computed(schema: Described, constraint: Constraint) -> bool:
