@@ -518,11 +518,11 @@ def independent_columns_by_exact_counts():
 
 @bug("hidden classes", "label differs")
 def classes_by_exact_counts():
-    """Classes are left alone where there are more than 4,000 rows."""
+    """Classes are left alone where there are more than 400 rows."""
     real = ClassTable.worth
 
     def planted(self, *arguments):
-        return real(self, *arguments) and SEEN[-1] <= 4000
+        return real(self, *arguments) and SEEN[-1] <= 400
 
     return [counting_rows(), patch.object(ClassTable, "worth", planted)]
 

@@ -189,34 +189,3 @@ def _strict(inner: Run, bound: float) -> Run:
             return inner(data, folder)
 
     return run
-
-
-@world("hidden classes", pairs=2)
-def hidden_classes(rng: np.random.Generator) -> Scene:
-    """Columns without an order that follow one hidden class, or none. By released contrasts and
-    distances a run measures the tables of all pairs for classes, once or twice, or keeps the tree."""
-    count, size = 14, 5
-    values = [f"v{i}" for i in range(size)]
-    columns = {f"c{i}": {"kind": "string", "values": values} for i in range(count)}
-    user = {"column": "u", "max_rows": hostile.MOST_ROWS}
-    schema = fastdp.Schema.from_dict({"fastdp": 1, "user": user, "columns": columns})
-    law = rng.dirichlet(np.ones(size) * 0.5, (count, int(rng.choice([2, 3, 3])))).cumsum(axis=2)
-    follow = bool(rng.random() < 0.8)
-
-    def rows(ids: np.ndarray, alike: bool) -> pa.Table:
-        classes = rng.integers(0, law.shape[1], len(ids))
-        made: dict[str, object] = {"u": ids}
-        for i in range(count):
-            own = law[i][classes if follow else rng.permutation(classes)]
-            codes = (rng.random((len(ids), 1)) > own[:, :-1]).sum(axis=1)
-            made[f"c{i}"] = np.array(values)[np.full(len(ids), codes[0]) if alike else codes]
-        return pa.table(made)
-
-    base = rows(np.arange(4000) // 2, False)
-    others = []
-    for _ in range(NEIGHBOURS):
-        own = np.full(int(rng.choice([1, hostile.MOST_ROWS, 40])), hostile.VICTIM)
-        more = rows(own, bool(rng.random() < 0.7))
-        others.append(hostile.shuffled(rng, pa.concat_tables([base, more])))
-    recipe = {"mechanism": "cliquetree", "max_cells": 10_000, "clip": 2}
-    return Scene(base, others, synthesize(schema, mechanism=recipe, epsilon=10.0))
