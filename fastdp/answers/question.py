@@ -59,7 +59,8 @@ def question(
     match = _OF.match(of) if isinstance(of, str) else None
     if match is None:
         raise UsageError(
-            f"of: expected 'count', 'share', 'mean(COLUMN)' or 'sum(COLUMN)', got {of!r}"
+            f"of: expected 'count', 'share', 'mean(COLUMN)' or 'sum(COLUMN)', got {of!r}; other numbers,"
+            " such as 'median(sum(x)) per user', are asked for before a run (numbers=)"
         )
     kind = match[1]
     name = match[2] if match[2] in schema.columns else _bare(match[2] or "")

@@ -34,7 +34,7 @@ from decimal import Decimal
 
 from msgspec import Struct
 
-from ..errors import UsageError, did_you_mean
+from ..errors import UsageError, nearest
 from .number_nodes import (
     DURATIONS,
     MAX_LENGTH,
@@ -56,6 +56,21 @@ from .number_nodes import (
 MAX_DEPTH = 40
 """Parentheses, functions and `not` inside each other; Python's stack holds many more."""
 HEADS = ("count", "share", "sum", "mean", "median", "quantile")
+EXTREME = "one person decides it; ask for a quantile, as in quantile(sum(x), 0.99) per user"
+ELSEWHERE = {
+    "avg": "write mean(...)",
+    "average": "write mean(...)",
+    "max": EXTREME,
+    "min": EXTREME,
+    "top": "count by groups, as in 'count of rows by country', and take the largest",
+    "select": "write the number alone, as in 'sum(x) where y > 1 by z'",
+    "between": "write 'x >= low and x < high'",
+    "group": "write 'by'",
+    "having": "write conditions on users after 'where', as in 'count of users where rows > 1'",
+    "distinct": "write 'count of users', or 'count of users where distinct(x) >= 2'",
+    "unique": "write 'count of users', or 'count of users where distinct(x) >= 2'",
+}
+"""Words of other languages where a number, a comparison or its end is expected, and what to write here."""
 FUNCTIONS = ("sum", "min", "max", "first", "last", "distinct", "any")
 
 
@@ -158,6 +173,9 @@ class _Parser:
             elif self.is_word("by") and not by:
                 self.take()
                 by = self.groups()
+            elif how := self.elsewhere():
+                expected = f"expected 'where', 'by' or the end, got {self.next.text!r}{how}"
+                raise error(self.text, self.next.at, expected)
             else:
                 raise self.fail("'where', 'by' or the end")
         if aggregate == "share" and where is None:
@@ -166,14 +184,21 @@ class _Parser:
         picks = tuple(p for _, p in by)
         return Number(aggregate, of, value, q, where, names, picks, self.text)
 
+    def elsewhere(self) -> str:
+        """What to write in place of a word of another language, for the end of an error."""
+        word = self.next.text.lower()
+        if word == "(" and self.tokens[max(self.place - 1, 0)].text.lower() == "count":
+            return "; write 'count of rows', or 'count of users'"
+        return f"; {ELSEWHERE[word]}" if word in ELSEWHERE else ""
+
     def head(self) -> tuple[str, str, Node | None, Decimal | None]:
         if not self.is_word(*HEADS):
             expected = "'" + "', '".join(HEADS) + "' at the start"
-            raise error(
-                self.text,
-                self.next.at,
-                f"expected {expected}, got {self.next.text!r}{did_you_mean(self.next.text, HEADS)}",
-            )
+            near = nearest(self.next.text, HEADS)
+            how = f"; did you mean {near!r}?" if near else ""
+            got = repr(self.next.text) if self.next.text else "nothing"
+            how = self.elsewhere() or how
+            raise error(self.text, self.next.at, f"expected {expected}, got {got}{how}")
         head = self.word(*HEADS)
         if head == "count" and not self.is_word("of"):
             return head, "rows", None, None

@@ -182,7 +182,8 @@ def _text(plan: Plan) -> str:
     lines.append(f"{plural(plan.measurements, 'measurement')}; model: {_model(plan)}")
     about = "about" if plan.model_exact else "at most about"
     lines.append(
-        f"for {plan.rows:,} rows: {about} {size(plan.memory_bytes)} and {duration(plan.seconds)}"
+        f"for {plan.rows:,} rows: {about} {size(plan.memory_bytes)}, besides a frame that you hold,"
+        f" and {duration(plan.seconds)}"
     )
     if plan.less_noise > 0:
         lines.append(

@@ -144,6 +144,11 @@ def test_any_text_parses_or_is_refused_with_a_place(text):
         ("count where a ~ 2", 15, "'~' has no meaning here"),
         ("sum(a) by b, b", 15, "each column once"),
         ("count where a in ()", 19, "a number, or a text between quotes"),
+        ("avg(amount)", 1, "got 'avg'; write mean(...)"),
+        ("max(amount)", 1, "one person decides it; ask for a quantile"),
+        ("count(*) where a > 1", 6, "write 'count of rows'"),
+        ("sum(amount) where a between 1 and 2", 21, "write 'x >= low and x < high'"),
+        ("sum(amount) group by a", 13, "got 'group'; write 'by'"),
         ("count where " + "(" * 99 + "a" + ")" * 99, 53, "levels"),
     ],
 )
