@@ -57,6 +57,24 @@ def test_the_budget_is_spent_and_never_exceeded(mu, columns):
     assert mu**2 * (1 - 1e-9) < session.spent <= mu**2 * (1 + 1e-9)
 
 
+def test_a_round_that_was_screened_before_is_paid_once(monkeypatch):
+    """1-ways that are measured once more may leave no pairs, as of an empty table. A round without pairs
+    spends what its screening would: the first one's was spent already, and a run ended after its charge."""
+    real = CliqueTreeState.__init__
+
+    def without_pairs(state, *arguments):
+        real(state, *arguments)
+        if state.first is not None:
+            state.pairs = []
+
+    monkeypatch.setattr(CliqueTreeState, "__init__", without_pairs)
+    domain = {f"c{i}": 9 for i in range(13)}
+    drawn = np.random.default_rng(0).integers(0, 9, (13, 300))
+    run(session := RowsSession(domain, dict(zip(domain, drawn)), mu=0.3))
+    assert {"screening 1", "1-ways once more", "1-ways at last"} <= set(session.steps)
+    assert session.spent == pytest.approx(0.3**2, rel=1e-9)
+
+
 class BuiltTrees:
     """The slow twin of `screening.Structure`: a junction tree is built for every candidate."""
 

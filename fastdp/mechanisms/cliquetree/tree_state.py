@@ -124,7 +124,8 @@ class CliqueTreeState:
     def round(self, number: int) -> None:
         """One screening round, its batch, and the fit."""
         share = self.unspent + self.plan.batches[number]
-        if not self.pairs:
+        screened = number == 0 and self.first is not None
+        if not self.pairs and not screened:
             share += self.plan.screening
         last = number == len(self.plan.batches) - 1
         if last:
