@@ -149,8 +149,8 @@ def test_independent_columns_and_pairs_that_hang_together_are_not_taken_for_clas
 @pytest.mark.parametrize("size", [0.8, 1.5, 4.0])
 def test_what_noise_leaves_of_an_eigenvalue_is_known_beforehand(size):
     """A matrix of one factor under noise, whose edge is 1: the squared error of what `of_factors` finds.
-    With 600 rows the formula is off by less than .05 of the square."""
-    n = 600
+    With 250 rows the formula is off by less than .08 of the square."""
+    n = 250
     rng = np.random.default_rng(7)
     vector = rng.normal(size=n)
     signal = size * np.outer(vector, vector) / (vector @ vector)
@@ -158,4 +158,4 @@ def test_what_noise_leaves_of_an_eigenvalue_is_known_beforehand(size):
     values, vectors = np.linalg.eigh(signal + noise + noise.T)
     kept = np.sqrt(np.maximum(values**2 - 4, 0.0)) * (values > 0)
     error = np.square((vectors * kept) @ vectors.T - signal).sum()
-    assert hc.squares_left(np.array([size]), 1.0) == pytest.approx(error, abs=0.05 * size**2 + 0.1)
+    assert hc.squares_left(np.array([size]), 1.0) == pytest.approx(error, abs=0.08 * size**2 + 0.1)
