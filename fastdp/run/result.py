@@ -184,7 +184,8 @@ class Run:
             closer. `basis` is "measured" (exact), "bound" (exact, widened by `bins`), "approximate"
             (`bins` is a standard error of where rows lie inside bins, and part of `error`), "model"
             (approximate) or "unknown": then there is no interval, and `note` says why. A number
-            that was asked for before the run (`numbers`) is given as it was measured. Where an
+            that was asked for before the run (`numbers`) takes the answer's place, or is combined with
+            it where both have Gaussian noise alone. Where an
             answer is too wide to print, `note` says which number to ask for.
         """
         from .answering import answer_of
