@@ -1,12 +1,13 @@
 """Two builds of the compiled core, piece by piece: what a change of the build costs.
 
-    python -m bench.builds FOLDER [--rows 200000] [--times 5] [--seconds 1]
+    python -m bench.builds FOLDER [--rows 200000] [--times 25] [--seconds 5]
 
 `FOLDER` holds another built checkout, whose `fastdp` is compared with this one. Each build works in
 a process of its own, and the two take turns at every piece of `bench.history`, on one thread, in
-processor time, at least `--times` times and for `--seconds` of this build: the least of many short
-times is steady on a busy machine. The figure is this build's least time over the other's. Pieces
-that are hardly more than calls of the wrappers come first: they show what a call costs. Kept in
+processor time, at least `--times` times and for `--seconds` of this build. Turns are dealt out to
+five parts. The least of many short times is steady on a busy machine: a part's figure is this
+build's least time over the other's. Kept is the mean of the parts' with its standard error. Pieces that are
+hardly more than calls of the wrappers come first: they show what a call costs. Kept in
 bench/results/builds.json.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,6 +23,7 @@ from pathlib import Path
 
 from . import history, machine
 
+PARTS = 5
 RESULT = machine.RESULTS / "builds.json"
 START = """
 import sys
@@ -95,16 +98,24 @@ class Child:
         self.process.communicate()
 
 
+def compared(own: list[float], others: list[float]) -> tuple[float, float]:
+    """Least time of one list over that of the other: the mean over parts, and its standard error."""
+    parts = [min(own[i::PARTS]) / min(others[i::PARTS]) for i in range(PARTS)]
+    return statistics.fmean(parts), statistics.stdev(parts) / PARTS**0.5
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("folder", type=Path, help="a checkout with its core built")
     parser.add_argument("--rows", type=int, default=200_000)
-    parser.add_argument("--times", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=1.0)
+    parser.add_argument("--times", type=int, default=25)
+    parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--no-save", action="store_true")
     options = parser.parse_args(arguments)
+    if options.times < PARTS:
+        parser.error(f"--times: at least {PARTS}, one for each part")
     about = machine.describe()
     ours = Child(history.ROOT, options.rows)
     other = Child(options.folder, options.rows)
@@ -117,12 +128,14 @@ def main(arguments: list[str] | None = None) -> None:
         while len(own) < options.times or sum(own) < options.seconds:
             own.append(ours.seconds(piece))
             others.append(other.seconds(piece))
+        ratio, error = compared(own, others)
         figures[piece] = {
             "seconds": min(own),
             "other": min(others),
-            "ratio": min(own) / min(others),
+            "ratio": ratio,
+            "error": error,
         }
-        print(f"{piece:<46} {min(own):8.4f} s {figures[piece]['ratio']:7.3f} times", flush=True)
+        print(f"{piece:<46} {min(own):8.4f} s {ratio:7.3f} ± {error:.3f} times", flush=True)
     ours.end()
     other.end()
     if not options.no_save:
