@@ -6,7 +6,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 
-from fastdp.mechanisms.cliquetree import CliqueTree, dense_tables
+from fastdp.mechanisms.cliquetree import CliqueTree, dense_classes, dense_tables
 from tests.tiers import slow_cases
 
 from .growing import RowsSession, job_of
@@ -84,6 +84,14 @@ def test_classes_that_are_farther_than_the_tree_are_given_up():
     assert "pairs of hidden classes again" not in session.steps
     assert outcome.details["batches"][-1]
     assert session.spent == pytest.approx(session.mu**2, rel=1e-9)
+
+
+def test_tables_whose_fit_would_take_minutes_stay_a_tree():
+    domain, columns = classes(rows=4000)
+    with patch.object(dense_classes, "MOST_CODES", 69):  # of 14 columns of five
+        session, outcome = run(domain, columns)
+    assert "contrasts of hidden classes" not in session.steps
+    assert outcome.model.ended != "hidden classes"
 
 
 @pytest.mark.parametrize("seed", [1, *slow_cases(2, 3, 4)])

@@ -36,6 +36,9 @@ ENOUGH = 4
 contrasts (six columns of gapminder have two)."""
 RATIO = 0.75
 """Classes have to be nearer than the tree by this factor, since the tree would have the rest of the batch."""
+MOST_CODES = 512
+"""Codes of all columns together, so that the two fits take seconds: each takes 50 eigenvalue decompositions
+of a matrix of this size. Tables with more stay with the tree."""
 FIRST_PART = 0.25
 """The part of the batch that classes get before their distances from all pairs are released."""
 
@@ -202,7 +205,7 @@ class ClassTable:
     def worth(self, forecast: Forecast, errors: float) -> bool:
         """Whether few classes are foreseen to be better than the tree, by so many standard errors."""
         few = 0 < ENOUGH * forecast.factors < len(self.table.names)
-        return few and forecast.better(errors)
+        return few and len(self.blocks.own) <= MOST_CODES and forecast.better(errors)
 
     def measure(self, share: float, label: str) -> None:
         """Release the tables of all pairs for a share of mu^2, average them with those before, and fit."""
