@@ -32,12 +32,16 @@ REMAINING = ("tuned", "choice")
 """Kinds of constants that `tuning.toml` lists."""
 REPLACED = "before: "
 TRIED = "tried: "
-NOT_FOR_ERRORS = {
+IN_CLASS = "earns its place in its class"
+OTHER_REASONS = {
     "GROWTH": "saves time",
     "DEFAULT_CELLS": "bounds time and memory",
     "FINAL_SHARE": "says how far off rows are",
+    "shrunk trends": "one shrinkage for all noisy numbers",
+    "first look": "one division of the budget",
+    "hidden classes": "measured in [dense tables](dense.md)",
 }
-"""What rules are for that need not make errors smaller."""
+"""Why rules stay for which the runs here need not show anything."""
 
 
 def lines(records: Iterable[dict], names: Sequence[str]) -> list[str]:
@@ -72,18 +76,27 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def of_class(name: str) -> Verdict | None:
-    """The verdict on a rule by its newest runs on the tables on which it should act by its own argument;
-    None if there are none."""
+    """The verdict on a rule by the tables on which it should act by its own argument; None if it has no
+    runs on them."""
     mine = [c for c in by_change(kept()).get(name, ()) if c.table in CLASS.get(name, ())]
-    return judged(name, [c for c in mine if c.commit == mine[-1].commit]) if mine else None
+    return judged(name, mine) if mine else None
 
 
 def standing(v: Verdict) -> str:
     """Why a rule stays, in the words of the page."""
     own = of_class(v.name)
     if v.harms or own is None or not own.harms:
-        return NOT_FOR_ERRORS.get(v.name, v.word)
-    return "earns its place in its class"
+        return OTHER_REASONS.get(v.name, v.word)
+    return IN_CLASS
+
+
+def without_evidence(names: Iterable[str]) -> list[str]:
+    """Rules that are in the package though no run shows that they make anything better, and nothing says
+    what else they are for."""
+    found = by_change(kept())
+    known = {name: judged(name, found[name]) for name in names if name in found}
+    shown = {name for name, v in known.items() if v.harms or standing(v) == IN_CLASS}
+    return [name for name in names if name not in shown and name not in OTHER_REASONS]
 
 
 def verdicts(suite: str, tables: Sequence[str] | None = None) -> list[tuple[str, Verdict]]:
@@ -121,16 +134,15 @@ def rows_block() -> str:
 
 
 def class_block() -> str:
-    """Rules of one class of tables, on tables of their class: the newest runs of each."""
+    """Rules of one class of tables, on tables of their class."""
     rows = []
     for name in CLASS:
         if name.startswith((REPLACED, TRIED)) or (v := of_class(name)) is None:
             continue
         found = [c for c in by_change(kept())[name] if c.table in CLASS[name]]
-        epsilons = sorted({c.epsilon for c in found if c.commit == found[-1].commit})
+        at = ", ".join(f"{e:g}" for e in sorted({c.epsilon for c in found}))
         known = {e.measure: per_cent(e) for e in v.effects}
         cells = [known.get(measure, "") if v.acts else "" for measure in SHOWN]
-        at = ", ".join(f"{e:g}" for e in epsilons)
         rows.append([name, at, f"{v.acts} of {v.looked}", str(v.seeds), *cells, v.word])
     head = ["left out", "epsilon", "acts in", "seeds", *SHOWN.values(), "verdict"]
     return table(head, rows)
