@@ -2,8 +2,8 @@
 
 A comment before a block says what cannot be read off the block itself: `<!-- not run: REASON -->`,
 `<!-- file: NAME -->` (the block is also kept as that file), `<!-- in a new folder -->` (what
-earlier blocks made is gone). What stands under a command is a part of what it prints, up to
-numbers.
+earlier blocks made is gone). A module that a page writes (`Write **FILE**:`) can be imported by later
+blocks. What stands under a command is a part of what it prints, up to numbers.
 """
 
 import contextlib
@@ -13,10 +13,12 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import fastdp
@@ -26,6 +28,7 @@ from fastdp.mechanisms.limits.structural_zeros import check_possible
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"((?:^<!--[^>]*-->\n+)*)^```(\w*)\n(.*?)^```", re.S | re.M)
+WRITES = re.compile(r"^Write \*\*([^*]+)\.py\*\*:\n\n\Z", re.M)
 INSTALL = ("make", "python", "pip", "docker", "conda", "git")
 """First words of commands that make or change an installation. They are not run here."""
 SCHEMA_KEYS = {
@@ -44,12 +47,13 @@ SCHEMA_KEYS = {
 @dataclass(frozen=True)
 class Block:
     """One fenced block: its kind is the word after the fence, its notes are the comments before
-    it."""
+    it. `module`: the one that it is written as."""
 
     line: int
     kind: str
     body: str
     notes: tuple[str, ...]
+    module: str | None = None
 
     def note(self, name: str) -> str | None:
         """The text after `name:` in a note, or "" for a note that is `name` alone; None if there is
@@ -65,7 +69,10 @@ def blocks(page: Path) -> Iterator[Block]:
     text = page.read_text("utf-8")
     for match in FENCE.finditer(text):
         notes = tuple(re.findall(r"<!--\s*(.*?)\s*-->", match[1], re.S))
-        yield Block(text.count("\n", 0, match.start(2)) + 1, match[2], match[3], notes)
+        line = text.count("\n", 0, match.start(2)) + 1
+        writes = WRITES.search(text[: match.start()])
+        module = writes[1].replace("/", ".") if writes else None
+        yield Block(line, match[2], match[3], notes, module)
 
 
 def shape(text: str) -> str:
@@ -100,6 +107,10 @@ class Runner:
         if name := block.note("file"):
             Path(name).write_text(body, "utf-8")
         getattr(self, block.kind)(body)
+        if block.module:
+            written = ModuleType(block.module)
+            vars(written).update(self.names)
+            sys.modules[block.module] = written
 
     def python(self, body: str) -> None:
         printed = io.StringIO()
