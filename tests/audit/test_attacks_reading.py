@@ -22,7 +22,7 @@ from fastdp.schema.dialect import Dialect
 from fastdp.schema.periods import NO_TIME_CODE
 from fastdp.tables import idvalues
 from fastdp.tables.row_periods import row_periods
-from fastdp.tables.sources.database_queries import WIDE
+from fastdp.tables.sources.database_queries import WIDE, _wide_offsets
 from fastdp.tables.sources.source import source_of
 from fastdp.tables.sql import column_of_objects
 from fastdp.tables.userids import UserIndex
@@ -287,13 +287,16 @@ def test_objects_that_offsets_of_32_bits_do_not_reach_are_read():
         assert isinstance(array, pa.Array) and array.type == pa.large_binary()
 
 
-def test_texts_of_duckdb_have_offsets_of_64_bits_while_they_are_read():
+@pytest.mark.parametrize("form", ["query", "relation"])
+def test_texts_of_duckdb_have_offsets_of_64_bits_while_they_are_read(form):
     """With 32, DuckDB ended the reading where a batch had 2 GiB of one column: texts of 16 KiB in all
-    rows of one user. The caller's setting is as it was, also after an error."""
+    rows of one user. The caller's setting is as it was, also after an error, and nothing is left in the
+    database."""
     duckdb = pytest.importorskip("duckdb")
     with duckdb.connect(config={"threads": 1}) as database:
-        query = fastdp.sql(database, "select i as who, 'a' || i as t from range(9) r(i)")
-        (part,) = source_of(query).parts(Dialect())
+        text = "select i as who, 'a' || i as t from range(9) r(i)"
+        given = fastdp.sql(database, text) if form == "query" else database.sql(text)
+        (part,) = source_of(given).parts(Dialect())
         setting = f"select current_setting('{WIDE}')"
         for before in (False, True):
             database.execute(f"set {WIDE} = {before}")
@@ -303,5 +306,27 @@ def test_texts_of_duckdb_have_offsets_of_64_bits_while_they_are_read():
                 assert kinds == [[pa.large_string()]]
                 units.close() if at else list(units)
                 assert database.execute(setting).fetchall() == [(before,)]
+        views = "select view_name from duckdb_views() where not internal"
+        assert database.execute(views).fetchall() == []
         rules = schema(t={"kind": "string", "values": ["a1"], "null": "code", "overflow": "code"})
-        assert fastdp.read(query, rules).codes["t"].tolist() == [1, 0, *[1] * 7]
+        assert fastdp.read(given, rules).codes["t"].tolist() == [1, 0, *[1] * 7]
+
+
+def test_a_relation_is_not_run_to_change_a_setting():
+    """The setting is changed by a statement beside the relation. If that ran the relation, a query would be
+    paid for twice; and one that fails would fail before the reading, whose errors name no row."""
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(config={"threads": 1}) as database:
+        relation = database.sql("select error('run') as t")
+        with _wide_offsets(relation):
+            (row,) = database.execute(f"select current_setting('{WIDE}')").fetchall()
+            assert row == (True,)
+
+
+def test_a_locked_configuration_is_read_as_it_is():
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(config={"threads": 1}) as database:
+        database.execute("set lock_configuration = true")
+        relation = database.sql("select 7 as who, 'a1' as t")
+        rules = schema(t={"kind": "string", "values": ["a1"], "null": "code", "overflow": "code"})
+        assert fastdp.read(relation, rules).codes["t"].tolist() == [0]

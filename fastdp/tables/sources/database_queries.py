@@ -13,6 +13,8 @@ from .source import SOURCES, Source, module_of
 
 WIDE = "arrow_large_buffer_size"
 """DuckDB's setting by which texts that it hands over have offsets of 64 bits."""
+VIEW = "fastdp_settings"
+"""The name under which statements of `_run_beside` could read the relation; none of them does."""
 
 
 @SOURCES.add("duckdb")
@@ -42,20 +44,20 @@ class SqlQuery(Source):
         relation = sql.relation(self.given)
         if relation is None:
             return [sql.open_query(self.given)]
-        return [of_duckdb(relation, "<sql>", self.given.connection)]
+        return [of_duckdb(relation, "<sql>")]
 
 
-def of_duckdb(relation: Any, where: str, connection: Any = None) -> Part:
+def of_duckdb(relation: Any, where: str) -> Part:
     """The part of a DuckDB relation. Names and types come from an empty result; only the needed
-    columns are computed. `connection`: the relation's, whose texts then have offsets of 64 bits: with 32,
-    DuckDB ends the reading where a batch has 2 GiB of one column."""
+    columns are computed. Texts have offsets of 64 bits: with 32, DuckDB ends the reading where a batch has
+    2 GiB of one column."""
     names = list(relation.columns)
     quoted = [f'"{name.replace(chr(34), chr(34) * 2)}"' for name in names]
     schema = relation.limit(0).to_arrow_table().schema
 
     def units(columns: Sequence[str], user: str | None) -> Iterator[Unit]:
         wanted = relation.project(", ".join(quoted[names.index(name)] for name in columns))
-        with _wide_offsets(connection):
+        with _wide_offsets(relation):
             reader = wanted.to_arrow_reader(parts.BATCH_ROWS)
             try:
                 yield from each(reader)
@@ -66,17 +68,24 @@ def of_duckdb(relation: Any, where: str, connection: Any = None) -> Part:
 
 
 @contextlib.contextmanager
-def _wide_offsets(connection: Any) -> Iterator[None]:
-    """Change a setting of the connection for as long as rows are read, where it may be changed."""
+def _wide_offsets(relation: Any) -> Iterator[None]:
+    """Change a setting of the relation's connection for as long as rows are read, where it may be
+    changed."""
     before = None
-    if connection is not None:
-        with contextlib.suppress(Exception):  # DuckDB's own class; a locked configuration, say
-            (row,) = connection.execute(f"SELECT current_setting('{WIDE}')").fetchall()
-            connection.execute(f"SET {WIDE} = true")
-            before = row[0]
+    with contextlib.suppress(Exception):  # DuckDB's own class; a locked configuration, say
+        (row,) = _run_beside(relation, f"SELECT current_setting('{WIDE}')").fetchall()
+        _run_beside(relation, f"SET {WIDE} = true")
+        before = row[0]
     try:
         yield
     finally:
         if before is not None:
             with contextlib.suppress(Exception):  # as above
-                connection.execute(f"SET {WIDE} = {str(before).lower()}")
+                _run_beside(relation, f"SET {WIDE} = {str(before).lower()}")
+                _run_beside(relation, f"DROP VIEW IF EXISTS {VIEW}")  # DuckDB 1 leaves it
+
+
+def _run_beside(relation: Any, statement: str) -> Any:
+    """Run a statement on the relation's connection, which a relation does not name. The relation itself
+    is not run."""
+    return relation.query(VIEW, statement)
