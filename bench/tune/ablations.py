@@ -299,6 +299,14 @@ NUMBERS = (
     ),
     Ablation("MISFIT", "doubt of the model", "numbers", {"numbers.tail_posterior.MISFIT": 1e-9}),
 )
+PUBLIC = (
+    Ablation(
+        "public tables",
+        "public tables as priors",
+        "public",
+        {f"{SHARED}.public_prior.PublicMarginals.of": nothing(None)},
+    ),
+)
 REPLACED = (
     Ablation(
         "before: shrunk 1-ways",
@@ -382,6 +390,21 @@ TRIED = (
         around={f"{TREE}.budget_shares.shares": tried.least_ones},
     ),
     Ablation(
+        "tried: a part for each column",
+        "first 1-ways get a part for each column, against 66 for all else: no least and no most share",
+        change={f"{TREE}.budget_shares._first_ones": tried.a_part_each},
+    ),
+    Ablation(
+        "tried: most 1-ways of what screening leaves",
+        "1-ways get at most (n - 1) / (n + 1) of what screening leaves, and no MOST_ONES",
+        around={f"{TREE}.budget_shares.shares": tried.of_what_screening_leaves},
+    ),
+    Ablation(
+        "tried: one share for a question",
+        "a hundredth of mu^2 for every question about the whole table",
+        change={"division.PROBE": 0.01, "division.TEST": 0.01, "division.FOLLOWING": 0.01},
+    ),
+    Ablation(
         "tried: trends by gain",
         "of pairs with a trend to ask, only those further off than nine cells of its noise",
         around={f"{TREE}.trends.affordable": tried.gaining},
@@ -412,7 +435,7 @@ TRIED = (
         {"users.order.LEAST_GAIN": 0.05},
     ),
 )
-ABLATIONS = {one.name: one for one in (*ROWS, *REPLACED, *TRIED, *PEOPLE, *NUMBERS)}
+ABLATIONS = {one.name: one for one in (*ROWS, *REPLACED, *TRIED, *PUBLIC, *PEOPLE, *NUMBERS)}
 
 
 SUITE_OF = {

@@ -123,6 +123,18 @@ def flags(rows: int, columns: int, links: int, seed: int = 50) -> Columns:
     return {f"c{i}": (2, codes[:, i]) for i in range(columns)}
 
 
+def unordered(rows: int, columns: int, codes: int, classes: int, seed: int = 51) -> Columns:
+    """Columns without an order that are independent within each of some hidden classes."""
+    rng = np.random.default_rng(seed)
+    of_row = rng.integers(0, classes, rows)
+    out: Columns = {}
+    for i in range(columns):
+        chances = rng.dirichlet(np.ones(codes), classes)
+        below = chances.cumsum(axis=1)[of_row, :-1]
+        out[f"c{i}"] = (codes, (rng.random((rows, 1)) > below).sum(axis=1))
+    return out
+
+
 def of(name: str, make: Callable[..., Columns], about: str, rows: int, **arguments) -> Benchmark:
     """A table of which mechanisms see this many rows. Columns of numbers are called n."""
     ordered = tuple(f"n{i}" for i in range(arguments.get("columns", 0)))
@@ -209,6 +221,24 @@ LISTED = (
         further=2,
     ),
     of("flags", flags, "20,000 x 14 yes or no, three dependent pairs", 20_000, columns=14, links=3),
+    of(
+        "classes-three",
+        unordered,
+        "20,000 x 30, 8 codes, three hidden classes",
+        20_000,
+        columns=30,
+        codes=8,
+        classes=3,
+    ),
+    of(
+        "classes-six",
+        unordered,
+        "20,000 x 40, 4 codes, six hidden classes",
+        20_000,
+        columns=40,
+        codes=4,
+        classes=6,
+    ),
     of("tiny", sparse, "40 x 6", 40, columns=6, pairs=2),
     of("tiny-wide", sparse, "100 x 20", 100, columns=20, pairs=4),
 )
@@ -230,6 +260,7 @@ CLASS = {
     "CHEAP": ("chain", "chain-close", "copies", "functional"),
     "before: denoised distances": ("sparse", "sparse-few", "independent"),
     "hidden factors": ("factors", "gauss10-0.3", "gauss10-0.8", "gauss30-0.3", "gauss30-0.8"),
+    "hidden classes": ("classes-three", "classes-six", "wide"),
     "groups of rare numbers": ("fine", "fine-two", "fine-ten", "tails", "tails-few"),
     "MOST_ONES": NOISY,
     "ONES_PER_COLUMN": NOISY,

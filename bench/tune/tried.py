@@ -25,6 +25,29 @@ PARTS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Parts of what is left after the first screening round that the 1-ways may get."""
 
 
+def a_part_each(columns: int) -> float:
+    """The share of the first 1-ways: n parts, where all else has 66."""
+    return columns / (columns + 66)
+
+
+def of_what_screening_leaves(shares: Callable) -> Callable:
+    """1-ways of n columns get at most (n - 1) / (n + 1) of what screening leaves in all."""
+
+    def divided(columns: int, *arguments, **named):
+        plan = shares(columns, *arguments, **named)
+        ones = plan.ones + plan.again + plan.open
+        count = len(plan.batches)
+        paid = ones + math.fsum(plan.batches) + count * plan.screening
+        over = ones - (paid - count * plan.screening) * (columns - 1) / (columns + 1)
+        if not plan.batches or over <= 0 or plan.open <= 0:
+            return plan
+        less = min(over, plan.open)
+        batches = tuple(share + less / count for share in plan.batches)
+        return replace(plan, open=plan.open - less, batches=batches)
+
+    return divided
+
+
 def gaining(affordable: Callable) -> Callable:
     """Trends of pairs alone whose whole distance is more than the noise of three groups by three:
     the gain of every other candidate."""
