@@ -32,6 +32,7 @@ from ..schema.derived import Derived
 from ..schema.dialect import Dialect
 from ..schema.pending import Pending
 from ..tables import idvalues, ingest, part_checks, textkinds
+from ..tables.batch_threads import map_batches
 from ..tables.parts import Part
 from ..tables.sources.source import source_of
 from ..tables.textlines import damaged_lines
@@ -213,7 +214,7 @@ def check(
     bare = with_own_codes(schema)
     types = part_checks.source_types(schema)
     check_batch = partial(_check_batch, schema=schema, bare=bare, types=types, users=counts.users)
-    for piece in ingest.of_batches(parts, schema, wanted, check_batch, _threads.resolve(threads)):
+    for piece in map_batches(parts, wanted, schema.user, check_batch, _threads.resolve(threads)):
         counts.add(piece)
     lines = [
         (part.where, number)

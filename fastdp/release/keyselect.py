@@ -160,8 +160,8 @@ def select_keys(
         "keys_per_user": cap,
         **noise_facts,
         "second": agreed,
+        "ledger": reservation.describe()["reference"],
     }
-    statement["ledger"] = reservation.describe()["reference"]
     reservation.finish()
     return Keys(column, values, users, statement)
 

@@ -266,13 +266,20 @@ def taxi(
 
     in_chunks(rows, rest, fill, threads)
     if made:
-        march = np.datetime64(f"{year}-03", "D")
-        sunday = march + (3 - march.astype(np.int64)) % 7  # day 3 of 1970 was a Sunday
-        start = sunday.astype("datetime64[us]") + made[0] * np.timedelta64(900_000_000, "us")
-        kept = [n for n in out if not n.startswith("trip_") or n in LIMITS]
-        out = {n: start if n == "shift" else out[n] for n in kept}
-        out = {"trip_start" if n == "shift" else n: c for n, c in out.items()}
+        out = _with_start(out, year, made[0])
     return pa.table({name: pa.array(values) for name, values in out.items()})
+
+
+def _with_start(
+    out: dict[str, np.ndarray], year: int, quarter: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The columns with `trip_start` in place of shift, day and hour. `quarter`: of an hour, from
+    the first Sunday of March."""
+    march = np.datetime64(f"{year}-03", "D")
+    sunday = march + (3 - march.astype(np.int64)) % 7  # day 3 of 1970 was a Sunday
+    start = sunday.astype("datetime64[us]") + quarter * np.timedelta64(900_000_000, "us")
+    kept = [n for n in out if not n.startswith("trip_") or n in LIMITS]
+    return {"trip_start" if n == "shift" else n: start if n == "shift" else out[n] for n in kept}
 
 
 _AREA_VALUE = np.concatenate([[-1], np.arange(1, city.AREAS)]).astype(np.int8)

@@ -180,7 +180,9 @@ def _read(source: Any, dialect: Any) -> tuple[pa.Table, Dialect, list[str]]:
     """(the rows, the dialect in which they were read, notes on what of it was guessed)."""
     notes = []
     style = Dialect() if dialect is None else Dialect.from_plain(dialect)
-    if dialect is None and (encoding := other_encoding(source)) is not None:
+    said = isinstance(dialect, Dialect) or "encoding" in (dialect or {})
+    encoding = None if said else other_encoding(source)
+    if encoding is not None:
         style = replace(style, encoding=encoding)
         notes.append(
             f"The data is not UTF-8 and was read as {encoding}: see [dialect], and check the texts."

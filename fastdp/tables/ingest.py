@@ -9,13 +9,9 @@ from __future__ import annotations
 
 import os
 import tempfile
-import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from itertools import chain, repeat
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -31,15 +27,14 @@ from ..domain import code_dtype
 from ..errors import DataError, redact_errors
 from ..schema import Schema
 from ..schema.dialect import Dialect
-from . import idvalues, reading, textvalues
+from . import idvalues, textvalues
+from .batch_threads import map_batches
 from .part_checks import check_decimal_mark, checked_columns, source_types
-from .parts import Part, Unit
+from .parts import Part
 from .row_periods import row_periods, taking_part
 from .sources.source import open_parts
 from .table import Table, as_schema
-from .userids import POSITION, Found, Prepared, UserIndex
-
-Made = TypeVar("Made")
+from .userids import Found, Prepared, UserIndex
 
 SPOOL_ROWS = 50_000_000
 """Tables of more rows than this are spooled to files."""
@@ -185,7 +180,7 @@ def read_parts(
         users = UserIndex(schema.user, threads=threads)
     gathering = Gathering(schema, users, threads)
     one = partial(_encode, schema=schema, users=users, find=True)
-    for piece in of_batches(parts, schema, wanted, one, threads):
+    for piece in map_batches(parts, wanted, schema.user, one, threads):
         gathering.add(piece)
     return gathering.table(public, sum(part.tally.lines for part in parts))
 
@@ -258,70 +253,8 @@ def encoded(
 ) -> Iterator[Encoded]:
     """Encoded batches in the order of the source, for any number of threads; ids are not looked
     up."""
-    return of_batches(
-        parts, schema, wanted, partial(_encode, schema=schema, users=users, find=False), threads
-    )
-
-
-def of_batches(
-    parts: Sequence[Part],
-    schema: Schema,
-    wanted: Sequence[str],
-    one: Callable[..., Made],
-    threads: int,
-) -> Iterator[Made]:
-    """What `one(batch, part, position)` makes of every batch of the parts, in the order of the
-    batches. At most `threads + ahead` units are started and not yet consumed. The positions of rows
-    are in their order. Batches of a unit that is decoded faster than they are used (a row group of
-    Parquet) go to other threads, too. No more than `spare` do so at a time. Where there are twice
-    as many threads as units, several share the columns of each."""
-    units = (
-        (p, unit) for p in parts for unit in reading.guarded(p.where, p.units(wanted, schema.user))
-    )
-    found = ((part, unit, number * POSITION) for number, (part, unit) in enumerate(units, 1))
-
-    def batches(part: Part, unit: Unit, position: int, *shared: Any) -> Iterator[tuple]:
-        for batch in reading.guarded(part.where, unit(*shared)):
-            yield batch, part, position
-            position += batch.num_rows
-
-    if threads == 1:
-        yield from (one(*batch) for at in found for batch in batches(*at))
-        return
-    spare = threading.Semaphore(threads // 2)
-    waiting = deque[Future]()
-    count = sum(part.count for part in parts) if all(part.count for part in parts) else 0
-    sets = threads // count if count else 1
-    ahead = max(2, threads // 2)
-
-    def share(calls: Sequence[Callable[[], Any]]) -> list[Any]:
-        futures = [pool.submit(call) for call in calls[1:]]
-        first = calls[0]()
-        return [
-            first,
-            *(call() if f.cancel() else f.result() for f, call in zip(futures, calls[1:])),
-        ]
-
-    def work(part: Part, unit: Unit, position: int) -> list[Any]:
-        made: list[Any] = []
-        for batch in batches(part, unit, position, *((sets, share) if sets > 1 else ())):
-            if not part.text and spare.acquire(blocking=False):
-                made.append(pool.submit(one, *batch))
-                made[-1].add_done_callback(lambda _: spare.release())
-            else:
-                made.append(one(*batch))
-        return made
-
-    with ThreadPoolExecutor(threads, thread_name_prefix="fastdp-read") as pool:
-        try:
-            for at in chain(found, repeat(None, threads + ahead)):
-                waiting.extend([pool.submit(work, *at)] if at else [])
-                if waiting and (at is None or len(waiting) >= threads + ahead):
-                    for made in waiting.popleft().result():
-                        yield made.result() if isinstance(made, Future) else made
-        finally:
-            for future in waiting:
-                future.cancel()
+    one = partial(_encode, schema=schema, users=users, find=False)
+    return map_batches(parts, wanted, schema.user, one, threads)
 
 
 def _encode(

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import codecs
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from functools import partial
 from typing import Any
 
@@ -172,6 +172,11 @@ def _lines(path: str, start: int, header: bool) -> tuple[Block, int]:
     return memoryview(text)[begin:end], 0
 
 
+def single_byte_encoding(odd: Set[int]) -> str:
+    """The likeliest encoding of text that is not UTF-8, by the bytes that it has."""
+    return "latin-1" if odd & {0x81, 0x8D, 0x8F, 0x90, 0x9D} else "cp1252"
+
+
 def first_line(path: str, dialect: Dialect) -> str:
     """The first line of a file: the names of its columns, which are public."""
     line = b""
@@ -186,8 +191,10 @@ def first_line(path: str, dialect: Dialect) -> str:
             )
         text = transcoder(dialect.encoding)(line).decode("utf-8")
     except UnicodeError:
+        guess = single_byte_encoding(set(line))
         raise DataError(
             f"{path!r}: the first line, which should hold the column names, is not "
-            f"{dialect.encoding}; set encoding in the dialect"
+            f"{dialect.encoding}; it may be {guess}: give --dialect 'encoding = \"{guess}\"', or "
+            "put it into the schema's [dialect]"
         ) from None
     return text.removeprefix("\ufeff").removesuffix("\r")

@@ -46,7 +46,7 @@ def other_encoding(source: Any) -> str | None:
                     bad += wrong
                     odd = odd | set(line if wrong else b"")
         if bad > good:
-            return "latin-1" if odd & {0x81, 0x8D, 0x8F, 0x90, 0x9D} else "cp1252"
+            return textblocks.single_byte_encoding(odd)
     return None
 
 

@@ -345,6 +345,27 @@ def test_commas_between_thousands_are_not_decimals(tmp_path):
         fastdp.draft(path)
 
 
+def test_dates_of_other_forms_are_not_taken_for_numbers(tmp_path):
+    """27.03.2024 has digits and points as 1.234 has; the note says what to convert it to."""
+    days = [f"{1 + i % 28:02}.{1 + i % 12:02}.2024;{i % 7},5" for i in range(60)]
+    (tmp_path / "a.csv").write_text("day;x\n" + "\n".join(days) + "\n")
+    left_out = fastdp.draft(tmp_path / "a.csv", dialect={"delimiter": ";"}).left_out
+    assert "date in another form" in left_out["day"] and "2024-12-31" in left_out["day"]
+
+
+def test_an_encoding_is_named_beside_a_delimiter_and_from_the_header_alone(tmp_path):
+    """A dialect that says nothing of the encoding leaves it to be found, also where only the
+    names of columns are beyond ASCII."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(
+        "größe;x\n".encode("cp1252") + b"".join(b"%d;%d\n" % (i % 3, i % 5) for i in range(60))
+    )
+    drafted = fastdp.draft(path, dialect={"delimiter": ";"})
+    assert drafted.schema.dialect.encoding == "cp1252" and "größe" in drafted.schema.columns
+    with pytest.raises(FastdpError, match="may be cp1252: give --dialect 'encoding = \"cp1252\"'"):
+        fastdp.draft(path, dialect={"delimiter": ";", "encoding": "utf-8"})
+
+
 @pytest.mark.parametrize("how", ["schema", "private", "linked", "read", "tabs"])
 def test_an_undeclared_decimal_mark_is_refused_before_the_charge(tmp_path, how):
     """Whether a file has points or commas nobody can ask its rows for free: numbers that cannot be
