@@ -11,7 +11,7 @@
 
 Runs with and without have the same seeds; three seeds and epsilon 0.1 and 1 unless told otherwise.
 They are added to bench/out/tune.jsonl, and their effects to bench/results/tune.jsonl. With --page,
-those of files that --store wrote elsewhere are added.
+those of files that --store wrote elsewhere are added; with --anew, they replace those of other commits.
 """
 
 from __future__ import annotations
@@ -55,6 +55,9 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--minutes", type=float, default=float("inf"), help="start no run after")
     out.add_argument("--store", type=Path, default=STORE)
     out.add_argument("--page", nargs="*", type=Path, metavar="FILE", help="only write tuning.toml")
+    out.add_argument(
+        "--anew", action="store_true", help="of these changes, keep no runs of other commits"
+    )
     out.add_argument("--no-save", action="store_true", help="print, and write no page")
     return out
 
@@ -84,7 +87,8 @@ def main(arguments: list[str] | None = None) -> None:
         print("\n".join(page.lines(store.records(), [*(names or ()), *options.set])))
     if not options.no_save and options.store == STORE:
         files = [STORE] if options.page is None else options.page
-        keep(compared(record for path in files for record in Store(path).records()))
+        runs_kept = (record for path in files for record in Store(path).records())
+        keep(compared(runs_kept), anew=options.anew)
         page.write(kept(), inventory.constants())
 
 

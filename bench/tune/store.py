@@ -34,10 +34,16 @@ def kept(path: Path = KEPT) -> list[Compared]:
     return out
 
 
-def keep(found: Iterable[Compared], path: Path = KEPT) -> None:
+def keep(found: Iterable[Compared], path: Path = KEPT, anew: bool = False) -> None:
     """Adds comparisons to what is kept. One of the same change, commit and cell is replaced if it has
-    fewer seeds."""
-    known = {where(c): c for c in (kept(path) if path.is_file() else [])}
+    fewer seeds. `anew`: of a change that is compared here, nothing of other commits stays."""
+    found = list(found)
+    commits = {(one.suite, one.without): one.commit for one in found} if anew else {}
+    known = {
+        where(c): c
+        for c in (kept(path) if path.is_file() else [])
+        if commits.get((c.suite, c.without), c.commit) == c.commit
+    }
     for one in found:
         if where(one) not in known or len(known[where(one)].seeds) <= len(one.seeds):
             known[where(one)] = one

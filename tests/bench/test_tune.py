@@ -149,6 +149,19 @@ def test_what_is_kept_gives_the_same_verdict(tmp_path):
     assert judged("idle", kept(path)).word == "acts nowhere"
 
 
+def test_runs_kept_anew_leave_none_of_another_commit(tmp_path):
+    """A rule's line is then of one commit. Rules that were not run again keep theirs."""
+    path = tmp_path / "kept.jsonl"
+    runs = records("rule", 1.1, 3, np.random.default_rng(6))
+    others = [r | {"without": r["without"] and "other"} for r in runs]
+    keep(compared([*runs, *others]), path)
+    later = [r | {"commit": "d"} for r in runs if r["table"] != "t0"]
+    keep(compared(later), path)
+    assert {one.commit for one in kept(path) if one.without == "rule"} == {"c", "d"}
+    keep(compared(later), path, anew=True)
+    assert {(one.without, one.commit) for one in kept(path)} == {("rule", "d"), ("other", "c")}
+
+
 def test_noise_is_rarely_taken_for_an_effect():
     """Of 200 changes without an effect, about 5 % lie beyond two standard errors (9 degrees of
     freedom: 7.7 %); at most 16 % with a chance above 1 - 1e-4."""

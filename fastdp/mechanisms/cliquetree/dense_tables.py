@@ -41,7 +41,7 @@ from ...schema import Schema
 from ...significance import LIKELY, chance_distance
 from ..base import Job
 from ..shared.code_compression import Compression
-from ..shared.code_partitions import Key
+from ..shared.code_partitions import MOST_GROUPS, Key
 from ..shared.expected_counts import parts_kept
 from ..shared.merged_codes import MAX_CANDIDATES, Merged
 from ..shared.one_ways import NOISE, measure_ones, part_mu
@@ -64,10 +64,6 @@ from .resolutions import ModelCodes, neighbour_groups
 
 LEAST_COLUMNS = 3
 """Two columns have one correlation, which tells no factor from any other."""
-MOST_GROUPS = 64
-"""Groups of neighbouring codes, of columns that have more codes, which bounds work; rows inside follow the
-1-way. With 16 or 4,096 errors are the same (`python -m bench.tune --set
-mechanisms.cliquetree.dense_tables.MOST_GROUPS=16 --tables gauss10-0.3 gauss30-0.3 gauss50-0.3 factors`)."""
 LEAST_SIDE = 1e-6
 """Part of the rows on either side of a column's split, so that its normal quantile is finite."""
 HIDDEN = "hidden class"

@@ -20,7 +20,7 @@ from ...measurement import Measurement
 from ...queries import Binned
 from ...schema import Schema
 from ..shared.code_compression import Compression, numberless
-from ..shared.code_partitions import composed, first_codes
+from ..shared.code_partitions import LEAST_GROUPS, MOST_GROUPS, composed, first_codes
 from ..shared.merged_codes import Merged
 from ..shared.one_ways import NOISE
 
@@ -28,9 +28,6 @@ GROUPED_COST = 0.037
 """The noise of a pair of grouped columns costs about this part of all rows (L1): some 10 groups on
 adult at epsilon 1. Chosen on adult, a generated table of 32-bin columns and 30,000 rows of flights.
 """
-LEAST_GROUPS = 4
-MOST_GROUPS = 64
-"""Bounds of the groups per column, whatever the noise is."""
 LEAST_CODES = 1.5
 """Columns with fewer codes than this many per group are not grouped."""
 

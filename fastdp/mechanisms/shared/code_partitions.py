@@ -16,6 +16,11 @@ from msgspec import Struct
 from ...domain import Clique, Columns
 from ...queries import Binned
 
+LEAST_GROUPS = 4
+MOST_GROUPS = 64
+"""Bounds of the groups of neighbours that codes of a column share, whatever the noise is: of a pair's
+columns, of rare numbers and of columns that follow hidden factors."""
+
 
 class Partition(Struct, frozen=True, eq=False):
     """Codes that share a group. `maps`: code -> group, by column; a column without a map keeps its

@@ -37,6 +37,7 @@ from .code_compression import (
     merge_outside,
     numberless,
 )
+from .code_partitions import LEAST_GROUPS, MOST_GROUPS
 from .column_sums import sums_of_columns, with_sums_of_groups
 from .expanded_rows import ExpandedRows
 from .expected_counts import expected_counts
@@ -53,13 +54,9 @@ of a column are merged, and only its most frequent ones keep codes of their own.
 many rows, numbers among them share codes with their neighbours, as rare ones do."""
 
 RARE_ROWS = 0.1
-"""The least part of the rows with rare numbers for which these share codes with their neighbours."""
-MOST_RARE_GROUPS = 64
-"""The most codes that they then have. With one code in place of them, correlations of .8 of ten columns
-of 1,000 codes become .06 (`python -m bench.tune --epsilon 1 --without "groups of rare numbers" --tables
-fine-ten`)."""
-LEAST_RARE_GROUPS = 4
-"""The least. With fewer, they share one code."""
+"""The least part of the rows with rare numbers for which these share codes with their neighbours. With
+one code in place of them, correlations of .8 of ten columns of 1,000 codes become .06 (`python -m
+bench.tune --epsilon 1 --without "groups of rare numbers" --tables fine-ten`)."""
 NAMED = 5
 """Pairs that a note names."""
 
@@ -224,7 +221,7 @@ def merge(
     neighbours = set()
     for a, count in codes.groups.items():
         room = min(count, limit - codes.size(a) + count)
-        if room >= LEAST_RARE_GROUPS:
+        if room >= LEAST_GROUPS:
             numbers = ~codes.keep[a] & ~numberless(columns[a])
             maps[a] = merge_neighbours(maps[a], numbers, codes.shape[a], room)
             neighbours.add(a)
@@ -272,7 +269,7 @@ class _KeptCodes(Struct):
             lost = frequent[max(0, limit - self.others[a]) :]
             many = self.shape[a][lost].sum() >= RARE_ROWS * self.total
             if many and self.groups.get(a) == 0:
-                self.groups[a] = min(MOST_RARE_GROUPS, limit // 2)
+                self.groups[a] = min(MOST_GROUPS, limit // 2)
                 self.others[a] += self.groups[a]
                 lost = frequent[max(0, limit - self.others[a]) :]
             keep[lost] = False
@@ -282,17 +279,18 @@ class _KeptCodes(Struct):
 
 def rare_groups(one: Measurement, rows: np.ndarray, numbers: np.ndarray, rare: float) -> int:
     """Into how many groups of neighbours rare numbers are merged: as many as have counts of `rare`
-    standard errors each. It is 0 where rare numbers have few of the rows, or where groups are few.
+    standard errors each. It is 0 where rare numbers have few of the rows, or where groups are few:
+    then they share one code.
 
     k values with noise sigma each and M rows, in G groups of M / G rows and noise sigma sqrt(k / G):
     G is at most (M / (rare sigma))^2 / k."""
     count = int(numbers.sum())
     mass = float(rows[numbers].sum())
-    if count <= LEAST_RARE_GROUPS or mass < RARE_ROWS * rows.sum() or not rare > 0:
+    if count <= LEAST_GROUPS or mass < RARE_ROWS * rows.sum() or not rare > 0:
         return 0
     noise = float(np.broadcast_to(one.variances, numbers.shape)[numbers].sum())
-    groups = min(MOST_RARE_GROUPS, count, int(mass**2 / max(rare**2 * noise, 1e-300)))
-    return groups if groups >= LEAST_RARE_GROUPS else 0
+    groups = min(MOST_GROUPS, count, int(mass**2 / max(rare**2 * noise, 1e-300)))
+    return groups if groups >= LEAST_GROUPS else 0
 
 
 def shape_of(

@@ -9,7 +9,7 @@ from hypothesis import given, strategies as st
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.cliquetree import CliqueTree, dense_tables, resolutions
-from fastdp.mechanisms.shared import merged_codes
+from fastdp.mechanisms.shared import code_partitions, merged_codes
 from fastdp.mechanisms.shared.code_compression import merge_neighbours, merge_outside
 from fastdp.mechanisms.shared.merged_codes import merge, rare_groups
 from fastdp.schema import Schema
@@ -63,7 +63,7 @@ def test_numbers_without_frequent_values_keep_their_order():
     schema = Schema.from_domain({"a": 400})
     values = 10 + 20 * np.random.default_rng(0).standard_normal(400)
     merged = merge(Domain({"a": 400}), [Measurement("a", values, 20.0)], 3.0, schema=schema)
-    assert merged.neighbours == {"a"} and merged.domain["a"] >= merged_codes.LEAST_RARE_GROUPS
+    assert merged.neighbours == {"a"} and merged.domain["a"] >= code_partitions.LEAST_GROUPS
     assert not resolutions.ordered(merged, schema)["a"].any()
     without = merge(Domain({"a": 400}), [Measurement("a", values, 20.0)], 3.0)
     assert without.domain["a"] < merged.domain["a"]
