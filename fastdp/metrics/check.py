@@ -412,7 +412,12 @@ class _Counts:
         )
 
 
-DECLARE_COMMA = 'with decimal commas, declare decimal = "," in the dialect'
+DECLARE = {
+    "number with commas": 'with decimal commas, declare decimal = "," in the dialect',
+    "word for missing (NA, null, ...)": 'declare it, such as null = ["", "NA"], in the dialect',
+    "date in another form": "convert them to 2024-12-31",
+}
+"""By kind of text: what to do about it where a column cannot hold it."""
 
 
 def _note(column: ColumnCheck, item: Column | Derived) -> str:
@@ -421,8 +426,8 @@ def _note(column: ColumnCheck, item: Column | Derived) -> str:
     if column.wrong:
         kind, _ = next(iter(column.kinds.items()))
         wanted = "whole numbers" if item.whole_codes else WANTS[dtypes.family(item.dtype)]
-        comma = f" ({DECLARE_COMMA})" if kind == "number with commas" else ""
-        notes.append(f"wants {wanted}, finds for example: {kind}{comma}")
+        advice = f" ({DECLARE[kind]})" if kind in DECLARE else ""
+        notes.append(f"wants {wanted}, finds for example: {kind}{advice}")
     if column.nearly >= 0.001:
         notes.append(f"{column.nearly:.1%} would be in the list but for case or blanks")
     if column.null + column.outside + column.wrong >= 0.995:

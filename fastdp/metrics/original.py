@@ -204,9 +204,9 @@ def _correlations(truth: _Side, other: _Side) -> Iterator[Item]:
         return
     real, made = (_pearson([s.numbers[n] for n in names]) for s in (truth, other))
     for i, j in combinations(range(len(names)), 2):
-        text = (
-            f"correlation of {names[i]} and {names[j]}: {real[i, j]:.2f}, synthetic"
-            f" {made[i, j]:.2f}"
+        text = (  # z: never -0.00
+            f"correlation of {names[i]} and {names[j]}: {real[i, j]:z.2f}, synthetic"
+            f" {made[i, j]:z.2f}"
         )
         yield "correlation", text, abs(real[i, j] - made[i, j])
 

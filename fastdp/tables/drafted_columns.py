@@ -54,7 +54,7 @@ _CONVERT = {
     "percentage": _PLAIN,
     "number with commas": _PLAIN,
     "date in another form": _ISO,
-    "time of day": _ISO,
+    "time of day": "whole numbers such as 1601, or join them with their dates: 2024-12-31 16:01",
 }
 """By kind of text that no column can be read as: the form to convert it to."""
 ID = re.compile(

@@ -180,8 +180,8 @@ def _read(source: Any, dialect: Any) -> tuple[pa.Table, Dialect, list[str]]:
     """(the rows, the dialect in which they were read, notes on what of it was guessed)."""
     notes = []
     style = Dialect() if dialect is None else Dialect.from_plain(dialect)
-    said = isinstance(dialect, Dialect) or "encoding" in (dialect or {})
-    encoding = None if said else other_encoding(source)
+    said = isinstance(dialect, Mapping) and "encoding" in dialect
+    encoding = None if said or style.encoding != "utf-8" else other_encoding(source)
     if encoding is not None:
         style = replace(style, encoding=encoding)
         notes.append(

@@ -12,6 +12,7 @@ import pytest
 
 import fastdp
 from fastdp.errors import DataError, FastdpError, SchemaError
+from fastdp.schema.dialect import Dialect
 from fastdp.tables import whole_table as whole
 from tests.tiers import first
 
@@ -360,8 +361,9 @@ def test_an_encoding_is_named_beside_a_delimiter_and_from_the_header_alone(tmp_p
     path.write_bytes(
         "größe;x\n".encode("cp1252") + b"".join(b"%d;%d\n" % (i % 3, i % 5) for i in range(60))
     )
-    drafted = fastdp.draft(path, dialect={"delimiter": ";"})
-    assert drafted.schema.dialect.encoding == "cp1252" and "größe" in drafted.schema.columns
+    for dialect in ({"delimiter": ";"}, Dialect(delimiter=";")):
+        drafted = fastdp.draft(path, dialect=dialect)
+        assert drafted.schema.dialect.encoding == "cp1252" and "größe" in drafted.schema.columns
     with pytest.raises(FastdpError, match="may be cp1252: give --dialect 'encoding = \"cp1252\"'"):
         fastdp.draft(path, dialect={"delimiter": ";", "encoding": "utf-8"})
 
