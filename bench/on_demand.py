@@ -205,8 +205,8 @@ def picture(run: fastdp.Run, value: int) -> str:
         ),
     }
     out = [
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 330" font-family="sans-serif">',
-        '<rect width="720" height="330" fill="white"/>',
+        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 338" font-family="sans-serif">',
+        '<rect width="720" height="338" fill="white"/>',
     ]
     wide = 680 / len(labels)
     for k, (name, rows) in enumerate(bars.items()):
