@@ -11,6 +11,9 @@ import pytest
 
 import fastdp
 from fastdp.errors import BudgetError, LedgerError, RunError, UsageError
+from fastdp.mechanisms.base import Ids
+from fastdp.mechanisms.cliquetree.clique_tree import CliqueTree
+from fastdp.mechanisms.with_users.user_demands import GROUP
 from fastdp.privacy.budget import Budget
 from fastdp.privacy.series import lifetime_budget, period_epsilon
 from fastdp.privacy.unit import Unit
@@ -292,6 +295,35 @@ def test_the_last_release_is_a_prior_that_is_tested(tmp_path):
         with pytest.raises(UsageError, match=text):
             more = pa.table(alike | {"t": first % 2})
             fastdp.synthesize(more, **call | {"previous": before} | change)
+
+
+@pytest.mark.parametrize("prior", ["previous", "public"])
+def test_a_prior_serves_a_run_that_models_its_users(prior):
+    """The model of the rows then has a column about users, which the previous release and public data
+    lack: the run must not end after its charge."""
+    rng = np.random.default_rng(3)
+    person = np.repeat(np.arange(1500), rng.geometric(0.1, 1500))
+    kind = (person + (rng.random(person.size) < 0.1)) % 3
+    zone = rng.integers(0, 4, person.size)
+    rows = pa.table({"person": person, "kind": kind, "zone": zone})
+    schema = fastdp.Schema.from_dict(
+        {
+            "user": {"column": "person", "max_rows": 50},
+            "columns": {
+                "kind": {"kind": "integer", "max": 2},
+                "zone": {"kind": "integer", "max": 3},
+            },
+        }
+    )
+    config = CliqueTree(ids=Ids(source="users"))
+    call = {"schema": schema, "mechanism": config, "epsilon": 3.0, "delta": 1e-6, "seed": 5}
+    if prior == "public":
+        given = pa.table({"person": person + 1, "kind": 2 - kind, "zone": rng.permutation(zone)})
+    else:
+        given = fastdp.synthesize(rows, **call)
+    run = fastdp.synthesize(rows, **call, **{prior: given})
+    asked = {name for m in run.measurements for name in m.clique}
+    assert GROUP in asked, "the test is about runs with this column"
 
 
 ODD = {"columns": {"n": {"kind": "integer", "max": 3}, "t": {"kind": "integer", "max": 1}}}

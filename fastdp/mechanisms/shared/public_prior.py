@@ -86,11 +86,15 @@ class PriorAssessment(Struct, frozen=True):
 
 
 class PublicMarginals:
-    """Marginals of public data as priors; `rows` is how many public rows there are, at least 1."""
+    """Marginals of public data as priors; `rows` is how many public rows there are, at least 1.
+
+    A run adds a column about users to the model of its rows. Public data does not have it: marginals
+    with such a column have no prior."""
 
     def __init__(self, public: Public, rows: int):
         self._public = public
         self.rows = rows
+        self._known = frozenset(public.schema.domain)
 
     @classmethod
     def of(cls, public: Public | None) -> PublicMarginals | None:
@@ -106,20 +110,22 @@ class PublicMarginals:
         total = estimate_total(ones)
         if total <= 0:
             return list(ones)
-        counts = self._public.marginals([m.clique for m in ones])
+        counts = self._public.marginals([m.clique for m in ones if self._has(m.clique)])
         r = total / self.rows
         out = []
         for m in ones:
-            table = r * counts[m.clique].reshape(-1)
-            prior = prior_as_measurement(m, table, r) if m.values.size > 2 else None
+            prior = None
+            if m.clique in counts and m.values.size > 2:
+                prior = prior_as_measurement(m, r * counts[m.clique].reshape(-1), r)
             out.append(m if prior is None else averaged([m], [prior])[0])
         return out
 
     def priors(self, estimates: Tables, recode: Columns) -> dict[Clique, PublicPrior]:
-        """The prior of every clique, given the model's estimate of it (rows, over recoded
-        columns)."""
+        """The prior of every clique whose columns public data has, given the model's estimate of it
+        (rows, over recoded columns)."""
         out = {}
-        cliques = [c for c, e in estimates.items() if e.sum() > 0]
+        cliques = [c for c, e in estimates.items() if self._has(c) and e.sum() > 0]
+        recode = {name: codes for name, codes in recode.items() if name in self._known}
         for first, last in batches([estimates[c].size for c in cliques], 1 << 22):
             for clique, counts in self._public.marginals(cliques[first:last], recode).items():
                 estimate = np.asarray(estimates[clique], np.float64).reshape(counts.shape)
@@ -129,6 +135,10 @@ class PublicMarginals:
                     clique, drawn_to_model(raked, estimate, self.rows), total / self.rows
                 )
         return out
+
+    def _has(self, clique: Clique) -> bool:
+        """Whether public data has all columns of the clique."""
+        return self._known.issuperset(clique)
 
 
 def prior_as_measurement(
