@@ -64,7 +64,7 @@ PEOPLE = schema_with_users({"a": 12, "b": 9, "c": 3}, "who", max_rows=20)
         ({"pairs": [["a", "b", "c"]]}, "length 2"),
         ({"users": 2}, "releases nothing about users"),
         ({"numbers": 2}, "asked for no numbers"),
-        ({"sums": 2}, "unknown field .*; expected columns, pairs, numbers, users"),
+        ({"sums": 2}, "unknown field .*; there are columns, pairs, numbers, users"),
     ],
 )
 def test_what_fits_nothing_is_refused_by_run_and_plan(stated, text):

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from .._util.invalid import explain_invalid
 from ..errors import UsageError
 
 
@@ -75,5 +76,4 @@ def _converted(plain: dict[str, Any], where: str) -> About:
     try:
         return msgspec.convert(plain, About)
     except msgspec.ValidationError as error:
-        known = ", ".join(field.name for field in msgspec.structs.fields(About))
-        raise UsageError(f"{where}: {error}. It may have the keys {known}") from None
+        raise UsageError(f"{where}: {explain_invalid(error, About)}") from None

@@ -20,8 +20,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from .._util.files import as_path
+from .._util.invalid import explain_invalid
 from ..errors import UsageError, did_you_mean
-from ..important import Important
 from ..privacy.clip import resolve as resolve_clip
 from ..schema import Schema
 from . import get, names
@@ -62,9 +62,7 @@ class Recipe(Struct, frozen=True):
         try:
             return msgspec.convert(resolved, kind)
         except msgspec.ValidationError as error:
-            unknown = "unknown field" in str(error) and "$.important" in str(error)
-            more = f"; expected {', '.join(Important.__struct_fields__)}" if unknown else ""
-            raise UsageError(f"{self._error_start('')}{error}{more}") from error
+            raise UsageError(f"{self._error_start('')}{explain_invalid(error, kind)}") from error
 
     def with_limits(self, **limits: Any) -> Recipe:
         """The recipe with these fields (None: not given) set; UsageError if the mechanism has no

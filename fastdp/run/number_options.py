@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from .._util.invalid import explain_invalid
 from ..errors import UsageError, did_you_mean
 from ..important import Important
 from ..numbers import language, number_text
@@ -137,7 +138,7 @@ def number_options(given: Any) -> NumberOptions | None:
     try:
         options = msgspec.convert({"list": (), **given}, NumberOptions)
     except msgspec.ValidationError as error:
-        raise UsageError(f"numbers: {str(error).replace('`', '').replace('$.', '')}") from None
+        raise UsageError(f"numbers: {explain_invalid(error, NumberOptions)}") from None
     _check(options)
     return options if options.questions else None
 

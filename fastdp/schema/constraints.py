@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from .._util.invalid import explain_invalid
 from .._util.lazy import pa, pq
 from ..errors import SchemaError
 from .columns import Column
@@ -132,7 +133,10 @@ def parse(plain: Any) -> tuple[Constraint, ...]:
             continue
         try:
             out.append(msgspec.convert(_with_rows(_plain(item)), Constraint))
-        except (msgspec.ValidationError, TypeError) as error:
+        except msgspec.ValidationError as error:
+            wrong = explain_invalid(error, Constraint)
+            raise SchemaError(f"constraint {number}: {wrong}") from None
+        except TypeError as error:
             raise SchemaError(f"constraint {number}: {error}") from None
     return tuple(out)
 

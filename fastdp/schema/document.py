@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from .._util.files import as_path
+from .._util.invalid import explain_invalid
 from ..errors import SchemaError, did_you_mean
 from . import constraints, dtypes
 from .dialect import Dialect
@@ -84,13 +85,7 @@ def parse(plain: Mapping[str, Any]) -> dict[str, Any]:
     try:
         made = msgspec.convert({**plain, "user": plain.get("user") or None}, _Document)
     except msgspec.ValidationError as error:
-        text = (
-            str(error)
-            .replace("`", "")
-            .replace("$.", "")
-            .replace("Object missing required", "missing")
-        )
-        raise SchemaError(f"schema: {text}") from None
+        raise SchemaError(f"schema: {explain_invalid(error, _Document)}") from None
     if made.fastdp != FORMAT:
         raise SchemaError(
             f"schema, field 'fastdp': this fastdp reads format {FORMAT}, got {made.fastdp!r}"

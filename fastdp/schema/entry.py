@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from typing import Any, TypeGuard
 
-from ..errors import SchemaError, did_you_mean
+from ..errors import SchemaError, did_you_mean, nearest
 from . import dtypes, epoch
 from .columns import Policy, fail
 from .kind_registry import KINDS, documented
@@ -30,6 +30,22 @@ def check_has_private_domain(name: str, kind: str, finds: str) -> None:
         )
 
 
+OTHER_WORDS = {
+    word: f"; write {written}"
+    for words, written in {
+        "bool boolean logical": 'kind = "categorical" with values = [false, true]',
+        "text str varchar category enum": 'kind = "string" with values, the list of all texts',
+        "int int32 int64 whole": 'kind = "integer" with min and max',
+        "float float64 double number decimal real": 'kind = "numeric" with edges',
+        "date datetime time timestamps": (
+            'kind = "timestamp" with parts, or "numeric" with a dtype and edges of dates'
+        ),
+    }.items()
+    for word in words.split()
+}
+"""What to write in place of words that other tools use for kinds of columns."""
+
+
 class Entry:
     """One column's table while it is parsed: checks the types of values, and that every key was
     used."""
@@ -49,7 +65,11 @@ class Entry:
         if kind == ANY and self.text("domain") is None:
             raise fail(name, "domain", f'missing; kind {ANY!r} needs domain = "private"')
         if not KINDS.registered(kind):
-            raise fail(name, "kind", f"expected one of {', '.join(documented())}, got {kind!r}")
+            near = nearest(kind, documented())
+            hint = OTHER_WORDS.get(kind.lower(), f"; did you mean {near!r}?" if near else "")
+            raise fail(
+                name, "kind", f"expected one of {', '.join(documented())}, got {kind!r}{hint}"
+            )
         self.kind = kind
         self.private = self.text("domain") is not None
         described = KINDS.get(kind)

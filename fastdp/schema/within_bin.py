@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from .._util.invalid import explain_invalid
 from ..errors import SchemaError
 from . import dtypes
 
@@ -192,7 +193,7 @@ def _converted(name: str, where: str, item: Any, kind: Any) -> Any:
     try:
         return msgspec.convert(item, kind)
     except msgspec.ValidationError as error:
-        raise fail(name, where, str(error)) from None
+        raise fail(name, where, explain_invalid(error, kind)) from None
 
 
 def plain_inside(column: Any) -> dict[str, Any]:

@@ -313,8 +313,8 @@ def test_frames_of_every_kind_are_completed_or_refused(run):
     for frame in (pd.DataFrame({"age": []}), pl.DataFrame({"age": []}), {"age": []}):
         assert run.complete(frame).num_rows == run.predict(frame, "city").num_rows == 0
     bad = [
-        (None, "cannot read a NoneType"),
-        (3, "cannot read a int"),
+        (None, "cannot read an object of type NoneType"),
+        (3, "cannot read an object of type int"),
         ([{"age": 1}], "states no types"),
         ({1: [2]}, "keys are names of columns"),
         ({"age": [1, 2], "city": ["Oslo"]}, "different lengths: age, city"),

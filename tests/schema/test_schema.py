@@ -95,9 +95,11 @@ def _with(column: dict) -> dict:
 @pytest.mark.parametrize(
     ("plain", "text"),
     [
-        ({}, "schema: missing field columns"),
+        ({}, "schema: the field 'columns' is missing"),
         ({"colums": {}}, "schema, field 'colums': unknown field; did you mean 'columns'?"),
         (_with({}), "column 'x', field 'kind': missing; expected one of categorical"),
+        (_with({"kind": "Boolean"}), 'write kind = "categorical" with values = [false, true]'),
+        (_with({"kind": "catagorical"}), "did you mean 'categorical'?"),
         (_with({"kind": "integer", "max": -1}), "column 'x', field 'max': -1 is below min = 0"),
         (
             _with({"kind": "integer", "max": 300, "dtype": "int8"}),
@@ -118,7 +120,7 @@ def _with(column: dict) -> dict:
         ),
         (_with({"kind": "timestamp", "parts": ["year"]}), "'min': min and max (dates) are missing"),
         ({"user": {"column": "x"}, **_with(WHOLE)}, "it is also the user column"),
-        ({"user": {"null": "own"}, **_with(WHOLE)}, "missing field column - at user"),
+        ({"user": {"null": "own"}, **_with(WHOLE)}, "schema: user: the field 'column' is missing"),
         ({"fastdp": 2, **_with(WHOLE)}, "field 'fastdp': this fastdp reads format 1, got 2"),
         (
             {

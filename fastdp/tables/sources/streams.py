@@ -43,7 +43,7 @@ class Unknown(Source):
 
     def parts(self, dialect: Dialect) -> list[Part]:
         raise UsageError(
-            f"cannot read a {self.kind}: give a path, a list of paths, a polars, pandas or"
+            f"cannot read an object of type {self.kind}: give a path, a list of paths, a polars, pandas or"
             " pyarrow frame, a DuckDB relation, fastdp.sql(connection, query), or an object with"
             " __arrow_c_stream__"
         )
