@@ -64,11 +64,10 @@ class Domain(Mapping[str, int]):
         for name in clique:
             if name not in self._sizes:
                 raise SchemaError(
-                    f"clique {clique!r}: the domain has no attribute"
-                    f" {name!r}{did_you_mean(name, self)}"
+                    f"columns {clique!r}: there is no column {name!r}{did_you_mean(name, self)}"
                 )
         if len(set(clique)) != len(clique):
-            raise SchemaError(f"clique {clique!r}: an attribute is named twice; name each once")
+            raise SchemaError(f"columns {clique!r}: a column is named twice; name each once")
         return clique
 
     def shape(self, clique: Iterable[str]) -> tuple[int, ...]:
@@ -87,7 +86,7 @@ class Domain(Mapping[str, int]):
         for name, codes in recode.items():
             if name not in sizes:
                 raise SchemaError(
-                    f"recoding: the domain has no attribute {name!r}{did_you_mean(name, self)}"
+                    f"recoding: there is no column {name!r}{did_you_mean(name, self)}"
                 )
             new = np.asarray(codes)
             if len(new) != sizes[name] or new.min() < 0:

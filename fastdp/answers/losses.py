@@ -65,7 +65,7 @@ def _values(facts: Facts) -> list[str]:
         share, errors = found
         code = column.overflow_target
         if code is not None and share[code] > max(LEAST, Z95 * errors[code]):
-            other.append((float(share[code]), name))
+            other.append((min(1.0, float(share[code])), name))
         codes = facts.codes.get(name)
         if codes is None:
             continue

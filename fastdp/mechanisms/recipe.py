@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import resources
 from os import PathLike
 from pathlib import Path
@@ -21,7 +22,7 @@ from msgspec.structs import replace
 
 from .._util.files import as_path
 from .._util.invalid import explain_invalid
-from ..errors import UsageError, did_you_mean
+from ..errors import SchemaError, UsageError, did_you_mean
 from ..privacy.clip import resolve as resolve_clip
 from ..schema import Schema
 from . import get, names
@@ -133,6 +134,18 @@ def check_config(config: Config, schema: Schema) -> StructuralZeros:
     zeros = config.check_all(likely)
     check_users(config, schema)
     return zeros
+
+
+@contextmanager
+def naming(recipe: Recipe) -> Iterator[None]:
+    """A block whose errors about columns say for which schema the recipe was written."""
+    try:
+        yield
+    except SchemaError as error:
+        if recipe.schema is None:
+            raise
+        where = f"recipe {recipe.name!r}, which is written for the schema {recipe.schema!r}"
+        raise SchemaError(f"{where}: {error}") from None
 
 
 def _toml(source: str, name: str) -> dict:

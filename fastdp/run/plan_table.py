@@ -210,9 +210,10 @@ def _described_run(question: TableQuestion) -> _Run:
     (epsilon,) = checked_epsilons([question.epsilon], delta)
     schema = given.stand_in()
     costs = DomainCosts.of(given, delta)
-    config = recipe.config(epsilon).resolved(schema, epsilon, delta)
+    with recipes.naming(recipe):
+        config = recipe.config(epsilon).resolved(schema, epsilon, delta)
+        zeros = recipes.check_config(config, given)
     clip = resolve_clip(config.clip, schema)
-    zeros = recipes.check_config(config, given)
     domaincosts.check_askable(given, pure=config.pure or delta == 0, unit=config.unit)
     numbers = number_options(recipe.numbers if question.numbers is None else question.numbers)
     numbers = weigh_numbers(numbers, [config], given, public is not False)

@@ -40,11 +40,11 @@ def read_public(
     if schema.period is not None:
         schema = schema.with_period(schema.period.during(None))  # public rows may be of any period
     if not relabel:
-        return read(source, schema, public=True, threads=threads)
+        return _read(source, schema, threads)
     fields = dict(schema.fields)
     for name in schema.domain.check(tuple(relabel)):
         fields[name] = _moved(fields.get(name), name, source, schema)
-    table = read(source, replace(schema, fields=fields), public=True, threads=threads)
+    table = _read(source, replace(schema, fields=fields), threads)
     if not table.rows:
         raise DataError(
             f"public=: no row of the public data fits the schema, even after relabelling {', '.join(relabel)}"
@@ -53,6 +53,14 @@ def read_public(
         schema  # codes mean the same as in `schema`; only the values they were read from moved
     )
     return table
+
+
+def _read(source: Source, schema: Schema, threads: int | None) -> Table:
+    """The public table; errors say that it is this one."""
+    try:
+        return read(source, schema, public=True, threads=threads)
+    except DataError as error:
+        raise DataError(f"public=: {error}") from None
 
 
 def _moved(field: Field | None, name: str, source: Source, schema: Schema) -> Field:

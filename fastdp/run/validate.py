@@ -52,9 +52,10 @@ def validate(
     )
     schema = in_series(_schema(table, options, recipe), period, table)
     likely = schema.stand_in()
-    configs = tuple(recipe.config(e).resolved(likely, e, float(delta)) for e in epsilons)
-    for config in configs:
-        recipes.check_config(config, schema)
+    with recipes.naming(recipe):
+        configs = tuple(recipe.config(e).resolved(likely, e, float(delta)) for e in epsilons)
+        for config in configs:
+            recipes.check_config(config, schema)
     numbers = number_options(recipe.numbers if options.numbers is None else options.numbers)
     numbers = weigh_numbers(numbers, configs, schema, options.public is not None)
     if numbers is not None:

@@ -110,7 +110,8 @@ class LinkedSchema:
             return cls.load(source)
         forms = f"a fastdp.LinkedSchema, a document or a path, not {type(source).__name__}"
         raise UsageError(
-            f"linked tables need a schema with a table [tables.NAME] for each of them: {forms}"
+            f"linked tables need a schema with a table [tables.NAME] for each of them: {forms}; "
+            "columns of one table, by name, are a source as pyarrow.table(columns)"
         )
 
     @classmethod
