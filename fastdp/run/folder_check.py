@@ -28,6 +28,7 @@ from ..privacy.clip import DOMAIN_KINDS
 from ..privacy.unit import Unit
 from ..release.domainsteps import schema_bytes
 from ..release.sums import finished
+from ..release.user_vectors import KIND
 from ..schema import Schema
 from ..schema.constraints import columns_of
 from ..schema.derived import Derived
@@ -68,11 +69,13 @@ def number_tables(folder: Path) -> dict[str, pa.Table]:
 
 def asked_problems(folder: Path, statement: Mapping, part: int, entry: Mapping | None) -> list[str]:
     """What is wrong with the numbers that were asked for: they are computed again from the released
-    vectors. With the run's ledger `entry`, also where a vector of this part was not drawn."""
+    vectors, which are releases of this part. With the run's ledger `entry`, also where a vector was
+    not drawn."""
     tables = number_tables(folder)
     about = statement["mechanism"].get("numbers")
     if about is None and not tables:
-        return []
+        unasked = [r for r in statement["parts"][part]["releases"] if r["kind"] == KIND]
+        return [f"no number was asked for that takes the vector {r['label']!r}" for r in unasked]
     schema = Schema.from_dict(read_json(folder / "schema.json", within_floats))
     drawn: dict[str, set[str]] | None = None
     if entry is not None:
@@ -81,7 +84,7 @@ def asked_problems(folder: Path, statement: Mapping, part: int, entry: Mapping |
             if step["part"] == part:
                 hashes = {answer["sha256"] for answer in step["answers"]}
                 drawn.setdefault(step["label"], set()).update(hashes)
-    return number_problems(about, schema, tables, drawn)
+    return number_problems(about, schema, tables, statement["parts"][part]["releases"], drawn)
 
 
 def _plain_texts(table: pa.Table) -> pa.Table:

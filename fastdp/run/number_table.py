@@ -4,7 +4,9 @@ it, from which `verify` computes the numbers again."""
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -19,7 +21,7 @@ from ..numbers.sums_plan import SumsPlan
 from ..numbers.typed import TypedNumber
 from ..numbers.user_encoding import UserEncoding
 from ..release.gateway import Session
-from ..release.user_vectors import UserVector
+from ..release.user_vectors import KIND, UserVector, plan_vector
 from ..schema import Schema
 from ..users.user_quotes import Quote, usable
 from .number_options import NumberOptions, number_options
@@ -52,16 +54,18 @@ class Recorded:
 class Replayed:
     """Answers with vectors that were released before; RunError if another one is asked for.
     `digests`: sha256 of each vector in its grid units, as the ledger hashes it, by label; None where
-    a float is too coarse for its unit."""
+    a float is too coarse for its unit. `lines`: what a statement lists of each vector that was asked
+    for, by label."""
 
     def __init__(self, table: pa.Table):
         self.vectors: dict[str, UserVector] = {}
         self.digests: dict[str, str | None] = {}
-        labels = table["label"].to_pylist()
+        self.lines: dict[str, dict[str, Any]] = {}
         values = table["value"].to_numpy()
         errors = table["standard_error"].to_numpy()
-        for label in dict.fromkeys(labels):
-            mine = np.array([other == label for other in labels])
+        for label, mine in _stretches(table["label"].to_pylist()):
+            if label in self.vectors or len(np.unique(errors[mine])) > 1:
+                raise RunError(f"the vector {label!r} is not one of a single noise")
             self.vectors[label] = UserVector(values[mine], float(errors[mine][0]))
 
     def user_vector(self, plan: SumsPlan, *, mu: float, label: str) -> UserVector:
@@ -70,7 +74,44 @@ class Replayed:
             raise RunError(f"the released vectors do not contain {label!r}")
         assert isinstance(plan.encoding, UserEncoding)
         self.digests[label] = _digest(found.values * plan.encoding.unit)
+        (self.lines[label],) = plan_vector("user", plan, mu, label).lines(label)
         return found
+
+    def unlisted(self, releases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+        """Problems where the vectors are not those of a statement's releases, each with the charge and the
+        noise that the numbers take. A statement that left some out would claim less than was released."""
+        listed = {r["label"]: r for r in releases if r["kind"] == KIND}
+        for label, line in self.lines.items():
+            if not _agrees(line, listed.get(label)):
+                yield f"the vector {label!r} is not a release that the statement lists"
+            elif not _agrees(line["sigma"], self.vectors[label].sigma):
+                yield f"the vector {label!r} has another standard error than its release"
+        for label in {**self.vectors, **listed}:
+            if label not in self.lines:
+                yield f"no number that was asked for takes the vector {label!r}"
+
+
+def _stretches(labels: Sequence[str]) -> Iterator[tuple[str, slice]]:
+    """Stretches of equal labels: each label, and its rows."""
+    row = 0
+    for label, same in groupby(labels):
+        start, row = row, row + sum(1 for _ in same)
+        yield label, slice(start, row)
+
+
+def _agrees(computed: Any, stated: Any) -> bool:
+    """Whether a release is stated as it was computed. Figures may differ by the roundings of another
+    machine's logarithms."""
+    if isinstance(computed, Mapping):
+        return (
+            isinstance(stated, Mapping)
+            and computed.keys() == stated.keys()
+            and all(_agrees(value, stated[name]) for name, value in computed.items())
+        )
+    if isinstance(computed, float):
+        number = isinstance(stated, int | float) and not isinstance(stated, bool)
+        return number and math.isclose(computed, stated, rel_tol=CLOSE)
+    return computed == stated
 
 
 def measured_numbers(
@@ -158,11 +199,12 @@ def number_problems(
     about: Any,
     schema: Schema,
     tables: dict[str, pa.Table],
+    releases: Sequence[Mapping[str, Any]],
     drawn: Mapping[str, Collection[str]] | None = None,
 ) -> list[str]:
-    """What does not agree between a folder's numbers, its vectors and what the statement says was
-    asked (`about`: its mechanism's `numbers`). `drawn`: hashes of the answers that the run's ledger
-    holds, by label."""
+    """What does not agree between a folder's numbers, its vectors, what the statement says was
+    asked (`about`: its mechanism's `numbers`) and the `releases` that it lists. `drawn`: hashes of the
+    answers that the run's ledger holds, by label."""
     found = tables.get(NUMBERS)
     vectors = tables.get(VECTORS)
     if about is None and found is None and vectors is None:
@@ -180,7 +222,7 @@ def number_problems(
     )
     if again.num_rows != found.num_rows or again.column_names != found.column_names:
         return ["the numbers are not those that the statement says were asked for"]
-    wrong = []
+    wrong = list(replayed.unlisted(releases))
     for i, (stated, computed) in enumerate(zip(found.to_pylist(), again.to_pylist(), strict=True)):
         if not _same(stated, computed):
             wrong.append(f"row {i + 1} of the numbers does not follow from the released vectors")

@@ -31,6 +31,7 @@ from .linked_result import LinkedRun
 from .result import Run
 from .statement_check import recomputed_problems, same_build
 from .strict_json import read_json
+from .tables_check import table_problems
 
 UNPROVED = (
     "nothing in the folder proves which program and second accountant ran, the mechanism's settings "
@@ -244,6 +245,11 @@ def _content_problems(
         if own is not None:
             yield from folder_check.model_problems(folder, statement, own[1]["releases"])
 
+    def tables() -> Iterator[str]:
+        own = _own_part(statement)
+        if own is not None:
+            yield from table_problems(folder, own[1]["releases"])
+
     def numbers() -> Iterator[str]:
         own = _own_part(statement)
         if own is not None:
@@ -267,6 +273,7 @@ def _content_problems(
         "the constraints": constraints,
         "model.fastdp": model,
         "the numbers": numbers,
+        "the tables": tables,
     }
     return [text for what, check in checks.items() for text in guarded(what, check)]
 

@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from fastdp._util.progress import LOG
@@ -25,7 +26,7 @@ from fastdp.release.counts import Counts
 from fastdp.release.gateway import Session
 from fastdp.release.marginal_plan import MarginalPlan, MarginalsPlan
 from fastdp.run import execute, owner_files
-from fastdp.tables import bound, ingest, linked_tables, sql
+from fastdp.tables import bound, idvalues, ingest, linked_tables, sql
 from fastdp.tables.table import Table
 from fastdp.tables.userids import UserIndex
 from fastdp.users import people, rates
@@ -35,6 +36,7 @@ from ..tiers import slow_cases
 from .replay import hostile, worlds
 from .replay.audit import audit_scenes
 from .replay.compare import Figures
+from .replay.identities import ids_of
 from .replay.worlds import World
 
 BUGS = {}
@@ -536,6 +538,23 @@ def noise_by_another_door():
         return real(*arguments)
 
     return [patch.object(Counts, "marginals", planted)]
+
+
+@bug(World("numbers as ids", PAIRS, lambda rng: ids_of(rng, "numbers")), "charged are", pairs=24)
+def ids_as_they_are_written():
+    return [patch.object(idvalues, "number_spelled", lambda text: text)]
+
+
+@bug(World("texts as ids", PAIRS, lambda rng: ids_of(rng, "text")), "charged are", pairs=40)
+def users_by_their_places_in_a_dictionary():
+    real = UserIndex.prepare
+
+    def planted(index, ids, periods=None):
+        if isinstance(ids, pa.DictionaryArray) and periods is None:
+            return real(index, ids.indices.cast(pa.large_string()))
+        return real(index, ids, periods)
+
+    return [patch.object(UserIndex, "prepare", planted)]
 
 
 @contextmanager

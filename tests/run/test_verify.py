@@ -1,6 +1,7 @@
 """`fastdp verify` against forged and hostile folders: what it sees, and what it says it cannot
 see."""
 
+import copy
 import json
 import math
 import os
@@ -16,9 +17,12 @@ from hypothesis import HealthCheck, example, given, settings, strategies as st
 import fastdp
 from fastdp.errors import RunError
 from fastdp.privacy import statement
+from fastdp.privacy.accountant import Gaussian, event_from_dict
+from fastdp.privacy.budget import combined_mu, epsilon_at
 from fastdp.run import answers_check, folder_check, parquet_limits
 from fastdp.run.strict_json import read_json, within_floats
 from fastdp.run.verify import UNPROVED, UNREAD, UNSEEN, WITHOUT_LEDGER, inspect, verify
+from fastdp.schema import Schema
 from tests.tiers import first
 
 from ..audit.test_documents import damaged
@@ -564,3 +568,160 @@ def test_releases_of_one_name_are_told_apart_by_their_noise(run):
     assert answers_check.measurements_of(folder, unmeasured)[1] == []
     forged = [r for r in releases if r != own] + [own | {"sigma": own["sigma"] / 2}, wide]
     assert "its standard errors differ" in answers_check.measurements_of(folder, forged)[1][0]
+
+
+@pytest.fixture(scope="module")
+def with_tables(tmp_path_factory):
+    """Folders of a run with numbers and distances of users, and of one with contrasts."""
+    place = tmp_path_factory.mktemp("tables")
+    rng = np.random.default_rng(4)
+    who = np.repeat(np.arange(900), 5)
+    like = rng.integers(0, 3, 900)[who]
+    rows = {"who": who, "a": like, "b": (like + rng.integers(0, 2, len(who))) % 3}
+    rows |= {"t": rng.integers(0, 30, len(who))}
+    user = {"column": "who", "max_rows": 5}
+    codes = {"a": 2, "b": 2, "t": 29}
+    columns = {name: {"kind": "integer", "max": most} for name, most in codes.items()}
+    schema = Schema.from_dict({"user": user | {"order": "t"}, "columns": columns})
+    options = {"delta": 1e-6, "threads": 1, "progress": False}
+    asked = ["sum(t)", "count of users by a"]
+    fastdp.synthesize(
+        pa.table(rows), schema=schema, epsilon=9.0, numbers=asked, out=place / "users", **options
+    )
+    bits = {f"c{i}": (rng.random(len(who)) < 0.3 + 0.2 * like).astype(int) for i in range(4)}
+    columns = {name: {"kind": "integer", "max": 1} for name in bits}
+    schema = Schema.from_dict({"user": user, "columns": columns})
+    table = pa.table({"who": who} | bits)
+    fastdp.synthesize(table, schema=schema, epsilon=9.0, out=place / "bits", **options)
+    return place
+
+
+def restated(folder, change):
+    """The folder with the statement of a publisher who changes the releases that it lists, and whose
+    every other figure follows from them."""
+    made = statement_of(folder)
+    (part,) = made["parts"]
+    releases = change(copy.deepcopy(part["releases"]))
+    cap = Gaussian(combined_mu([event_from_dict(r["event"]) for r in releases]) * (1 + 1e-9))
+    asked = part["asked"] | {"epsilon": epsilon_at([cap], made["delta"])}
+    again = statement.build(
+        [statement.part(cap, asked, part["clip"], releases, part.get("clip_choice"))],
+        made["ledger"],
+        Schema.load(folder / "schema.json"),
+        unit="user",
+        second=made["accountant"]["second"],
+        seeded=False,
+        mechanism=made["mechanism"],
+        notes=made["notes"],
+    )
+    statement.write(folder, again)
+    return inspect(folder)
+
+
+@pytest.mark.parametrize(
+    "name, kind, of, said",
+    [
+        ("users", "user_vector", None, "is not a release that the statement lists"),
+        ("users", "distances", None, "distances.released.pq has"),
+        ("users", "distances", "users", "people.released.pq has"),
+        ("bits", "contrasts", None, "contrasts.released.pq has"),
+    ],
+)
+def test_a_statement_cannot_leave_out_what_the_folder_holds(
+    with_tables, tmp_path, name, kind, of, said
+):
+    """All figures of the statement follow from the releases that it lists, and are smaller than those of the
+    run: for vectors of numbers, distances and contrasts that had been enough."""
+    folder = shutil.copytree(with_tables / name, tmp_path / name)
+    before = inspect(folder)
+    assert before.ok and restated(folder, lambda releases: releases).ok
+
+    def without(releases):
+        return [r for r in releases if (r["kind"], r.get("of")) != (kind, of)]
+
+    verdict = restated(folder, without)
+    assert verdict.epsilon < before.epsilon and any(said in p for p in verdict.problems)
+
+
+def test_each_vector_of_a_number_is_a_release(with_tables, tmp_path):
+    """Left out one at a time, or stated with a tenth of its charge and ten times its noise."""
+    folder = shutil.copytree(with_tables / "users", tmp_path / "run")
+    listed = statement_of(folder)["parts"][0]["releases"]
+    vectors = [r["label"] for r in listed if r["kind"] == "user_vector"]
+    assert len(vectors) > 3
+
+    def cheaper(release, label):
+        if release["label"] == label:
+            release["event"]["mu"] /= 10
+            release["sigma"] *= 10
+        return release
+
+    for label in vectors:
+        said = f"the vector {label!r} is not a release that the statement lists"
+        verdict = restated(folder, lambda releases: [r for r in releases if r["label"] != label])  # noqa: B023
+        assert said in verdict.problems
+        statement.write(folder, statement_of(with_tables / "users"))
+        verdict = restated(folder, lambda releases: [cheaper(r, label) for r in releases])  # noqa: B023
+        assert said in verdict.problems
+        statement.write(folder, statement_of(with_tables / "users"))
+    assert inspect(folder).ok
+
+
+def changed_table(folder, name, change):
+    path = folder / f"{name}.released.pq"
+    pq.write_table(change(pq.read_table(path)), path)
+    rehash(folder)
+    return inspect(folder).problems
+
+
+def errors_times(factor):
+    def change(table):
+        errors = table["standard_error"].to_numpy() * factor
+        place = table.column_names.index("standard_error")
+        return table.set_column(place, "standard_error", pa.array(errors, from_pandas=True))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "name, table, said",
+    [
+        ("users", "number_vectors", "has another standard error than its release"),
+        ("users", "distances", "less noise than the releases in the statement"),
+        ("users", "people", "less noise than the releases in the statement"),
+        ("bits", "contrasts", "less noise than the releases in the statement"),
+    ],
+)
+def test_tables_have_the_noise_of_their_releases(with_tables, tmp_path, name, table, said):
+    folder = shutil.copytree(with_tables / name, tmp_path / name)
+    if table != "number_vectors":  # numbers follow from the errors of their vectors
+        assert changed_table(folder, table, errors_times(1.0)) == ()
+    assert any(said in p for p in changed_table(folder, table, errors_times(0.3)))
+
+
+def test_vectors_that_no_number_takes_are_a_problem(with_tables, tmp_path):
+    """They could be true sums. There may be as many as a file holds, and each is looked at once: compared
+    with each other, 200,000 would take hours."""
+    folder = shutil.copytree(with_tables / "users", tmp_path / "run")
+
+    def more(table):
+        count = 200_000
+        texts = pa.array([f"true {i}" for i in range(count)])
+        numbers = pa.array(np.ones(count))
+        own = pa.table({"label": texts, "value": numbers, "standard_error": numbers})
+        return pa.concat_tables([table.replace_schema_metadata(), own])
+
+    assert "no number that was asked for takes the vector 'true 0'" in changed_table(
+        folder, "number_vectors", more
+    )
+
+
+def test_a_vector_without_a_number_is_a_problem_of_the_statement(run):
+    folder, _ = run
+
+    def more(made):
+        line = dict(made["parts"][0]["releases"][-1])
+        made["parts"][0]["releases"].append(line | {"kind": "user_vector", "label": "none"})
+
+    rehash(folder, more)
+    assert any("takes the vector 'none'" in p for p in inspect(folder).problems)

@@ -13,6 +13,7 @@ from . import (
     combined as combined,
     decisions as decisions,
     doors as doors,
+    identities as identities,
 )  # worlds register themselves
 from .compare import Figures, compare
 from .recorder import Recorder
