@@ -120,10 +120,10 @@ def test_a_forecast_says_whether_classes_are_worth_their_tables():
     nor a tree that has the truth."""
     blocks, ones, tables = mixture([5] * 24, 3, seed=6)
     look, independent, truth = look_at(tables, ones, blocks, 0.01)
-    assert look.forecast(independent, 1e-4, blocks.free).better(2.0)
+    assert look.forecast(independent, 1e-4, blocks.free).better(2.0, 0.75)
     assert look.forecast(independent, 1e-4, blocks.free).factors == 2
-    assert not look.forecast(independent, 0.2, blocks.free).better(2.0)
-    assert not look.forecast(truth, 1e-4, blocks.free).better(2.0)
+    assert not look.forecast(independent, 0.2, blocks.free).better(2.0, 0.75)
+    assert not look.forecast(truth, 1e-4, blocks.free).better(2.0, 0.75)
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -133,7 +133,7 @@ def test_independent_columns_and_pairs_that_hang_together_are_not_taken_for_clas
     blocks, ones, _ = mixture([5] * 24, 2, seed=seed)
     tables = np.outer(ones, ones)
     look, independent, _ = look_at(tables, ones, blocks, 0.02, seed)
-    assert not look.forecast(independent, 1e-4, blocks.free).better(2.0)
+    assert not look.forecast(independent, 1e-4, blocks.free).better(2.0, 0.75)
     for j in range(0, 24, 2):
         a, b = blocks.of(j), blocks.of(j + 1)
         ones[b] = ones[a]
@@ -143,7 +143,7 @@ def test_independent_columns_and_pairs_that_hang_together_are_not_taken_for_clas
         tables[a, b] = tables[b, a] = np.diag(ones[a])
     look, independent, _ = look_at(tables, ones, blocks, 0.02, seed)
     found = look.forecast(independent, 1e-4, blocks.free)
-    assert not found.better(2.0) or not dc.ENOUGH * found.factors < 24
+    assert not found.better(2.0, 0.75) or not dc.ENOUGH * found.factors < 24
 
 
 @pytest.mark.parametrize("size", [0.8, 1.5, 4.0])

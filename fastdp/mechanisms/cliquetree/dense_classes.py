@@ -34,8 +34,6 @@ from .hidden_factors import of_factors
 ENOUGH = 4
 """Each number of a column's factors is told by at least so many contrasts. With fewer, factors follow any
 contrasts (six columns of gapminder have two)."""
-RATIO = 0.75
-"""Classes have to be nearer than the tree by this factor, since the tree would have the rest of the batch."""
 MOST_CODES = 512
 """Codes of all columns together, so that the two fits take seconds: each takes 50 eigenvalue decompositions
 of a matrix of this size. Tables with more stay with the tree."""
@@ -64,10 +62,10 @@ class Forecast(Struct, frozen=True):
     error: float
     factors: int
 
-    def better(self, errors: float) -> bool:
-        """Whether classes are nearer than the tree by the factor RATIO, and so many standard errors. What
-        noise adds to both is the same."""
-        part = RATIO**2
+    def better(self, errors: float, to_come: float) -> bool:
+        """Whether classes are nearer, by so many standard errors, than the tree will be: `to_come` times as
+        far as it is. What noise adds to both is the same."""
+        part = to_come**2
         return self.classes + errors * (1 - part) * self.error < part * self.tree
 
 
@@ -202,10 +200,11 @@ class ClassTable:
         now = squares_left(true, edge)
         return math.sqrt(squares_left(true, edge * math.sqrt(part)) / now) if now > 0 else 1.0
 
-    def worth(self, forecast: Forecast, errors: float) -> bool:
-        """Whether few classes are foreseen to be better than the tree, by so many standard errors."""
+    def worth(self, forecast: Forecast, errors: float, to_come: float) -> bool:
+        """Whether few classes are foreseen to be better than the tree, by so many standard errors (see
+        `Forecast.better`)."""
         few = 0 < ENOUGH * forecast.factors < len(self.table.names)
-        return few and len(self.blocks.own) <= MOST_CODES and forecast.better(errors)
+        return few and len(self.blocks.own) <= MOST_CODES and forecast.better(errors, to_come)
 
     def measure(self, share: float, label: str) -> None:
         """Release the tables of all pairs for a share of mu^2, average them with those before, and fit."""

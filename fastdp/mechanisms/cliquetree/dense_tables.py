@@ -40,14 +40,16 @@ from ...release.gateway import Session
 from ...schema import Schema
 from ...significance import LIKELY, chance_distance
 from ..base import Job
+from ..shared import screening
 from ..shared.code_compression import Compression
 from ..shared.code_partitions import MOST_GROUPS, Key
 from ..shared.expected_counts import parts_kept
 from ..shared.merged_codes import MAX_CANDIDATES, Merged
 from ..shared.one_ways import NOISE, measure_ones, part_mu
 from ..shared.screening import Candidate, ScreeningResult
+from . import tied_columns
 from .budget_shares import LEAST_AGAIN
-from .dense_classes import FIRST_PART, RATIO, ClassTable, Look
+from .dense_classes import FIRST_PART, ClassTable, Look
 from .hidden_factors import (
     GRID,
     LEAST_FACTOR,
@@ -87,9 +89,13 @@ class GrownTree(Protocol):
     workload: Any
     priors: Any
     dependent: Collection[str]
+    plan: Any
 
     @property
     def codes(self) -> ModelCodes: ...
+    def after_batch(
+        self, number: int, share: float, result: ScreeningResult
+    ) -> dict[Clique, float]: ...
 
 
 class DenseColumn(Struct, frozen=True, eq=False):
@@ -179,6 +185,8 @@ class DenseTable:
         self.signs = {name: column.signs for name, column in columns.items()}
         self.contrasts = np.zeros(len(self.pairs))
         self.noise = math.inf
+        self.tied: dict[Clique, np.ndarray] = {}
+        self.order = self.names
         self.hidden = HIDDEN
         while self.hidden in state.session.domain:
             self.hidden += "_"
@@ -265,20 +273,58 @@ class DenseTable:
         """The model of hidden factors by the contrasts so far, over these merged codes."""
         factors = self.loadings()
         sizes = merged.domain
-        cells = sum(sizes[a] for a in self.names)
+        cells = sum(sizes[a] for a in self.names) + sum(map(sizes.cells, self.tied))
         classes = class_count(factors.shape[1], self.state.config.limit // max(1, cells))
         points = class_points(classes, factors.shape[1])
         total = merged.fitted_total
-        nodes = [Node((), (self.hidden,), np.full((1, classes), total / classes))]
+        by_class = {}
         for loading, (name, c) in zip(factors, self.columns.items()):
             table = class_tables(points, loading, c.rows, c.placed)
-            table = _recoded(table, c, merged, name)
-            nodes.append(Node((self.hidden,), (name,), table * (total / classes)))
+            by_class[name] = _recoded(table, c, merged, name) * (total / classes)
+        nodes = [Node((), (self.hidden,), np.full((1, classes), total / classes))]
+        nodes += self.given_classes(merged, by_class)
         nodes += self.hanging(merged)
         domain = Domain({**{a: sizes[a] for a in self.state.session.domain}, self.hidden: classes})
         model = Model(domain, nodes, total=total, ended="hidden factors")
         model.hidden = (self.hidden,)
         return model
+
+    def tie(self, result: ScreeningResult) -> None:
+        """Tie the pairs of these columns that the tree surely knows better than hidden factors do. `result`:
+        the last screening, of the tree."""
+        own = set(self.names)
+        known = {
+            p: (d, s)
+            for p, d, s in zip(result.cliques, result.distances, result.sigma)
+            if len(p) == 2 and own >= set(p)
+        }
+        tables = marginals(self.model(self.merged), list(known), resolve(self.state.job.threads))
+        away = np.array([np.abs(t - result.estimates[p]).sum() for p, t in tables.items()])
+        distances, noise = (np.array([known[p][k] for p in tables]) for k in (0, 1))
+        sizes = self.merged.domain
+        room = self.state.config.limit // min(SEVERAL_FACTORS) - sum(sizes[a] for a in own)
+        cells = [sizes.cells(p) for p in tables]
+        follows = screening.following(result.estimates)
+        pairs = list(tables)
+        tied = tied_columns.ties(pairs, away, distances, noise, cells, room, follows)
+        self.tied = {p: result.estimates[p] for p in tied}
+        self.order = tied_columns.by_misfit(self.names, pairs, away)
+
+    def given_classes(self, merged: Merged, by_class: Mapping[str, np.ndarray]) -> list[Node]:
+        """The columns given the hidden one and, where they are tied to another, given that too."""
+        nodes = []
+        for source, own in tied_columns.in_order(self.order, list(self.tied)):
+            if source is None:
+                nodes.append(Node((self.hidden,), (own,), by_class[own]))
+                continue
+            known = self.tied.get((source, own))
+            table = self.tied[own, source].T if known is None else known
+            within, back = (_mixing(self.state.merged, merged, a) for a in (source, own))
+            ones = [by_class[a].sum(axis=0) for a in (source, own)]
+            pair = _raked(within @ table @ back.T, *ones)
+            joint = tied_columns.given_both(by_class[source], by_class[own], pair)
+            nodes.append(Node((self.hidden, source), (own,), joint))
+        return nodes
 
     def hanging(self, merged: Merged) -> list[Node]:
         """The other columns. Each hangs on the column that it depends on most, by the measured
@@ -339,6 +385,8 @@ class DenseTable:
             merged_for_size={},
         )
         details = {"columns": len(self.names), "factors": factors, "classes": classes}
+        if self.tied:
+            details["tied"] = len(self.tied)
         return DenseModel(model, merged, details)
 
 
@@ -369,14 +417,19 @@ def decided(
     if len(columns) >= LEAST_COLUMNS and sizes * min(SEVERAL_FACTORS) <= state.config.limit:
         table = DenseTable(state, merged, columns)
         table.take(look)
+        table.tie(result)
         far, error = distance(state, table.model(merged), list(known), matters)
         spent += TEST
-        if far + LIKELY * error < tree:
+        if far + LIKELY * error < expected_mean(state, share - spent, result, matters):
             table.measure_all(share - spent)
             return table.finished(), share
     wide = {a: c for a, c in every.items() if merged.domain[a] > 1}
     classes = ClassTable(DenseTable(state, merged, wide))
-    found, more = by_classes(classes, look, result, share - spent, tree - by_chance, matters)
+    after = expected_mean(state, share - spent, result, matters)
+    to_come = (after - by_chance) / max(tree - by_chance, 1e-9)
+    found, more = by_classes(
+        classes, look, result, share - spent, tree - by_chance, matters, to_come
+    )
     return found, spent + more
 
 
@@ -387,6 +440,7 @@ def by_classes(
     share: float,
     tree: float,
     matters: np.ndarray,
+    to_come: float,
 ) -> tuple[DenseModel | None, float]:
     """(the model of hidden classes where it is better than the tree, the share of mu^2 that was spent).
     `look`: contrasts of all pairs; `tree`: the mean distance of the tree from all pairs, but for what
@@ -405,10 +459,10 @@ def by_classes(
         or any(p not in estimates for p in classes.table.pairs)
     ):
         return None, 0.0
-    if not classes.worth(classes.forecast(look, estimates, rest), 0.0):
+    if not classes.worth(classes.forecast(look, estimates, rest), 0.0, to_come):
         return None, 0.0
     again = classes.look(SECOND_PROBE)
-    if not classes.worth(classes.forecast(again, estimates, rest), LIKELY):
+    if not classes.worth(classes.forecast(again, estimates, rest), LIKELY, to_come):
         return None, SECOND_PROBE
     state = classes.state
     pairs = [p for p in result.cliques if len(p) == 2]
@@ -416,7 +470,7 @@ def by_classes(
     far, error = distance(state, classes.model(), pairs, matters, "distances of hidden classes")
     by_chance = np.average([chance_distance(estimates[p]) for p in pairs], weights=matters)
     far = (far + LIKELY * error - float(by_chance)) * classes.to_come(FIRST_PART)
-    if far >= RATIO * tree:
+    if far >= to_come * tree:
         state.beside += classes.answers
         return None, SECOND_PROBE + TEST + FIRST_PART * rest
     classes.measure((1 - FIRST_PART) * rest, "pairs of hidden classes again")
@@ -431,6 +485,15 @@ def possible(state: GrownTree) -> bool:
     public data, and favours no workload or target. It has months outside the span of a timestamp."""
     kept = state.session.schema.constraints
     return not (state.workload.items or kept or state.priors is not None)
+
+
+def expected_mean(
+    state: GrownTree, share: float, result: ScreeningResult, matters: np.ndarray
+) -> float:
+    """The mean distance of the tree from all pairs when it has the rest of the last batch."""
+    last = len(state.plan.batches) - 1
+    after = state.after_batch(last, share, result)
+    return float(np.average(list(after.values()), weights=matters))
 
 
 def distance(

@@ -15,7 +15,7 @@ from ...measurement import Measurement, Request
 from ...model.graphical_model import Model
 from ...model.marginals import marginals
 from ...release.gateway import Session
-from ...significance import SURE, threshold
+from ...significance import SURE, drawn_towards, threshold
 from ..base import Job
 from ..plans import DISTANCES
 from ..shared import screening
@@ -109,6 +109,7 @@ class CliqueTreeState:
         self.model_codes = ModelCodes(merged, {})  # those that `model` was fitted over
         self.held: dict[Key, Candidate] = {}
         self.precision: dict[Key, float] = {}  # share of mu^2 spent on each marginal so far
+        self.harder = 1.0  # errors of answers, as a multiple of what was foreseen
         self.unspent = 0.0  # share of mu^2 left over by batches that had nothing to measure
         self.frequent: dict[Clique, Partition] = {}  # see `value_grouping`
         self.screened: set[Clique] = set()
@@ -134,6 +135,8 @@ class CliqueTreeState:
         if number == 0 and result is not None and not self.independent:
             self.independent = distances_of(result)
         batch: list[Candidate] = []
+        if result is not None:
+            self.learn(result)
         if last and result is not None:
             self.dense, spent = dense_tables.decided(self, result, share)
             share -= spent
@@ -340,6 +343,70 @@ class CliqueTreeState:
         distances, sigma = (dict(zip(result.cliques, v)) for v in (result.distances, result.sigma))
         return screening.accounted(distances, sigma, self.merged.noise_tv, self.merged.total)
 
+    def learn(self, result: ScreeningResult) -> None:
+        """What answers miss, by released distances.
+
+        A batch was divided by the noise that was foreseen. Now the model that follows the answers has a
+        released distance from each measured marginal. What an answer misses is drawn towards that, as far as
+        the noise of distances does not explain the difference. The effective cells of a marginal become those
+        in which noise would make as large an error. So a marginal that is farther off than foreseen, since
+        noise hides its cells, gets more of what is left."""
+        missed = {key: d for key, d in self.missed(result).items() if self.precision.get(key)}
+        if self.priors is not None or not missed:
+            return
+        keys = list(missed)
+        sigma = np.array([1 / math.sqrt(self.precision[key] * self.unit) for key in keys])
+        foreseen = np.array([self.held[key].noise(s) for key, s in zip(keys, sigma)])
+        variances = np.array([(result.noise / self.held[key].weight) ** 2 for key in keys])
+        found = drawn_towards(foreseen, np.array(list(missed.values())), variances)
+        self.harder = float(found.sum() / foreseen.sum())
+        for key, error, s in zip(keys, found, sigma):
+            cells = max(1.0, float(error) / (NOISE * s))
+            self.held[key] = replace(self.held[key], cells=cells)
+
+    def missed(self, result: ScreeningResult) -> dict[Key, float]:
+        """The released distance of the model from each measured marginal, over the codes that it was
+        measured over."""
+        fine = dict(zip(result.cliques, result.distances))
+        out = {}
+        for key in self.held:
+            clique, partition = key
+            known = result.grouped if partition is self.groups else fine
+            if clique in known and (partition in (self.groups, CODES)):
+                out[key] = known[clique]
+        return out
+
+    def after_batch(
+        self, number: int, share: float, result: ScreeningResult
+    ) -> dict[Clique, float]:
+        """How far the model is expected to be from each pair when the batch of this `share` is measured. The
+        errors of answers fall with the root of their precision; those of new ones are as much larger than
+        foreseen as those of the others were."""
+        fine = dict(zip(result.cliques, result.distances))
+        out = {p: d for p, d in fine.items() if len(p) == 2}
+        batch, share = self.choose(number, share, result)
+        held = {**self.held, **{c.key: c for c in batch}}
+        if not held:
+            return out
+        parts = screening.divide(list(held.values()), self.precision, share)
+        whole = math.fsum(parts.values())
+        missed = self.missed(result)
+        for key, part in parts.items():
+            clique = key[0]
+            if out.get(clique, 0.0) <= 0:
+                continue
+            before = self.precision.get(key, 0.0)
+            after = before + share * part / whole
+            if before and key in missed:
+                off, left = missed[key], missed[key] * math.sqrt(before / after)
+            else:
+                c = held[key]
+                off = c.distance
+                left = min(off, c.noise(1 / math.sqrt(after * self.unit)) * max(1.0, self.harder))
+            off, left = (min(max(x, 0.0), out[clique]) for x in (off, left))
+            out[clique] = math.sqrt(out[clique] ** 2 - off**2 + left**2)
+        return out
+
     def choose(
         self, number: int, share: float, result: ScreeningResult
     ) -> tuple[list[Candidate], float]:
@@ -357,7 +424,7 @@ class CliqueTreeState:
         spent = math.fsum(self.precision.values()) * self.unit
         left = self.sigma(share + math.fsum(self.plan.batches[number + 1 :]))
         good = screening.worthwhile(self.scored(result, about, left), about, left)
-        if self.priors is None and not self.workload.items:
+        if self.priors is None and not self.workload.has_sets:
             good = [c for c in good if self.tells(c, result, left)]
         if number:
             last = number == len(self.plan.batches) - 1
