@@ -56,7 +56,7 @@ PEOPLE = schema_with_users({"a": 12, "b": 9, "c": 3}, "who", max_rows=20)
 @pytest.mark.parametrize(
     ("stated", "text"),
     [
-        ({"columns": ["x"]}, "no attribute 'x'"),
+        ({"columns": ["x"]}, "no column 'x'"),
         ({"columns": {"a": 1000}}, "from 0.01 to 100"),
         ({"columns": ["a", "a"]}, "expected each once"),
         ({"pairs": [["a", "a"]]}, "expected two columns"),

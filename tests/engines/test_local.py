@@ -219,7 +219,7 @@ def test_sparse_up_to_2_to_the_63_cells():
 
 def test_refused_before_any_work():
     table = Table.from_codes({"a": 3, "b": 4}, {"a": [1, 2], "b": [0, 3]})
-    with pytest.raises(SchemaError, match="no attribute 'z'"):
+    with pytest.raises(SchemaError, match="no column 'z'"):
         marginals(table, [("a", "z")])
     with pytest.raises(UsageError, match="clip"):
         marginals(table, [("a",)], clip=0)

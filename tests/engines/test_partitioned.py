@@ -185,7 +185,7 @@ def test_refused_before_any_partition_is_asked():
         raise AssertionError("a partition was asked")
 
     counter = PartitionedCounter(table.schema, Fault(Held([table]), asked))
-    with pytest.raises(SchemaError, match="no attribute"):
+    with pytest.raises(SchemaError, match="no column"):
         counter.marginals([("z",)])
     with pytest.raises(UsageError, match="clip"):
         counter.marginals([("a",)], 0)

@@ -178,7 +178,7 @@ def test_warm_start_begins_where_the_model_was():
 @pytest.mark.parametrize(
     "measurement, text",
     [
-        (("z", [1.0, 2.0], 1.0), "no attribute 'z'"),
+        (("z", [1.0, 2.0], 1.0), "no column 'z'"),
         (((), [1.0], 1.0), "clique is empty"),
         ((("a", "a"), [1.0, 2.0], 1.0), "twice"),
         (("a", [1.0, 2.0, 3.0], 1.0), "got 3"),

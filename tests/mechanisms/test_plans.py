@@ -104,7 +104,7 @@ def test_a_planned_marginal_is_in_the_table_and_listed_once():
     assert {line.clique: line.share for line in step.lines} == pytest.approx(
         {("a", "b"): 0.6, ("b",): 0.3}
     )
-    with pytest.raises(SchemaError, match="no attribute 'c'"):
+    with pytest.raises(SchemaError, match="no column 'c'"):
         Listed(sets=(("a", "c"),)).check(fastdp.Schema.from_domain({"a": 2, "b": 3}))
 
 

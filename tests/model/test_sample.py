@@ -245,7 +245,7 @@ def test_any_scale_and_never_a_zero(method, scale):
 @pytest.mark.parametrize(
     "nodes, error",
     [
-        ([((), ("z",), np.ones((1, 2)))], "no attribute 'z'"),
+        ([((), ("z",), np.ones((1, 2)))], "no column 'z'"),
         ([((), (), np.ones((1, 1)))], "no new attribute"),
         ([(("a",), ("b",), np.ones((2, 3)))], "not sampled before"),
         (
