@@ -21,6 +21,13 @@ UNMEASURED = (
     "not measured together, and no distance of the model was released (cliquetree does for pairs)"
 )
 
+TOTALS = ("count", "sum")
+"""Kinds of numbers that all rows add to."""
+WITHHELD = (
+    "withheld: noise may hide users who have more rows than all that are seen; set max_rows in the"
+    " schema as low as you publicly know"
+)
+
 BOUND = "bound"
 """The basis of intervals that hold wherever rows lie inside bins and merged values."""
 APPROXIMATE = "approximate"
@@ -43,7 +50,8 @@ def answer_table(
     """The answer. `unit`: what numbers are counted in."""
     clip = a.facts.clipping
     basis = a.table.basis
-    unknown = n.hidden | (basis == "unknown") | (not clip.known)
+    withheld = clip.hides and a.asked.kind in TOTALS
+    unknown = n.hidden | (basis == "unknown") | (not clip.known) | withheld
     trials = max(1, int((~unknown).sum())) if jointly else 1
     z = NormalDist().inv_cdf(1 - (1 - level) / trials / 2)
     sampling = n.sampling if population else np.zeros(n.estimate.size)
@@ -80,7 +88,7 @@ def answer_table(
         rows = _in_two_parts(clip, z)
         columns |= {name: of_numpy(np.array([number])) for name, number in rows.items()}
         if rows:
-            notes = ["; ".join(text for text in (_rows_apart(rows), *notes) if text)]
+            notes = ["; ".join(text for text in (_rows_apart(rows, clip.claimed), *notes) if text)]
     columns["note"] = of_texts(notes)
     return pa.table(columns)
 
@@ -154,13 +162,14 @@ def _capped(a: Layout, lines: Lines, high: np.ndarray, z: float) -> np.ndarray:
     return high
 
 
-def _rows_apart(rows: Mapping[str, Any]) -> str:
+def _rows_apart(rows: Mapping[str, Any], claimed: bool) -> str:
     """A sentence of `_in_two_parts`: what is narrow, and what nobody sees."""
     first = f"of each user the first {rows['up_to']:,}"
     narrow = f"{rows['rows_up_to_low']:,.0f} to {rows['rows_up_to_high']:,.0f} rows"
     if not math.isfinite(rows["beyond_high"]):
         return f"{first}: {narrow}; nothing says how many there are beyond"
-    return f"{first}: {narrow}; beyond these up to {rows['beyond_high']:,.0f}, by a Pareto tail"
+    how = "if the claim below holds" if claimed else "by a Pareto tail"
+    return f"{first}: {narrow}; beyond these up to {rows['beyond_high']:,.0f}, {how}"
 
 
 def _notes(a: Layout, lines: Lines, n: Numbers, unknown: np.ndarray) -> list[str]:
@@ -176,8 +185,11 @@ def _notes(a: Layout, lines: Lines, n: Numbers, unknown: np.ndarray) -> list[str
         )
     if (n.inside > 0).any():
         common.append(INSIDE)
-    if a.facts.clipping.text:
-        common.append(a.facts.clipping.text)
+    clip = a.facts.clipping
+    totals = a.asked.kind in TOTALS
+    if clip.hides and totals:
+        common.append(WITHHELD)
+    common += [text for text in (clip.text, clip.of_totals if totals else clip.of_shares) if text]
     together = [(column, np.bincount(m)[m]) for column, m in zip(a.asked.by, a.table.maps)]
     out = []
     for line in range(lines.group.size):

@@ -29,9 +29,14 @@ drifts. A normal distribution that moves by d standard deviations, d small, is a
 NORMAL d from where it was. So the shares that move inside groups, and those of rows beyond the
 histogram, may move a mean by so many standard deviations (`drift_of`).
 
-Users with very many rows may be too few to stand out of the noise of the histogram. The upper end
-and the spread of the factor allow for them: the tail of rows per user is taken to go on as the
-histogram ends (`rows_per_user`).
+Users with very many rows may be too few to stand out of the noise of the histogram. Where noise can hide
+less than one user in a hundred, the tail of rows per user is taken to go on as the histogram ends
+(`rows_per_user`), and the upper end allows for it. In a smaller table nothing shows that: one user in a
+hundred with most of the rows leaves no sign. There the upper end of counts and sums rests on a claim
+instead, that no user has more than X rows, and needs no shape: the histogram's bins up to X add up to all
+rows, with a noise that is known. X is what totals that are asked for claim too (`hidden_users`), or the
+schema's bound if that is less. Where that end is above twice the estimate, counts and sums are withheld.
+Shares and means are then of each user's first rows, and say so.
 """
 
 import math
@@ -43,6 +48,8 @@ import numpy as np
 
 from .._util.texttable import plural
 from ..measurement import Measurement
+from ..numbers import hidden_users
+from ..numbers.hidden_users import nearest_round
 from ..privacy import clip as clip_rules
 from ..rows_per_user import RowsPosterior, Tail, mean_rows, size_edges
 from ..schema import Schema
@@ -96,7 +103,9 @@ class Clipping:
     moves inside them. `drifts`: standard errors of the mean of a column where all cells move it to
     one side, in standard deviations of its values.
     `apart`: columns that were measured together with the groups. `seen`: the number of rows in two
-    parts, where the histogram says it."""
+    parts, where the histogram says it. `tail`: the part of `spread` that is by a Pareto tail. `of_totals`,
+    `of_shares`: what to tell a reader of counts and sums, of shares and means. `hides`: noise may hide more
+    rows than are seen."""
 
     factor: float = 1.0
     lost: float = 0.0
@@ -113,6 +122,15 @@ class Clipping:
     tilts: Mapping[str, float] = field(default_factory=dict)
     drifts: Mapping[str, float] = field(default_factory=dict)
     seen: UpTo | None = None
+    tail: float = 0.0
+    of_totals: str = ""
+    of_shares: str = ""
+    hides: bool = False
+
+    @property
+    def claimed(self) -> bool:
+        """Whether the upper end of totals rests on a claim in place of a tail."""
+        return bool(self.of_totals) and self.of_totals != self.of_shares
 
     @property
     def leaves_out(self) -> bool:
@@ -173,7 +191,7 @@ class Clipping:
         their number, of users as in the last group."""
         last = cells[:, -1] / max(float(cells[:, -1].sum()), 1e-9)
         rows = np.maximum(cells @ np.array(self.factors), cells.sum(1))
-        more = self.spread[1] / (1 + self.spread[1])
+        more = self.tail / (1 + self.tail)
         return more * float(np.abs(last - rows / max(float(rows.sum()), 1e-9)).sum())
 
     def allowance(
@@ -368,12 +386,23 @@ def from_histogram(
     rows = account.rows
     kept = account.kept
     lost = min(max(1 - kept / rows, 0.0), 0.999)
-    texts = []
-    if lost > 5e-4:
-        texts.append(f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up")
-    if account.unseen > 5e-4 * rows:
-        noticed = math.ceil(2 * Z95 * sigma)  # as many stand out by Z95 in all but 2.5 % of runs
-        texts.append(
+    text = f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up"
+    noticed = math.ceil(2 * Z95 * sigma)  # as many stand out by Z95 in all but 2.5 % of runs
+    claim = _claimed(found, most, noticed, None if limit else bound, account.seen)
+    tail_spread = account.spread[1]
+    of_totals = of_shares = ""
+    if claim is not None:
+        account = account.with_claim(claim)
+        busy = f"{plural(noticed, 'user')} with over {plural(most, 'row')}"
+        hidden = f"up to {busy} may be there without a sign"
+        of_shares = f"of each user's first {plural(most, 'row')}: {hidden}"
+        of_totals = (
+            f"{hidden}; the upper end holds if no user has more than {plural(claim.most, 'row')}"
+        )
+        if claim.most >= bound and not limit:
+            of_totals += ", as the schema says"
+    elif account.unseen > 5e-4 * rows:
+        of_totals = of_shares = (
             f"the upper end allows for users with over {plural(most, 'row')} as by a Pareto tail: up to"
             f" {plural(noticed, 'such user')} may be there without a sign, and rows that they have"
             " beyond that tail are above it"
@@ -387,7 +416,7 @@ def from_histogram(
         factor=rows / kept,
         lost=lost,
         spread=account.spread,
-        text=", and ".join(texts),
+        text=text if lost > 5e-4 else "",
         cluster=cluster,
         tilt=BLIND * with_tail.spread,
         parts=_parts(of_users),
@@ -395,7 +424,37 @@ def from_histogram(
         inside=with_tail.inside,
         by_user=with_tail.by_user,
         seen=account.seen,
+        tail=tail_spread,
+        of_totals=of_totals,
+        of_shares=of_shares,
+        hides=claim is not None and account.unseen > rows,
     )
+
+
+class _Claim(NamedTuple):
+    """Rows that users have beyond those seen of them, if none has more than `most`: their estimate, by the
+    bins of the histogram, and its standard error."""
+
+    most: int
+    rows: float
+    error: float
+
+
+def _claimed(
+    found: RowsPosterior, seen: int, noticed: int, bound: int | None, account: UpTo
+) -> _Claim | None:
+    """What may be beyond the first `seen` rows of a user, where more than one user in a hundred may have
+    more without a sign; else None. `noticed`: so many users would be noticed; `bound`: of the schema."""
+    users = max(float(found.users.sum()), 1.0)
+    if noticed <= users / 100 or seen >= found.bound:
+        return None
+    mean = max(account.rows, users) / users
+    most = nearest_round(max(hidden_users.MEANS * mean, hidden_users.TIMES * seen))
+    limit = min(int(most), found.bound if bound is None else bound)
+    weight = mean_rows(found.edges, found.bound, limit) - mean_rows(found.edges, found.bound, seen)
+    weight = np.where(np.array(found.edges) > limit, 0.0, weight)  # by the claim nobody is there
+    error = math.sqrt(max(float(weight @ found.spread @ weight), 0.0))
+    return _Claim(limit, float(weight @ found.values), error)
 
 
 class _RowAccount(NamedTuple):
@@ -410,6 +469,16 @@ class _RowAccount(NamedTuple):
     spread: tuple[float, float]
     unseen: float
     seen: UpTo
+
+    def with_claim(self, claim: _Claim) -> Self:
+        """The account whose upper end is that of users with up to a claimed number of rows."""
+        half = (self.seen.high - self.seen.low) / 2
+        end = claim.rows - half + math.hypot(half, Z95 * claim.error)
+        unseen = max(end, 0.0)
+        up = max(self.seen.high + unseen - self.rows, 0.0) / Z95 / max(self.rows, 1e-9)
+        seen = self.seen._replace(beyond=min(max(claim.rows, 0.0), unseen), beyond_high=unseen)
+        counted = self.spread[0]
+        return self._replace(spread=(counted, max(up, counted)), unseen=unseen, seen=seen)
 
 
 def _with_counted_rows(

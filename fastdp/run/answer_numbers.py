@@ -183,12 +183,18 @@ def _by_line(questions: Questions, lines: int) -> list[str | None]:
 
 
 def with_numbers(
-    answer: pa.Table, numbers: pa.Table | None, questions: Questions, schema: Schema
+    answer: pa.Table,
+    numbers: pa.Table | None,
+    questions: Questions,
+    schema: Schema,
+    claimed: bool = False,
 ) -> pa.Table:
     """The answer with the figures of numbers that ask the same, where they were given. Where both have
     nothing but Gaussian noise, which is independent, they are combined by precision. Else the number is
     given, unless its interval is `APART` times as wide as the answer's own: which of two intervals is given
-    then depends on widths that noise hardly moves."""
+    then depends on widths that noise hardly moves. An own interval that assumes how rows go on where
+    nobody sees them does not take the place of a number; the note says it. `claimed`: the answer's own
+    interval assumes no more than the number's, so that it does."""
     asked = _by_line(questions, answer.num_rows)
     if numbers is None or not any(asked):
         return answer
@@ -206,11 +212,18 @@ def with_numbers(
         if number is None or number["estimate"] is None:
             continue
         replaced = True
-        if _much_narrower(row, number):
+        narrower = _much_narrower(row, number)
+        if narrower and (claimed or _assumes_nothing(row)):
             asked_for = f"{ASKED}: {number['low']:,.6g} to {number['high']:,.6g}, which is wider"
             row["note"] = "; ".join(filter(None, (row["note"], asked_for)))
             continue
-        row |= {name: value for name, value in _of_number(row, number).items() if name in row}
+        figures = _of_number(row, number)
+        if narrower:
+            own = f"{row['low']:,.6g} to {row['high']:,.6g}"
+            figures["note"] += (
+                f"; the run's own counts say {own}, where nothing is hidden by noise or bins"
+            )
+        row |= {name: value for name, value in figures.items() if name in row}
     return pa.Table.from_pylist(rows, answer.schema) if replaced else answer
 
 
@@ -255,13 +268,20 @@ def _symmetric(found: Mapping[str, Any]) -> bool:
 
 
 def _much_narrower(row: Mapping[str, Any], number: Mapping[str, Any]) -> bool:
-    """Whether the interval of the answer itself is much narrower than that of a number, and rests on no
-    assumption: of rows that a clip leaves out, a tail is assumed, where a number says what noise may hide."""
-    if row.get("basis") not in ("measured", "bound") or row["high"] is None or row["low"] is None:
-        return False
-    if row.get("clipping") or row.get("model"):
+    """Whether the interval of the answer itself is much narrower than that of a number."""
+    if row.get("basis") == "unknown" or row["high"] is None or row["low"] is None:
         return False
     return APART * (row["high"] - row["low"]) < number["high"] - number["low"]
+
+
+def _assumes_nothing(row: Mapping[str, Any]) -> bool:
+    """Whether the interval of an answer rests on no assumption: of rows that a clip leaves out, a tail is
+    assumed, where a number says what noise may hide."""
+    return (
+        row.get("basis") in ("measured", "bound")
+        and not row.get("clipping")
+        and not row.get("model")
+    )
 
 
 def from_numbers(

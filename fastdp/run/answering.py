@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,7 +18,7 @@ from ..answers.fact_names import NO_TABLE, in_facts
 from ..answers.part_groups import groups_of
 from ..answers.people_facts import asks_about_users
 from ..errors import UsageError
-from ..significance import Z95
+from ..significance import SURE, Z95
 from .answer_numbers import (
     LEVEL,
     advised_question,
@@ -75,11 +77,15 @@ def answer_of(
         of = of if about_users is None else about_users
         try:
             facts: Facts = run._facts if not users else run._people_facts
-            if users:
+            found = None
+            if users and plain and not by and not where:
+                found = _mean_per_user(run, of, level)
+            if users and found is None:
                 of, by, where = in_facts(run.schema, run._people_facts, of, by, where)
             groups = groups_of(facts.schema, by)
             names = tuple(one if isinstance(one, str) else one.name for one in groups)
-            found = answer(facts, of, by, where, level, **options)
+            if found is None:
+                found = answer(facts, of, by, where, level, **options)
             if of == "share" and names and where:
                 found = with_share_note(found, "users" if users else "rows")
         except UsageError as error:
@@ -96,12 +102,66 @@ def answer_of(
         if by_days or not plain or level != LEVEL:
             return Answer(found, names)
         lines = line_questions(of, names, where, facts.schema, found) if users else None
+        whole = of == "count" and not users and not names and not where
         found = with_numbers(
-            found, run.numbers, lines or question_of(of, names, where, users), run.schema
+            found,
+            run.numbers,
+            lines or question_of(of, names, where, users),
+            run.schema,
+            claimed=whole and run._facts.clipping.claimed,
         )
         to_ask = lines or advised_question(of, names, where, users)
         mu = run._mu if of == "count" else None
         return Answer(with_advice(found, run.numbers, to_ask, run.schema, mu), names)
+
+
+OF_ALL_USERS = re.compile(r"mean\((?:(rows)|(sum\(.+\)))\)", re.S)
+"""Means per user that are a total of rows over the number of users."""
+
+
+def _mean_per_user(run: Run, of: str, level: float) -> pa.Table | None:
+    """The mean of `rows` or of a sum per user, as what all rows say over the number of users: None for
+    other questions, and where nothing says how many rows there are.
+
+    The histogram of users by that number would need its largest bins, where noise counts as users who have
+    more than all others."""
+    match = OF_ALL_USERS.fullmatch(of)
+    if match is None:
+        return None
+    total = answer(run._facts, "count" if match[1] else match[2], level=level)
+    users = answer(run._people_facts, "count", level=level).to_pylist()[0]
+    names = (
+        "estimate",
+        "error",
+        "low",
+        "high",
+        "basis",
+        "noise",
+        "clipping",
+        "bins",
+        "model",
+        "note",
+    )
+    row = {name: value for name, value in total.to_pylist()[0].items() if name in names}
+    many = users["estimate"]
+    if not run._facts.clipping.known or users["error"] is None or not many > SURE * users["error"]:
+        return None
+    of_users = {"low": users["high"] - many, "high": many - users["low"], "noise": users["noise"]}
+    estimate = row["estimate"] / many
+
+    def with_users(size: float, name: str) -> float:
+        return math.hypot(size / many, estimate * of_users[name] / many)
+
+    for name in ("error", "clipping", "bins", "model"):
+        row[name] = None if row[name] is None else row[name] / many
+    if row["low"] is not None:
+        below, above = (abs(row[end] - row["estimate"]) for end in ("low", "high"))
+        row["low"] = max(estimate - with_users(below, "low"), 0.0 if row["low"] >= 0 else -math.inf)
+        row["high"] = estimate + with_users(above, "high")
+        row["noise"] = with_users(row["noise"], "noise")
+        row["error"] = math.hypot(row["error"], estimate * of_users["noise"] / many)
+    row["estimate"] = estimate
+    return pa.Table.from_pylist([row], pa.schema([total.schema.field(name) for name in names]))
 
 
 def _check_people_were_released(run: Run, of: str) -> None:

@@ -39,6 +39,7 @@ from .loading import load_run
 from .number_table import measured_numbers, with_quoted_numbers
 from .output import Output, spawned_seeds
 from .owner_files import Comparison, diagnose, write_notes, write_owner_files
+from .placed_means import with_placed_means
 from .preload import preload
 from .prepare import check_ahead, check_limits, prepare, prepare_previous
 from .result import Run
@@ -244,18 +245,19 @@ def _measure(
         with spec.reporter.stage("measure", "measuring"):
             made = run_with_users(config, own, job_of(spec, i, seed, prior), early_stop_of(spec, i))
             outcome = checked_outcome(spec, made, session, seed)
+        written = with_placed_means(spec.schema, outcome.measurements, outcome.tables)
         if numbers is not None:
             with spec.reporter.stage("measure", "measuring numbers"):
                 outcome = _with_numbers(spec, outcome, numbers)
                 assert spec.numbers is not None
-                outcome = with_quoted_numbers(outcome, spec.numbers, spec.asked_numbers)
+                outcome = with_quoted_numbers(outcome, spec.numbers, spec.asked_numbers, written)
         public = prior if spec.previous is None else None
         ids = id_source(spec.schema, outcome, config, public)
         threads = spec.options.threads
         outcomes.append(outcome)
         outputs.append(
             Output(
-                schema=spec.schema,
+                schema=written,
                 outcome=outcome,
                 source=ids,
                 seed=seed,

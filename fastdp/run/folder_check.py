@@ -171,7 +171,7 @@ def _has_public_means(schema: Schema, name: str) -> bool:
     if found is None or not found.binned:
         return False
     column = cast(Numeric, found)
-    if column.means is None:
+    if not isinstance(column.means, tuple):
         return False
     return finished(column, np.full(column.base, np.nan), None, None).means == column.means
 

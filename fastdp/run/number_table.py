@@ -146,15 +146,16 @@ def number_table(numbers: Sequence[TypedNumber], results: Sequence[NumberResult]
 
 
 def with_quoted_numbers(
-    outcome: Outcome, options: NumberOptions, numbers: Sequence[TypedNumber]
+    outcome: Outcome, options: NumberOptions, numbers: Sequence[TypedNumber], written: Schema
 ) -> Outcome:
     """The outcome, whose synthetic users are chosen such that its numbers hold, each within its
-    error; as it is where no users are chosen."""
+    error; as it is where no users are chosen. `written`: the schema by which rows are written, which
+    says what number a synthetic row has on average."""
     dealer = outcome.dealer
     if dealer is None or dealer.choice is None:
         return outcome
     known = zip(numbers, options.declared(numbers), strict=True)
-    by_text = {number.text: (number, declared) for number, declared in known}
+    by_text = {n.text: (replace(n, schema=written), declared) for n, declared in known}
     seen: dict[str, int] = {}
     quotes = []
     for line in outcome.tables[NUMBERS].to_pylist():

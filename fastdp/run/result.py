@@ -348,10 +348,17 @@ class Run:
         return user_sizes(self)
 
     @cached_property
+    def _written_schema(self) -> Schema:
+        """The schema by which rows are written: with means of bins that the released counts show."""
+        from .placed_means import with_placed_means
+
+        return with_placed_means(self.schema, self.measurements, self.tables)
+
+    @cached_property
     def _law(self) -> RowLaw:
         from .on_demand import law_of
 
-        return law_of(self.schema, self.model, self.privacy)
+        return law_of(self._written_schema, self.model, self.privacy)
 
     @cached_property
     def _stored_law(self) -> StoredLaw:

@@ -55,7 +55,10 @@ def number_document(
     more: dict[str, Any] = {"whole": True} if whole else {}
     if found.digits and not whole:
         more["digits"] = found.digits
-    more["means"] = PRIVATE if column.measured and _wide(edges) else EVEN
+    if not column.measured:
+        more["means"] = EVEN
+    elif _wide(edges):
+        more["means"] = PRIVATE
     atoms = column.stated.get("atoms", ())
     if atoms and atoms != PRIVATE:
         more["atoms"] = [a for a in atoms if edges[0] <= a < edges[-1]]

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from .schema import Schema
+from .within_bin import EVEN
 
 WIDE = 10.0
 """An outer bin is wide if it is so many times as wide as all other bins together. Edges that grow
@@ -17,12 +18,12 @@ ADVISED = 4
 def wide_outer_bins(schema: Schema) -> list[str]:
     """A sentence for each first or last bin that is far wider than the rest, as in 0, 10, 50, 10000,
     and for an only bin, as in 50, 10000.
-    Rows are spread evenly over a bin, so that means and sums would follow from its width. Bins with
+    Only counts of other bins say where rows lie in one, so that means and sums would follow from its width. Bins with
     means of their own are left out."""
     out = []
     for name, column in schema.fields.items():
         edges: tuple[float, ...] = getattr(column, "edges", ())
-        if len(edges) < 2 or getattr(column, "means", None) is not None:
+        if len(edges) < 2 or getattr(column, "means", None) not in (None, EVEN):
             continue
         if column.temporal or not all(math.isfinite(edge) for edge in edges):
             continue
@@ -57,7 +58,7 @@ def _beside(name: str, which: str, low: float, high: float, times: float) -> str
 def _warning(name: str, low: float, high: float, why: str) -> str:
     between = ", ".join(f"{edge:g}" for edge in steps(low, high))
     return (
-        f"column {name!r}: {why}; rows in it are spread evenly, so means and sums of the column would"
+        f"column {name!r}: {why}; little says where rows lie in it, so means and sums of the column would"
         f" say little. Add edges such as {between}, or state the bins' means"
     )
 

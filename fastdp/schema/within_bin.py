@@ -141,7 +141,7 @@ def check_inside(column: Any) -> None:
     if column.rank is not None and not 0 <= column.rank.share <= 1:
         raise fail(column.name, "rank", "share must lie between 0 and 1")
     if isinstance(column.means, str) or column.means is None:
-        if column.means not in (None, PRIVATE):
+        if column.means not in (None, PRIVATE, EVEN):
             raise fail(column.name, "means", f"expected a list of numbers, {PRIVATE!r} or {EVEN!r}")
         return
     if len(column.means) != column.base:
@@ -184,7 +184,7 @@ def parse_inside(name: str, plain: Mapping[str, Any], number: Any) -> dict[str, 
     return {
         "atoms": PRIVATE if plain.get("atoms") == PRIVATE else tuple(sorted(set(listed("atoms")))),
         "grids": tuple(grids),
-        "means": None if means == EVEN else means,
+        "means": means,
         "rank": None if rank is None else _converted(name, "rank", rank, Rank),
     }
 
