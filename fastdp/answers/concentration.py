@@ -11,6 +11,10 @@ their mean lies in the middle third of a bin of an octave or less. This is what 
 of a bin to be (`inside_bins`). It is wrong where most users of a bin have one amount, as at a fixed price.
 The other pair holds wherever users lie: all at the lower edges of their bins, or all at the upper ones.
 
+The lower bound may also come from the largest users themselves: they have at least the lower edges of the
+bins that stand out of the noise, from the last of these downwards. It needs no bin beyond and no density,
+and is the higher of the two where the others' sum is uncertain.
+
 Draws of the noise make an interval of each pair. The largest part of the users never has less than that
 part of the total.
 """
@@ -21,6 +25,8 @@ from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
+
+from ..rows_per_user import last_bin
 
 DRAWS = 400
 """Draws of the noise from which an interval's ends are taken; its 2.5 % point has 10 draws below it."""
@@ -56,6 +62,7 @@ def top_share(
     upper = np.asarray(edges[1:], float)
     noise = np.random.default_rng(0).standard_normal((DRAWS, len(counts) + 2))
     noise[0] = 0.0
+    seen = last_bin(counts, errors) + 1
     found = []
     for z in noise:
         smaller = (1 - part) * (users[0] + users[1] * z[-2])
@@ -76,7 +83,11 @@ def top_share(
             upper,
             lower,
         )
-        found.append([1 - float(others @ value) / whole for value in values])
+        estimate, low, high, least, most = (1 - float(others @ value) / whole for value in values)
+        largest = _largest(users_there[:seen], users[0] + users[1] * z[-2] - smaller)
+        surely = float(largest @ lower[:seen]) / whole
+        low, least = max(low, surely), max(least, surely)
+        found.append([estimate, low, high, least, most])
     shares, lows, highs, leasts, mosts = np.clip(np.array(found), part, 1.0).T
     tail = (1 - level) / 2
     low, least = (float(np.quantile(ends, tail)) for ends in (lows, leasts))
@@ -89,6 +100,12 @@ def _straight_means(part: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     0, and if it falls to 0."""
     some = np.maximum(part, 1e-9)
     return 2 / 3 * np.sqrt(some), 1 - 2 / (3 * some) * (1 - (1 - some) ** 1.5)
+
+
+def _largest(users: np.ndarray, count: float) -> np.ndarray:
+    """So many of the users of these bins, from the last one downwards."""
+    above = np.append(np.maximum.accumulate(np.cumsum(users[::-1]).clip(0.0, count))[::-1], 0.0)
+    return -np.diff(above)
 
 
 def _log_means(lower: np.ndarray, upper: np.ndarray, part: np.ndarray) -> np.ndarray:

@@ -17,6 +17,7 @@ from ..answers.concentration import TopShare, top_share
 from ..answers.fact_names import NO_TABLE, in_facts
 from ..answers.part_groups import groups_of
 from ..answers.people_facts import asks_about_users
+from ..answers.values import numbers_of
 from ..errors import UsageError
 from ..significance import SURE, Z95
 from .answer_numbers import (
@@ -48,6 +49,8 @@ class Run(Protocol):
     def out(self) -> Path | None: ...
     @property
     def numbers(self) -> pa.Table | None: ...
+    @property
+    def _written_schema(self) -> Schema: ...
     @property
     def _facts(self) -> Facts: ...
     @property
@@ -174,6 +177,19 @@ def _check_people_were_released(run: Run, of: str) -> None:
         )
 
 
+def _middles_over_means(run: Run, column: str) -> float:
+    """The total with each row counted as the middle of its bin, as users' sums are, over the total by where
+    rows lie in their bins, as answers are. Of a tail the first is a tenth larger."""
+    one = run._facts.table((column,))
+    if one is None or one.known is not None:
+        return 1.0
+    (codes,) = one.maps
+    rows = np.maximum(one.x, 0.0)[codes] / np.bincount(codes)[codes]
+    both = [numbers_of(schema.columns[column]) for schema in (run.schema, run._written_schema)]
+    middles, means = (float(rows @ np.where(n.valid, n.middle, 0.0)) for n in both)
+    return middles / means if min(middles, means) > 0 and math.isfinite(middles) else 1.0
+
+
 def top_share_of(run: Run, column: str, part: float, level: float) -> TopShare:
     """The part of a column's total that the largest users have, from the histogram of its sum per user."""
     facts = run._people_facts
@@ -198,11 +214,12 @@ def top_share_of(run: Run, column: str, part: float, level: float) -> TopShare:
         (total[end] - total["estimate"]) / side for end, side in (("low", -Z95), ("high", Z95))
     )
     everyone = run.answer("count of users").to_pylist()[0]
+    scale = _middles_over_means(run, column)
     return top_share(
         counts=np.array([line["estimate"] for line in users]),
         errors=np.array([line["error"] for line in users]),
         edges=edges,
-        total=(total["estimate"], below, above),
+        total=tuple(scale * x for x in (total["estimate"], below, above)),
         users=(everyone["estimate"], everyone["error"]),
         part=part,
         level=level,

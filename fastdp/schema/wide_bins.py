@@ -18,8 +18,8 @@ ADVISED = 4
 def wide_outer_bins(schema: Schema) -> list[str]:
     """A sentence for each first or last bin that is far wider than the rest, as in 0, 10, 50, 10000,
     and for an only bin, as in 50, 10000.
-    Only counts of other bins say where rows lie in one, so that means and sums would follow from its width. Bins with
-    means of their own are left out."""
+    Only counts of other bins say where rows lie in one, so that means and sums would follow from its
+    width. Bins with means of their own are left out."""
     out = []
     for name, column in schema.fields.items():
         edges: tuple[float, ...] = getattr(column, "edges", ())

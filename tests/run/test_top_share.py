@@ -40,7 +40,10 @@ def released(edges=(0, 8, 16), noise: float | None = 3.0):
             lines = [{"estimate": 80.0, "error": 2.0}]
         return SimpleNamespace(to_pylist=lambda: lines)
 
-    return SimpleNamespace(schema=SCHEMA, _people_facts=facts, answer=answer)
+    rows = SimpleNamespace(table=lambda columns: None)
+    return SimpleNamespace(
+        schema=SCHEMA, _written_schema=SCHEMA, _facts=rows, _people_facts=facts, answer=answer
+    )
 
 
 def test_the_share_of_a_total_that_is_known():
