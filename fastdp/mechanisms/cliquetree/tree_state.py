@@ -1,6 +1,7 @@
 """The model of a run of `cliquetree` while it grows, one screening round after another."""
 
 import math
+from bisect import bisect_left
 from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from statistics import NormalDist
@@ -205,13 +206,38 @@ class CliqueTreeState:
         recode = {a: recode[a] for a in wide}
         search = SetsOfTarget(self.session, merged.domain, target, recode, rows)
         for found in search.search():
-            if self.structure([])[1].cells(found.clique) > self.config.limit:
+            if not self.make_room(found.clique):
                 continue
             cells = max(1.0, effective_cells(found.expected, self.sigma(share)))
             weight = self.workload.weight(found.clique)
             c = Candidate(found.clique, found.distance, cells, weight, partition=two)
             self.held[c.key] = c
         return search.spent
+
+    def make_room(self, clique: Clique) -> bool:
+        """Whether the junction tree has room for a set. Where columns hardly depend on each other, batches may
+        have filled it with what noise found. Then the marginals that were nearest to the model make way, as
+        few as will do: their answers stay beside the model."""
+        limit = self.config.limit
+        if self.structure([])[1].cells(clique) <= limit:
+            return True
+        order = sorted(self.held.values(), key=lambda c: -c.weight * c.distance)
+
+        def too_large(count: int) -> bool:
+            groups = self.over_groups_given([c.key for c in order[:count]])
+            cliques = [*self.merged.zeros, *(c.clique for c in order[:count])]
+            return Structure(self.merged.domain.recoded(groups), cliques).cells(clique) > limit
+
+        count = bisect_left(range(1, len(order) + 1), True, key=too_large)
+        if too_large(0):
+            return False
+        gone = {c.clique for c in order[count:]}
+        self.held = {key: c for key, c in self.held.items() if key[0] not in gone}
+        self.precision = {key: p for key, p in self.precision.items() if key[0] not in gone}
+        self.beside += [m for m in self.measured if m.clique in gone]
+        self.measured = [m for m in self.measured if m.clique not in gone]
+        self.refit()
+        return True
 
     def refit(self) -> None:
         """Fits the model to what is measured so far."""
