@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 import numpy as np
@@ -68,11 +68,11 @@ def measurements_of(folder: Path, releases: Sequence[Mapping]) -> tuple[list[Ans
     ]
     if [m.number for m in entries] != list(range(len(entries))) or any(m.rows < 0 for m in entries):
         return [], ["measurements.json does not number its measurements 0, 1, ..."]
-    candidates: dict[tuple, list[int]] = {}
+    candidates: dict[tuple, deque[int]] = {}
     # A column of the table of users may be one of the rows' too: those come first.
     in_turn = sorted(enumerate(releases), key=lambda item: item[1].get("of") == "users")
     for i, release in in_turn:
-        candidates.setdefault(release_key(release), []).append(i)
+        candidates.setdefault(release_key(release), deque()).append(i)
     every = {key: tuple(found) for key, found in candidates.items()}
     texts = []
     for m in entries:
@@ -80,7 +80,7 @@ def measurements_of(folder: Path, releases: Sequence[Mapping]) -> tuple[list[Ans
         if not same:
             texts.append(f"{m} is not a release that the statement lists")
         else:
-            m.release = same.pop(0)
+            m.release = same.popleft()
     if texts:
         return entries, texts
     _scan(data, entries, releases)
@@ -109,19 +109,26 @@ def _match_by_noise(
     for m in entries:
         alike.setdefault((m.label, m.clique, m.rows), []).append(m)
     for key, group in alike.items():
-        left = list(candidates[key])
-        for m in group if len(left) > 1 else ():
-            fits = (i for i in left if _has_noise(m, releases[i]))
-            m.release = next(fits, None)
-            left = [i for i in left if i != m.release]
+        left: dict[tuple[float, float], deque[int]] = {}
+        for i in candidates[key]:
+            left.setdefault(_noise_of(releases[i]), deque()).append(i)
+        for m in group if len(candidates[key]) > 1 else ():
+            same = left.get((m.low, m.high))
+            m.release = same.popleft() if same else None
+        others = chain.from_iterable(left.values())
         for m in (m for m in group if m.release is None):
-            m.release = left.pop(0)
+            m.release = next(others)
+
+
+def _noise_of(release: Mapping) -> tuple[float, float]:
+    """(least, largest) standard error of a release."""
+    return release["sigma"], release.get("sigma_max", release["sigma"])
 
 
 def _has_noise(m: Answered, release: Mapping) -> bool:
     """Whether the standard errors of a measurement are those of a release."""
-    largest = release.get("sigma_max", release["sigma"])
-    return not m.rows or (math.isclose(m.low, release["sigma"]) and math.isclose(m.high, largest))
+    least, largest = _noise_of(release)
+    return not m.rows or (math.isclose(m.low, least) and math.isclose(m.high, largest))
 
 
 def _answer_problems(m: Answered, releases: Sequence[Mapping]) -> Iterator[str]:

@@ -7,8 +7,9 @@ statement's own word.
 """
 
 import math
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -74,12 +75,10 @@ def recomputed_problems(folder: Path, statement: Mapping) -> Iterator[str]:
     # Each part of linked tables is about another table: its own folder is checked for it.
     linked = "tables" in statement["mechanism"]
     own = statement.get("part", 0)
-    facts = _facts_of_users(statement)
+    counts = _Counts(schema, _facts_of_users(statement))
     for part in statement["parts"][own : own + 1] if linked else statement["parts"]:
         for release in part["releases"]:
-            yield from (
-                f"{release['label']!r}: {text}" for text in _count_problems(release, schema, facts)
-            )
+            yield from (f"{release['label']!r}: {text}" for text in counts.problems(release))
 
 
 def _series_problems(statement: Mapping, schema: Schema) -> Iterator[str]:
@@ -246,33 +245,48 @@ def _facts_of_users(statement: Mapping) -> dict[str, int]:
     return {str(name): size for name, size in listed.items() if is_whole(size, 1)}
 
 
-def _count_problems(release: Mapping, schema: Schema, facts: Mapping[str, int]) -> Iterator[str]:
-    """Problems where a release has another number of answers than `schema.json` gives it. `facts`:
-    the columns of the table about users."""
-    kind = release["kind"]
-    count = release["count"]
-    about = release["attributes"]
-    if kind == "schema" and count != len(schema_bytes(schema)):
-        yield "schema.json has a different length than the released schema"
-    if kind == "keys" and release.get("draws") != MOST_KEYS:
-        yield (
-            f"a selection of keys draws up to {MOST_KEYS} numbers, but the statement gives "
-            f"{release.get('draws')!r}"
-        )
-    sizes = dict(schema.modelled)
-    if release.get("of") == "users":
-        sizes |= facts
-    group = group_column(schema, release.get("of") == "users")
-    if group in about:  # as many groups as the run chose
-        known = sizes | release.get("recoded", {})
-        sizes[group] = count // max(1, math.prod(known.get(n, 1) for n in about if n != group))
-    if kind == "marginal" and not set(about) <= set(sizes):
-        yield "it names columns that schema.json does not have"
-    elif kind == "marginal" and "query" not in release:
-        sizes |= release.get("recoded", {})
-        cells = math.prod(sizes[name] for name in about)
-        if count != cells:
-            yield f"it has {count} answers, but its columns have {cells} cells"
+class _Counts:
+    """How many answers releases have by `schema.json`; what is asked for each of very many releases is
+    worked out once. `facts`: the columns of the table about users."""
+
+    def __init__(self, schema: Schema, facts: Mapping[str, int]):
+        self.schema = schema
+        of_rows = dict(schema.modelled)
+        self.sizes = {False: of_rows, True: of_rows | facts}
+        self.groups = {users: group_column(schema, users) for users in self.sizes}
+
+    @cached_property
+    def schema_length(self) -> int:
+        return len(schema_bytes(self.schema))
+
+    def problems(self, release: Mapping) -> Iterator[str]:
+        """Problems where a release has another number of answers than `schema.json` gives it."""
+        kind = release["kind"]
+        count = release["count"]
+        about = release["attributes"]
+        if kind == "schema" and count != self.schema_length:
+            yield "schema.json has a different length than the released schema"
+        if kind == "keys" and release.get("draws") != MOST_KEYS:
+            yield (
+                f"a selection of keys draws up to {MOST_KEYS} numbers, but the statement gives "
+                f"{release.get('draws')!r}"
+            )
+        if kind != "marginal":
+            return
+        if len(set(about)) < len(about):
+            yield "it names a column twice"
+            return
+        users = release.get("of") == "users"
+        recoded = release.get("recoded", {})
+        sizes = ChainMap(recoded, self.sizes[users])
+        group = self.groups[users]
+        if not all(name in self.sizes[users] or name == group for name in about):
+            yield "it names columns that schema.json does not have"
+        elif "query" not in release:
+            chosen = {group} - recoded.keys()  # as many groups as the run chose
+            cells = math.prod(sizes[name] for name in about if name not in chosen)
+            if count % cells if chosen & set(about) else count != cells:
+                yield f"it has {count} answers, but its columns have {cells} cells"
 
 
 def _key_counts(schema: Schema, name: str) -> Sequence[int]:

@@ -13,13 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, example, given, settings, strategies as st
+from msgspec.structs import replace
 
 import fastdp
 from fastdp.errors import RunError
 from fastdp.privacy import statement
 from fastdp.privacy.accountant import Gaussian, event_from_dict
 from fastdp.privacy.budget import combined_mu, epsilon_at
-from fastdp.run import answers_check, folder_check, parquet_limits
+from fastdp.run import answers_check, folder_check, parquet_limits, statement_check
 from fastdp.run.strict_json import read_json, within_floats
 from fastdp.run.verify import UNPROVED, UNREAD, UNSEEN, WITHOUT_LEDGER, inspect, verify
 from fastdp.schema import Schema
@@ -701,11 +702,11 @@ def test_tables_have_the_noise_of_their_releases(with_tables, tmp_path, name, ta
 
 def test_vectors_that_no_number_takes_are_a_problem(with_tables, tmp_path):
     """They could be true sums. There may be as many as a file holds, and each is looked at once: compared
-    with each other, 200,000 would take hours."""
+    with each other, 50,000 would take minutes."""
     folder = shutil.copytree(with_tables / "users", tmp_path / "run")
 
     def more(table):
-        count = 200_000
+        count = 50_000
         texts = pa.array([f"true {i}" for i in range(count)])
         numbers = pa.array(np.ones(count))
         own = pa.table({"label": texts, "value": numbers, "standard_error": numbers})
@@ -725,3 +726,30 @@ def test_a_vector_without_a_number_is_a_problem_of_the_statement(run):
 
     rehash(folder, more)
     assert any("takes the vector 'none'" in p for p in inspect(folder).problems)
+
+
+def test_very_many_releases_are_looked_at_once_each(monkeypatch):
+    """Statements of a few megabytes. Where each release was compared with all others, or all columns were
+    copied for each, or numbers of thousands of digits multiplied, they took minutes to hours."""
+    many = 200_000
+    release = {"label": "x", "kind": "marginal", "attributes": ["a"], "count": 1, "sigma": 2.0}
+    releases = [release, release | {"sigma": 3.0}] * (many // 2)
+    one = answers_check.Answered(0, "x", ("a",), 1, low=2.0, high=2.0)
+    noises = [3.0, 2.0] * (many // 2)
+    entries = [replace(one, low=low, high=low) for low in noises]
+    key = ("x", ("a",), 1)
+    answers_check._match_by_noise(entries, releases, {key: tuple(range(many))})
+    assert sorted(m.release for m in entries) == list(range(many))
+    assert all(releases[m.release]["sigma"] == m.low for m in entries)
+
+    schema = Schema.from_domain({f"c{i}": 2 for i in range(4000)})
+    counts = statement_check._Counts(schema, {})
+    fits = {"kind": "marginal", "attributes": ["c0", "c1"], "count": 4}
+    assert not any(text for _ in range(many) for text in counts.problems(fits))
+    twice = fits | {"attributes": ["c0"] * 1_000_000}
+    assert list(counts.problems(twice)) == ["it names a column twice"]
+    finished = {"kind": "schema", "attributes": [], "count": 0}
+    made = []
+    monkeypatch.setattr(statement_check, "schema_bytes", lambda schema: made.append(1) or b"")
+    assert not any(text for _ in range(many) for text in counts.problems(finished))
+    assert made == [1]
