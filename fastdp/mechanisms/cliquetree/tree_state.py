@@ -216,8 +216,8 @@ class CliqueTreeState:
 
     def make_room(self, clique: Clique) -> bool:
         """Whether the junction tree has room for a set. Where columns hardly depend on each other, batches
-        may have filled it with what noise found. Then the marginals that were nearest to the model make way, as
-        few as will do: their answers stay beside the model."""
+        may have filled it with what noise found. Then the marginals that were nearest to the model make
+        way, as few as will do: their answers stay beside the model."""
         limit = self.config.limit
         if self.structure([])[1].cells(clique) <= limit:
             return True
