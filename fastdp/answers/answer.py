@@ -23,7 +23,7 @@ from .cell_layout import Layout
 from .facts import MOST_CELLS, Facts
 from .groups import COMPUTE
 from .part_dates import FIRST, chosen_days
-from .part_groups import DayGroups, groups_of
+from .part_groups import DayGroups, groups_of, with_parts_named
 from .question import Question, question
 
 
@@ -42,6 +42,7 @@ def answer(
 ) -> pa.Table:
     """The table that `fastdp.Run.answer` describes."""
     names = groups_of(facts.schema, by)
+    where = with_parts_named(facts.schema, where)
     options: dict[str, Any] = {
         "minus": minus,
         "over": over,

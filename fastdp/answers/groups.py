@@ -331,7 +331,12 @@ def _about_numbers(a: Layout) -> list[str]:
     if column is not None and column.overflow.action == "clamp":
         share, error = a.facts.missing.get(column.name, (0.0, 0.0))
         told = f"; about {share:.0%} of the rows lie there" if share > SURE * error else ""
-        notes.append(f"values beyond the bounds of {column.name} count as the nearest one{told}")
+        numbers = numbers_of(column)
+        low, high = float(numbers.low[numbers.valid].min()), float(numbers.high[numbers.valid].max())
+        notes.append(
+            f"of {column.name} cut to {low:.6g} to {high:.6g}, not of {column.name} itself: values beyond"
+            f" the bounds count as the nearest one{told}"
+        )
     if column is not None and column.name in a.facts.sums and len(a.table.axes) > 1:
         notes.append(
             f"sums inside the bins of {column.name} were released for all rows only: rows of a"

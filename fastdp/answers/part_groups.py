@@ -8,7 +8,7 @@ schema counts it. Otherwise it is a group of days, and each of them is a conditi
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, timedelta
 from typing import Any
 
@@ -82,6 +82,44 @@ def _named(schema: Schema, name: Any) -> Sequence[str | DayGroups]:
     if not _said_by_parts(field, groups):
         raise UsageError(f"by: {name!r}: {_why_not(field, parts)}")
     return (groups,)
+
+
+def with_parts_named(schema: Schema, where: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Conditions in which `month(pickup)` is the column that the schema counts months in, or else the days
+    of the months that are named: by a text such as "2025-03", a list of these, or a range (low, high)."""
+    out: dict[str, Any] = {}
+    for name, condition in (where or {}).items():
+        (meant,) = _named(schema, name) if _is_part(schema, name) else (name,)
+        key = meant.field if isinstance(meant, DayGroups) else meant
+        if key in out:
+            raise UsageError(f"where: {name!r} and another condition are both about {key!r}")
+        out[key] = _days_of(meant, condition) if isinstance(meant, DayGroups) else condition
+    return out
+
+
+def _is_part(schema: Schema, name: Any) -> bool:
+    match = (
+        _PART_OF.fullmatch(name) if isinstance(name, str) and name not in schema.columns else None
+    )
+    return match is not None and match[2] in schema.fields
+
+
+def _days_of(groups: DayGroups, condition: Any) -> list[date]:
+    """The days of the groups that a condition names; UsageError if it names none, or one that is not."""
+    texts = list(groups.days)
+    if isinstance(condition, tuple) and len(condition) == 2:
+        low, high = (None if end is None else str(end) for end in condition)
+        named = [t for t in texts if (low is None or t >= low) and (high is None or t < high)]
+    else:
+        several = isinstance(condition, Iterable) and not isinstance(condition, str)
+        named = [str(one) for one in (condition if several else [condition])]
+    unknown = [text for text in named if text not in groups.days]
+    if unknown or not named:
+        found = repr(unknown[0]) if unknown else "none"
+        raise UsageError(
+            f"where: {groups.name!r}: expected groups such as {texts[0]!r} up to {texts[-1]!r}, got {found}"
+        )
+    return [day for text in named for day in groups.days[text]]
 
 
 def part_column(schema: Schema, name: str) -> str | None:

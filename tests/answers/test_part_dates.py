@@ -9,7 +9,7 @@ import pytest
 
 import fastdp
 from fastdp.answers.part_dates import part_selections
-from fastdp.answers.part_groups import groups_of
+from fastdp.answers.part_groups import groups_of, with_parts_named
 from fastdp.errors import UsageError
 from fastdp.report.quotes import quotes
 
@@ -133,6 +133,32 @@ def test_groups_by_a_time_are_its_parts_days_or_refused(parts, by, columns):
         assert list(groups.days) == columns.split()
         first, last = schema.fields["t"].span
         assert sum(map(len, groups.days.values())) == last - first + 1
+
+
+@pytest.mark.parametrize(
+    ("condition", "first", "days"),
+    [
+        ("2024-12", date(2024, 12, 1), 31),
+        (["2024-12", "2025-02"], date(2024, 12, 1), 59),
+        (("2024-12", "2025-02"), date(2024, 12, 1), 62),
+        ((None, "2024-12"), date(2024, 11, 1), 30),
+    ],
+)
+def test_conditions_name_months_as_groups_do(condition, first, days):
+    """`month(t)` stands for the same in `where` as in `by`: what the schema counts, or groups of days. It
+    was said not to be a column."""
+    found = with_parts_named(timestamp("date", "hour"), {"month(t)": condition})
+    assert list(found) == ["t"] and min(found["t"]) == first and len(found["t"]) == days
+    assert with_parts_named(timestamp("year", "month"), {"month(t)": 12}) == {"t_month": 12}
+    assert with_parts_named(timestamp("date"), {"x": 1}) == {"x": 1}
+
+
+@pytest.mark.parametrize("condition", ["2023-12", [], ("2026-01", None)])
+def test_months_that_are_not_there_are_refused(condition):
+    with pytest.raises(UsageError, match="expected groups such as '2024-11' up to '2025-03'"):
+        with_parts_named(timestamp("date"), {"month(t)": condition})
+    with pytest.raises(UsageError, match="are both about 't'"):
+        with_parts_named(timestamp("date"), {"t": "2024-12-01", "month(t)": "2024-12"})
 
 
 def test_clock_times_are_grouped_by_the_hour():
