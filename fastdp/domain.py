@@ -97,8 +97,8 @@ class Domain(Mapping[str, int]):
         return Domain(sizes)
 
     def canonical(self, clique: Iterable[str]) -> Clique:
-        """The clique's attributes in the domain's order; unknown ones are left out."""
-        wanted = set(clique)
+        """The clique's attributes in the domain's order; SchemaError as in `check`."""
+        wanted = set(self.check(tuple(clique)))
         return tuple(name for name in self._sizes if name in wanted)
 
 

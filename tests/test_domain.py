@@ -36,6 +36,15 @@ def test_recoded_sizes():
             domain.recoded(wrong)
 
 
+def test_the_order_of_a_clique_hides_no_wrong_name():
+    """A mechanism's field with a typo would else measure the columns that are left."""
+    domain = Domain({"a": 4, "b": 2})
+    assert domain.canonical({"b", "a"}) == ("a", "b")
+    for wrong in (("a", "c"), ("a", "a")):
+        with pytest.raises(SchemaError):
+            domain.canonical(wrong)
+
+
 NUMBERS = st.integers(0, 11)
 
 

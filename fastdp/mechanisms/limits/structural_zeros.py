@@ -34,9 +34,9 @@ class StructuralZeros(Struct, frozen=True, eq=False):
         facts = compiled_constraints(schema)
         modelled = schema.modelled
         settled = [(*f.sources, f.column) for f in facts.follows if len(f.sources) == 1]
-        return cls(
-            facts.impossible, tuple(modelled.canonical(p) for p in settled if p[1] in modelled)
-        )
+        # of a pair whose first column is not modelled, the second alone
+        known = [tuple(n for n in modelled if n in pair) for pair in settled if pair[1] in modelled]
+        return cls(facts.impossible, tuple(known))
 
     @property
     def cliques(self) -> tuple[Clique, ...]:
