@@ -332,7 +332,10 @@ def _about_numbers(a: Layout) -> list[str]:
         share, error = a.facts.missing.get(column.name, (0.0, 0.0))
         told = f"; about {share:.0%} of the rows lie there" if share > SURE * error else ""
         numbers = numbers_of(column)
-        low, high = float(numbers.low[numbers.valid].min()), float(numbers.high[numbers.valid].max())
+        low, high = (
+            float(numbers.low[numbers.valid].min()),
+            float(numbers.high[numbers.valid].max()),
+        )
         notes.append(
             f"of {column.name} cut to {low:.6g} to {high:.6g}, not of {column.name} itself: values beyond"
             f" the bounds count as the nearest one{told}"
