@@ -34,8 +34,8 @@ less than one user in a hundred, the tail of rows per user is taken to go on as 
 (`rows_per_user`), and the upper end allows for it. In a smaller table nothing shows that: one user in a
 hundred with most of the rows leaves no sign. There the upper end of counts and sums rests on a claim
 instead, that no user has more than X rows, and needs no shape: the histogram's bins up to X add up to all
-rows, with a noise that is known. X is what totals that are asked for claim too (`hidden_users`), or the
-schema's bound if that is less. Where that end is above twice the estimate, counts and sums are withheld.
+rows, with a noise that is known. X is the schema's bound. Without one it is what totals that are asked for
+claim too (`hidden_users`); if that end is above twice the estimate, counts and sums are withheld.
 Shares and means are then of each user's first rows, and say so.
 """
 
@@ -231,7 +231,13 @@ def clipping_of(
         of_users["limit"] = clip_rules.MAX_CHOSEN
     if choice is not None:
         return from_histogram(
-            clip, choice["users"], choice["bound"], choice["sigma"], of_users, total
+            clip=clip,
+            values=choice["users"],
+            bound=choice["bound"],
+            sigma=choice["sigma"],
+            of_users=of_users,
+            total=total,
+            declared=bound is not None and "limit" not in of_users,
         )
     if bound is not None and clip >= bound and "limit" not in of_users:
         text = (
@@ -246,7 +252,13 @@ def clipping_of(
         )
         return Clipping(known=False, text=text)
     return from_histogram(
-        clip, found.values.tolist(), bound, float(np.max(found.sigma)), of_users, total
+        clip=clip,
+        values=found.values.tolist(),
+        bound=bound,
+        sigma=float(np.max(found.sigma)),
+        of_users=of_users,
+        total=total,
+        declared="limit" not in of_users,
     )
 
 
@@ -355,11 +367,12 @@ def from_histogram(
     sigma: float,
     of_users: Stated = NONE,
     total: Total = None,
+    declared: bool = False,
 ) -> Clipping:
     """From a noisy histogram over `size_edges(bound)` with standard error `sigma` per bin.
     `of_users`: what the statement says of users, where the run counted its rows. Its `limit` is the
     most rows that a user may have, where the bound was found in the run and users may have more.
-    `total`: as in `clipping_of`."""
+    `total`: as in `clipping_of`. `declared`: the schema says that nobody has more rows than `bound`."""
     limit = of_users.get("limit")
     found = RowsPosterior.of(size_edges(bound), values, sigma, bound, limit)
     sizes, users = (np.array(x, float) for x in found.points(tail=False))
@@ -388,7 +401,7 @@ def from_histogram(
     lost = min(max(1 - kept / rows, 0.0), 0.999)
     text = f"clip {clip} leaves out about {lost:.0%} of the rows; counts are scaled up"
     noticed = math.ceil(2 * Z95 * sigma)  # as many stand out by Z95 in all but 2.5 % of runs
-    claim = _claimed(found, most, noticed, None if limit else bound, account.seen)
+    claim = _claimed(found, most, noticed, declared, account.seen)
     tail_spread = account.spread[1]
     of_totals = of_shares = ""
     if claim is not None:
@@ -399,7 +412,7 @@ def from_histogram(
         of_totals = (
             f"{hidden}; the upper end holds if no user has more than {plural(claim.most, 'row')}"
         )
-        if claim.most >= bound and not limit:
+        if declared:
             of_totals += ", as the schema says"
     elif account.unseen > 5e-4 * rows:
         of_totals = of_shares = (
@@ -427,7 +440,7 @@ def from_histogram(
         tail=tail_spread,
         of_totals=of_totals,
         of_shares=of_shares,
-        hides=claim is not None and account.unseen > rows,
+        hides=claim is not None and not declared and account.unseen > rows,
     )
 
 
@@ -441,16 +454,17 @@ class _Claim(NamedTuple):
 
 
 def _claimed(
-    found: RowsPosterior, seen: int, noticed: int, bound: int | None, account: UpTo
+    found: RowsPosterior, seen: int, noticed: int, declared: bool, account: UpTo
 ) -> _Claim | None:
     """What may be beyond the first `seen` rows of a user, where more than one user in a hundred may have
-    more without a sign; else None. `noticed`: so many users would be noticed; `bound`: of the schema."""
+    more without a sign; else None. `noticed`: so many users would be noticed; `declared`: nobody has more
+    rows than the last bin."""
     users = max(float(found.users.sum()), 1.0)
     if noticed <= users / 100 or seen >= found.bound:
         return None
     mean = max(account.rows, users) / users
     most = nearest_round(max(hidden_users.MEANS * mean, hidden_users.TIMES * seen))
-    limit = min(int(most), found.bound if bound is None else bound)
+    limit = found.bound if declared else min(int(most), found.bound)
     weight = mean_rows(found.edges, found.bound, limit) - mean_rows(found.edges, found.bound, seen)
     weight = np.where(np.array(found.edges) > limit, 0.0, weight)  # by the claim nobody is there
     error = math.sqrt(max(float(weight @ found.spread @ weight), 0.0))
