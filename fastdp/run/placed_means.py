@@ -53,13 +53,17 @@ def _open_to_means(column: Column) -> bool:
 
 def _means(column: Column, marginals: Sequence[Marginal]) -> np.ndarray | None:
     """The means of the column's bins; None where its codes were not counted one by one, or a bin has no
-    end."""
+    end, or no number."""
     table = estimate(marginals, (column.name,))
     if table is None or table.known is not None or table.x.size != column.size:
         return None
     numbers = numbers_of(column)
-    low, high = numbers.low[: column.base], numbers.high[: column.base]
-    if not np.isfinite(high - low).all():
+    assert column.in_bins is not None
+    edges = np.array(column.in_bins.edges)
+    low = np.maximum(numbers.low[: column.base], edges[:-1])
+    high = np.minimum(numbers.high[: column.base], edges[1:])
+    # A bin between two numbers of a column with digits has none of its own.
+    if not (np.isfinite(high - low) & (low <= high)).all():
         return None
     (codes,) = table.maps
     rows = table.x[codes][: column.base]

@@ -60,3 +60,29 @@ def test_what_is_stated_or_hidden_stays():
         else:
             low, high = np.array(EDGES[:-1], float), np.array(EDGES[1:], float)
             assert np.abs(np.array(written) - (low + high) / 2).max() < 0.5 * (high - low).max()
+
+
+@pytest.mark.parametrize(
+    "edges, digits",
+    [
+        ([0, 0.22, 0.28, 5], 1),
+        ([0.1, 0.2, 0.9, 5], 0),
+        ([0, 1e-300, 2e-300, 1], 2),
+        ([0, 3, 5, 9], 0),
+    ],
+)
+def test_bins_without_a_number_of_the_column_end_no_run(edges, digits):
+    """A bin between two numbers of a column with digits has no mean of its own: a charged run ended with an
+    error of the schema that its rows are written by."""
+    column = {
+        "kind": "numeric",
+        "dtype": "float64",
+        "digits": digits,
+        "edges": edges,
+        "null": "drop",
+    }
+    values = np.random.default_rng(1).uniform(edges[0], edges[-1], 900).round(digits)
+    run = run_on(values, column | {"overflow": "drop"}, mechanism="mst")
+    means = run._written_schema.columns["amount"].means
+    assert (means is not None) == (edges[-1] == 9), "bins that all have numbers get means"
+    assert len(run.data)
