@@ -292,6 +292,11 @@ BENCHES = {
         "what numbers that were asked for take from the rows: no more than their share of mu^2",
         (("--runs", "2", "--users", "500"),),
     ),
+    "numbers_people": Bench(
+        "every number of whole runs on six tables of people: coverage, width, and synthetic rows",
+        (("--tables", "gifts", "--epsilon", "1", "--seeds", "0", "1"),),
+        (("--seeds", "100", "110", "--jobs", "4"),),
+    ),
     "ranges": Bench(
         "range queries on columns whose bounds and bins were found privately, beside bins in"
         " hindsight",
