@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ..rows_per_user import RowsPosterior
 from ..significance import LIKELY, drawn_towards, stand_out_together
+from .group_rates import differences, likeliest_step, rates_by_group
 
 if TYPE_CHECKING:
     from ..measurement import Measurement
@@ -34,22 +35,12 @@ MOST_NEAR = 10
 """Groups of neighbouring codes among them, at most."""
 WIDTHS = (4, 16, 64, 256)
 """Codes of a group of neighbours; at most a half of all codes."""
-SPREAD = 0.3
-"""Lifts of neighbouring groups of users are expected to differ by this part of the column's lift (standard
-deviation; `python -m bench.users_without "rates drawn to each other" --tables few --epsilon 5`: gaps .023
-to .030 without)."""
-LEAST_SPREAD = 0.02
-"""And by this at least; by more where a release says so (`_likeliest_step`)."""
-TRIED_STEPS = np.geomspace(0.005, 1.0, 24)
-"""Sizes of the steps from group to group, of which the likeliest is found."""
 HABITS = 0.5
 """Users repeat something where chance alone makes lifts as large in less than this part of tables: where they
 are larger than is likely. Lifts are drawn to chance by their errors, so that a habit which is not there costs
 little, and one that is missed much (`python -m bench.users --tables tiny strangers --epsilon 1 --seeds 9840
 9864 --sources order --set users.rates.HABITS=0.05`: equal values of 300 people .471 in place of .433 ± .013;
 where nobody repeats anything, no measure moves by two standard errors)."""
-STEPS = np.eye(len(GROUPS) - 1, len(GROUPS), 1) - np.eye(len(GROUPS) - 1, len(GROUPS))
-"""The differences of neighbouring groups."""
 
 
 Feature = tuple[str, str | int]
@@ -134,17 +125,15 @@ def rates_of(
     two = by_chance.two
     for i, f in enumerate(map(columns.index, asked if there.any() else ())):
         lift = mean[f] - two[f]
-        likely = float(shrunk(lift, error[f]))
         noises = np.sqrt(noise**2 + np.square(2 * mean[f] - 1) * doubt) / 2
         seen = np.array([*np.diag(there / noises), there / users / error[f]])
         by_size = ((grouped[:, i] + there) / 2 - two[f] * there) / noises
         found = np.append(by_size, lift / error[f])
-        step = max(LEAST_SPREAD, SPREAD * abs(likely), _likeliest_step(seen, found))
-        spread = np.linalg.pinv(np.append(seen, STEPS / step, axis=0))
-        lifts = spread[:, : len(found)] @ found
+        own[:, f] = rates_by_group(seen, found + seen.sum(axis=1) * two[f], two[f])
+        alike = differences(len(GROUPS)) / likeliest_step(seen, found)
+        spread = np.linalg.pinv(np.append(seen, alike, axis=0))
         of_user = there / max(there.sum(), 1.0)
-        own[:, f] = two[f] + lifts
-        mean[f] = of_user @ own[:, f]
+        mean[f] = two[f] + of_user @ spread[:, : len(found)] @ found
         error[f] = np.linalg.norm(of_user @ spread)
     return Rates(
         tuple(columns),
@@ -155,20 +144,6 @@ def rates_of(
         users_error=float(np.sqrt(part * doubt.sum())),
         scatter=scatter(by_chance, users, sizes, clip),
     )
-
-
-def _likeliest_step(seen: np.ndarray, found: np.ndarray) -> float:
-    """The standard deviation of the steps from group to group under which the numbers `found` are likeliest,
-    if they are seen @ lifts but for errors of 1. The first lift may be anything between -1 and 1."""
-    groups = np.arange(seen.shape[1])
-    walk = np.minimum.outer(groups, groups)
-
-    def likelihood(step: float) -> float:
-        covariance = np.eye(len(seen)) + seen @ (1 + step**2 * walk) @ seen.T
-        apart = float(found @ np.linalg.solve(covariance, found))
-        return -apart - float(np.linalg.slogdet(covariance)[1])
-
-    return float(max(TRIED_STEPS, key=likelihood))
 
 
 class Chance(Struct, frozen=True, eq=False):
