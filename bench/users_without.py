@@ -46,7 +46,7 @@ WITHOUT: dict[str, tuple[str, ...]] = {
     "exchanges for order": ("users.dealing.TRIES=0",),
     "an end of exchanges": ("users.order.LEAST_GAIN=0",),
     "chains": ("users.order.MOST_CHAINS=0",),
-    "rates drawn to each other": ("users.rates.SPREAD=9", "users.rates.LEAST_SPREAD=9"),
+    "rates near chance": ("users.group_rates.UNKNOWN=30",),
     "avoided values": ("users.rates.MOST_AVOIDED=0",),
     "levels in exchanges": ("users.dealing.COARSE=8",),
     "a least part between users": ("users.levels.LEAST_BETWEEN=0",),

@@ -24,7 +24,7 @@ def child_codes(
     parents: Mapping[str, np.ndarray],
     owner: np.ndarray,
     draw_child: Callable[[Codes], Codes],
-    parts: Mapping[str, float | None],
+    parts: Mapping[str, tuple[float, float] | None],
     seed: int,
 ) -> Codes:
     """Codes of a child's rows. `parents`: codes of their table; `owner`: the parent of each row, the
@@ -49,9 +49,9 @@ def child_codes(
 
 def parts_between(
     links: Links, name: str, of_parents: Sequence[Measurement], of_rows: Sequence[Measurement]
-) -> dict[str, float | None]:
-    """By column of a child table, the part of its variance that levels of parents have, by what was
-    measured of parents and rows."""
+) -> dict[str, tuple[float, float] | None]:
+    """By column of a child table, the part of its variance that levels of parents have, with its standard
+    error, by what was measured of parents and rows."""
     schema = links.schemas[links.names.index(name)]
     out = {}
     for level, a in links.levels[name].items():

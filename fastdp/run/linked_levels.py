@@ -11,8 +11,10 @@ How much levels weigh. Levels are means, so their variance is a part B of the co
 deviations have 1 - B. Noise makes the codes that are drawn more spread than they are in truth, since
 counts below 0 cannot be drawn. It makes levels less spread, since those that do not stand out are left
 out. So B is the ratio of two variances by the released counts themselves, in which noise cancels
-(`variance_of`). Deviations in several columns are correlated as the rows that were drawn before, less
-what the levels bring about.
+(`variance_of`). Means of few rows differ by chance too: of rows that say nothing of their parent, B is the
+mean over rows of one over the rows of their parent. Levels are used where B stands out of that.
+Deviations in several columns are correlated as the rows that were drawn before, less what the levels
+bring about.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,10 +29,7 @@ from ..significance import LIKELY, SURE
 from ..tables.linked_tables import LEVELS
 
 LEAST_BETWEEN = 0.02
-"""Levels that explain a smaller part of the variance are left alone."""
-MOST_INVERSE = 0.25
-"""Levels are used where the parent of an average row has four rows or more, by the mean over rows
-of one over the rows of their parent. With fewer, a mean is mostly chance."""
+"""Levels that explain a smaller part of the variance than this, beyond what chance does, are left alone."""
 MOST_BETWEEN = 0.98
 """The largest part of the variance of levels."""
 MOST_PARTS = 64
@@ -51,50 +50,74 @@ def counts_of(
     return np.sum([m.values / m.variances for m in ones], axis=0) / precision, 1 / precision
 
 
-def variance_of(counts: np.ndarray, variances: np.ndarray) -> float:
-    """The variance of a code, by noisy counts of the codes; 0 if they say nothing.
+def variance_of(counts: np.ndarray, variances: np.ndarray) -> tuple[float, float]:
+    """The variance of a code, by noisy counts of the codes, and its standard error; 0 if they say nothing.
 
     Sums over all counts have no bias, since noise cancels, but much noise where codes at the ends are
-    rare. The normal distribution that is nearest in standard errors is known far better. Its variance
+    rare. The normal distributions that are near in standard errors are known far better. Their variance
     counts, unless that by sums differs from it by SURE standard errors."""
     total = float(counts.sum())
     if total <= LIKELY * np.sqrt(variances.sum()):
-        return 0.0
+        return 0.0, 0.0
+    plain, error = _plain_variance(counts, variances)
+    width = -(-len(counts) // MOST_PARTS)
+    parts = [np.add.reduceat(x, np.arange(0, len(counts), width)) for x in (counts, variances)]
+    fitted, doubt = (x * width**2 for x in _normal_variance(*parts))
+    return (fitted, doubt) if abs(plain - fitted) < SURE * error else (max(plain, 0.0), error)
+
+
+def _plain_variance(counts: np.ndarray, variances: np.ndarray) -> tuple[float, float]:
+    """The variance of a code by sums over noisy counts of the codes, and its standard error."""
+    total = float(counts.sum())
     at = np.arange(len(counts))
     mean = float(np.clip(counts @ at / total, 0, len(at) - 1))
     plain = float(counts @ np.square(at - mean)) / total
     error = float(np.sqrt(variances @ np.square(np.square(at - mean) - plain))) / total
-    width = -(-len(counts) // MOST_PARTS)
-    parts = [np.add.reduceat(x, np.arange(0, len(counts), width)) for x in (counts, variances)]
-    fitted = _normal_variance(*parts) * width**2
-    return fitted if abs(plain - fitted) < SURE * error else max(plain, 0.0)
+    return plain, error
 
 
-def _normal_variance(counts: np.ndarray, variances: np.ndarray) -> float:
-    """The variance of the normal distribution, cut off at the ends, that is nearest to these counts."""
+def _normal_variance(counts: np.ndarray, variances: np.ndarray) -> tuple[float, float]:
+    """The variance of normal distributions, cut off at the ends, by how likely they make these counts, and
+    its standard error. They have as many rows in all: else one count that noise has made large would do."""
     at = np.arange(len(counts))
     means = np.linspace(0, len(at) - 1, 4 * len(at) - 3)
     spreads = np.exp2(np.arange(-1, np.log2(len(at)) + 2, 1 / STEPS))
     shape = np.exp(-0.5 * np.square((at - means[:, None, None]) / spreads[:, None]))
     shape = shape.reshape(-1, len(at))
-    seen = np.maximum(shape @ (counts / variances), 0.0)
-    best = shape[np.argmax(seen**2 / (np.square(shape) @ (1 / variances)))]
-    best = best / best.sum()
-    return float(best @ np.square(at - best @ at))
+    shape *= counts.sum() / shape.sum(axis=1, keepdims=True)
+    apart = np.square(shape) @ (1 / variances) - 2 * shape @ (counts / variances)
+    likely = np.exp(-0.5 * (apart - apart.min()))
+    likely /= likely.sum()
+    shape /= counts.sum()
+    own = shape @ np.square(at) - np.square(shape @ at)
+    mean = float(likely @ own)
+    return mean, float(np.sqrt(likely @ np.square(own - mean)))
 
 
 def level_share(
     levels: tuple[np.ndarray, np.ndarray] | None, codes: tuple[np.ndarray, np.ndarray] | None
-) -> float | None:
-    """The part of a column's variance that levels have, by the released counts of both; None: not
-    measured. The last level is of parents without numbers, and codes are without missing values. The
-    middle of a part of width d has d^2 / 12 more variance (Sheppard)."""
+) -> tuple[float, float] | None:
+    """The part of a column's variance that levels have, by the released counts of both, and its standard
+    error; None: not measured. The last level is of parents without numbers, and codes are without missing
+    values. The middle of a part of width d has d^2 / 12 more variance (Sheppard)."""
     if levels is None or codes is None:
         return None
     width = len(codes[0]) / LEVELS
-    whole = variance_of(*codes)
-    own = (variance_of(levels[0][:-1], levels[1][:-1]) - 1 / 12) * width**2
-    return None if whole <= 0 else min(max(own / whole, 0.0), MOST_BETWEEN)
+    known = levels[0][:-1], levels[1][:-1]
+    whole, doubt = variance_of(*codes)
+    own, error = (x * width**2 for x in variance_of(*known))
+    own -= width**2 / 12
+    if whole <= 0:
+        return None
+    if own <= 0:
+        return 0.0, 0.0
+    if (
+        own > whole
+    ):  # means vary less than codes: a code that many rows have is not a normal distribution
+        plain = _plain_variance(*codes)
+        whole, doubt = plain if plain[0] > whole else (whole, doubt)
+    share = min(own / whole, MOST_BETWEEN)
+    return share, share * float(np.hypot(error / own, doubt / whole))
 
 
 def clear_levels(measurements: Sequence[Measurement], column: str) -> np.ndarray | None:
@@ -123,11 +146,11 @@ def levels_of_parents(
 
 class Level(Struct, frozen=True, eq=False):
     """The `levels` of parents in a column with `base` ordered codes. `between`: the variance of parents'
-    levels as a part of the column's, if it was measured."""
+    levels as a part of the column's, and its standard error, if it was measured."""
 
     levels: np.ndarray
     base: int
-    between: float | None = None
+    between: tuple[float, float] | None = None
 
 
 def with_levels(
@@ -143,10 +166,8 @@ def with_levels(
     generator = np.random.Generator(np.random.Philox(key=[seed, 8]))
     targets: dict[str, np.ndarray] = {}
     rows: dict[str, np.ndarray] = {}
-    inverse = float(np.mean(1 / wanted[owner])) if len(owner) else 1.0
-    if inverse > MOST_INVERSE:
-        return {}
-    of_parents = float(np.mean(1 / wanted[wanted > 0]))
+    by_chance = float(np.mean(1 / wanted[owner])) if len(owner) else 1.0
+    of_parents = float(np.mean(1 / wanted[wanted > 0])) if len(owner) else 1.0
     for name, level in columns.items():
         there = codes[name] < level.base
         own = codes[name][there].astype(float)
@@ -157,10 +178,11 @@ def with_levels(
         # a place in a part of width d has d^2 / 12 more variance than the middle, which has as much more
         # than the means (Sheppard)
         drawn = (spread - (level.base / LEVELS) ** 2 / 6) / own.var()
-        part = min(drawn, MOST_BETWEEN)
+        part, error = min(drawn, MOST_BETWEEN), 0.0
         if level.between is not None:  # as parents of rows have it: those with few rows vary more
-            part = max(1 - (1 - level.between) * (1 - inverse) / max(1 - of_parents, 1e-9), 0.0)
-        if part < LEAST_BETWEEN or not spread:
+            fewer = (1 - by_chance) / max(1 - of_parents, 1e-9)
+            part, error = 1 - (1 - level.between[0]) * fewer, level.between[1] * fewer
+        if part - by_chance < max(LEAST_BETWEEN * (1 - by_chance), error) or not spread:
             continue
         targets[name] = (means - means[there].mean()) * np.sqrt(part / spread)
         rows[name] = np.zeros(len(owner))

@@ -34,8 +34,7 @@ LEAST_ROWS = 24
 """Child tables without an order and with a smaller public bound of rows per parent have no levels unless
 they declare them. Means of few rows are mostly chance (households: pairs .109 with them, .091 without)."""
 LEAST_ORDERED = 4
-"""The same of tables with an order, whose rows are measurements of one thing at several times. Fewer rows
-have no levels in any case (`run.linked_levels.MOST_INVERSE`)."""
+"""The same of tables with an order, whose rows are measurements of one thing at several times."""
 MOST_LEVELS = 3
 """Such columns of one child table, at most: each is a column more of the parents' table."""
 

@@ -13,7 +13,7 @@ from .dealing import FREE, Dealer
 from .levels import Level, levels_of
 from .order import Goal, Order
 from .people import ALL, Codes, Groups, People
-from .rates import GROUPS, Rates, Roles, chance, shrunk, urn
+from .rates import GROUPS, Rates, Roles, chance, urn
 from .segments import Segments
 
 SAMPLE_ROWS = 1 << 18
@@ -102,9 +102,7 @@ def _goal(roles: Roles, rates: Rates, some) -> tuple[np.ndarray, np.ndarray]:
     dealt."""
     place = [rates.columns.index(name) for name in roles.dealt]
     by_chance = chance(some, roles.dealt).two
-    lift = rates.overall[place] - by_chance
-    drawn = shrunk(lift, rates.error[place]) / np.where(lift == 0, 1.0, lift)
-    goal = np.clip(by_chance + drawn * (rates.by_group[:, place] - by_chance), 1e-3, 1 - 1e-3)
+    goal = np.clip(rates.by_group[:, place], 1e-3, 1 - 1e-3)
     repeats = np.arange(len(place)) < len(roles.repeated)
     return goal, np.where(repeats, urn(goal, by_chance), -0.5)
 
