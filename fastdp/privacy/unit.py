@@ -43,7 +43,10 @@ class Unit:
 
     def __post_init__(self):
         if self.kind not in UNIT_KINDS:
-            raise UsageError(f"unit: expected one of {', '.join(UNIT_KINDS)}, got {self.kind!r}")
+            raise UsageError(
+                f"unit: expected one of {', '.join(UNIT_KINDS)}, got {self.kind!r}; of the column of "
+                f"user ids {self.kind!r}, write 'user:{self.kind}'"
+            )
         if self.kind == "row":
             if self.column is not None or self.null is not None:
                 raise UsageError("unit: 'row' takes no user column and no rule for nulls")

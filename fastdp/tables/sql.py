@@ -75,7 +75,22 @@ def sql(connection: Any, query: str) -> Query:
 def relation(source: Query) -> Any:
     """The query as a DuckDB relation, not yet run; None if the connection is not DuckDB's."""
     theirs = type(source.connection).__module__.split(".")[0] in ("duckdb", "_duckdb")
-    return source.connection.sql(source.query) if theirs else None
+    if not theirs:
+        return None
+    try:
+        return source.connection.sql(source.query)
+    except MemoryError:
+        raise
+    except Exception as error:  # DuckDB's classes, which need not be imported
+        raise refused(error) from None
+
+
+def refused(error: Exception) -> DataError:
+    """The error of a query that the database does not run."""
+    return DataError(
+        f"<sql>: the database refused the query ({type(error).__name__}); run the query in the "
+        "database to see why: its message may quote private values and is not shown"
+    )
 
 
 def open_query(source: Query) -> Part:
@@ -87,9 +102,7 @@ def open_query(source: Query) -> Part:
     except MemoryError:
         raise
     except Exception as error:  # classes of drivers have no common base
-        failed = f"<sql>: the database refused the query ({type(error).__name__})"
-        hidden = "its message may quote private values and is not shown"
-        raise DataError(f"{failed}; run the query in the database to see why: {hidden}") from None
+        raise refused(error) from None
     return _arrow(cursor, own) if hasattr(cursor, "fetch_record_batch") else _rows(cursor, own)
 
 

@@ -248,9 +248,11 @@ def test_broken_files_name_the_file_and_quote_nothing(frame, schema, tmp_path):
     ragged.write_text("a,b,who\n1,2,3\nsecret,5\n")
     table = fastdp.read(ragged, schema)
     assert table.rows == 1 and table._malformed == 1 and "1" not in repr(table)
-    (tmp_path / "odd.xyz").write_bytes(b"hello")
-    with pytest.raises(DataError, match="unknown format"):
-        fastdp.read(tmp_path / "odd.xyz", schema)
+    others = {"xyz": "known endings are", "xlsx": "save it as CSV", "duckdb": "by a query"}
+    for ending, advice in others.items():
+        (tmp_path / f"odd.{ending}").write_bytes(b"hello")
+        with pytest.raises(DataError, match=f"unknown format; .*{advice}"):
+            fastdp.read(tmp_path / f"odd.{ending}", schema)
     for name, text in (("none.parquet", "no file '"), ("none*.parquet", "no file matches")):
         with pytest.raises(DataError, match=text):
             fastdp.read(str(tmp_path / name), schema)

@@ -122,6 +122,14 @@ def command(tmp_path, name, *more):
     main(["synth", *budget, "-s", str(tmp_path / "trips.toml"), *fixed, *more])
 
 
+def test_a_query_that_duckdb_refuses_is_not_called_a_failure_of_reading():
+    duckdb = pytest.importorskip("duckdb")
+    schema = fastdp.Schema.from_domain({"a": 2})
+    for query in ("selct 1 as a", "select a from nowhere"):
+        with pytest.raises(DataError, match=r"refused the query \((Parser|Catalog)Exception\)"):
+            fastdp.read(fastdp.sql(duckdb.connect(), query), schema)
+
+
 def test_duckdb_is_opened_by_its_uri_for_reading_alone(tmp_path, monkeypatch):
     duckdb = pytest.importorskip("duckdb")
     with duckdb.connect(str(tmp_path / "t.duckdb")) as made:

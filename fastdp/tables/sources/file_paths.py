@@ -35,6 +35,19 @@ SHARED_ROWS = 1 << 20
 """The most rows of a row group whose columns are read by several threads: all of them are in memory
 then."""
 
+KNOWN_FORMATS = (
+    "known endings are .parquet, .arrow, .csv, .tsv, .jsonl, and for text also .gz, .zst, .bz2; a "
+    "text file with another ending needs a dialect with a delimiter"
+)
+OTHER_FORMATS = dict.fromkeys(
+    (".db", ".duckdb", ".sqlite", ".sqlite3"),
+    "read the rows of a database by a query: fastdp.sql(connection, query), or --sql",
+) | dict.fromkeys(
+    (".xls", ".xlsx", ".ods", ".sas7bdat", ".sav", ".dta"),
+    "save it as CSV, or pass it as a frame, such as pandas.read_excel(...)",
+)
+"""By ending: what to do with files of other programs."""
+
 
 @SOURCES.add("files")
 class Files(Source):
@@ -198,11 +211,9 @@ def open_file(path: str, partition: dict[str, str], dialect: Dialect) -> Part:
             elif dialect.delimiter is not None:
                 part = textlines.delimited(path, dialect)
             else:
-                raise DataError(
-                    f"file {path!r}: unknown format; known endings are .parquet, .arrow, "
-                    ".csv, .tsv, .jsonl, and for text also .gz, .zst, .bz2; a text file with "
-                    "another ending needs a dialect with a delimiter"
-                )
+                ending = os.path.splitext(path)[1].lower()
+                advice = OTHER_FORMATS.get(ending) or KNOWN_FORMATS
+                raise DataError(f"file {path!r}: unknown format; {advice}")
         list(part.schema.names)  # raises where a name is not UTF-8
     except (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise broken(path, error) from None
