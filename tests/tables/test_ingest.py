@@ -248,7 +248,7 @@ def test_broken_files_name_the_file_and_quote_nothing(frame, schema, tmp_path):
     ragged.write_text("a,b,who\n1,2,3\nsecret,5\n")
     table = fastdp.read(ragged, schema)
     assert table.rows == 1 and table._malformed == 1 and "1" not in repr(table)
-    others = {"xyz": "known endings are", "xlsx": "save it as CSV", "duckdb": "by a query"}
+    others = {"xyz": "known endings are", "sav": "save it as CSV", "duckdb": "by a query"}
     for ending, advice in others.items():
         (tmp_path / f"odd.{ending}").write_bytes(b"hello")
         with pytest.raises(DataError, match=f"unknown format; .*{advice}"):

@@ -43,8 +43,8 @@ OTHER_FORMATS = dict.fromkeys(
     (".db", ".duckdb", ".sqlite", ".sqlite3"),
     "read the rows of a database by a query: fastdp.sql(connection, query), or --sql",
 ) | dict.fromkeys(
-    (".xls", ".xlsx", ".ods", ".sas7bdat", ".sav", ".dta"),
-    "save it as CSV, or pass it as a frame, such as pandas.read_excel(...)",
+    (".sas7bdat", ".sav", ".dta", ".rds"),
+    "save it as CSV or Parquet, or pass it as a frame of pandas or Polars",
 )
 """By ending: what to do with files of other programs."""
 
