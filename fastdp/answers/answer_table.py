@@ -88,7 +88,7 @@ def answer_table(
         rows = _in_two_parts(clip, z)
         columns |= {name: of_numpy(np.array([number])) for name, number in rows.items()}
         if rows:
-            notes = ["; ".join(text for text in (_rows_apart(rows, clip.claimed), *notes) if text)]
+            notes = ["; ".join(text for text in (_rows_apart(rows, clip.claim), *notes) if text)]
     columns["note"] = of_texts(notes)
     return pa.table(columns)
 
@@ -162,13 +162,13 @@ def _capped(a: Layout, lines: Lines, high: np.ndarray, z: float) -> np.ndarray:
     return high
 
 
-def _rows_apart(rows: Mapping[str, Any], claimed: bool) -> str:
+def _rows_apart(rows: Mapping[str, Any], claim: int) -> str:
     """A sentence of `_in_two_parts`: what is narrow, and what nobody sees."""
     first = f"of each user the first {rows['up_to']:,}"
     narrow = f"{rows['rows_up_to_low']:,.0f} to {rows['rows_up_to_high']:,.0f} rows"
     if not math.isfinite(rows["beyond_high"]):
         return f"{first}: {narrow}; nothing says how many there are beyond"
-    how = "if the claim below holds" if claimed else "by a Pareto tail"
+    how = f"if no user has more than {claim:,}" if claim else "by a Pareto tail"
     return f"{first}: {narrow}; beyond these up to {rows['beyond_high']:,.0f}, {how}"
 
 

@@ -105,7 +105,8 @@ class Clipping:
     `apart`: columns that were measured together with the groups. `seen`: the number of rows in two
     parts, where the histogram says it. `tail`: the part of `spread` that is by a Pareto tail. `of_totals`,
     `of_shares`: what to tell a reader of counts and sums, of shares and means. `hides`: noise may hide more
-    rows than are seen."""
+    rows than are seen. `claim`: the most rows of a user by which the upper end of totals holds; 0 where it
+    is by a tail."""
 
     factor: float = 1.0
     lost: float = 0.0
@@ -126,11 +127,7 @@ class Clipping:
     of_totals: str = ""
     of_shares: str = ""
     hides: bool = False
-
-    @property
-    def claimed(self) -> bool:
-        """Whether the upper end of totals rests on a claim in place of a tail."""
-        return bool(self.of_totals) and self.of_totals != self.of_shares
+    claim: int = 0
 
     @property
     def leaves_out(self) -> bool:
@@ -404,16 +401,17 @@ def from_histogram(
     claim = _claimed(found, most, noticed, declared, account.seen)
     tail_spread = account.spread[1]
     of_totals = of_shares = ""
+    hides = False
     if claim is not None:
         account = account.with_claim(claim)
         busy = f"{plural(noticed, 'user')} with over {plural(most, 'row')}"
         hidden = f"up to {busy} may be there without a sign"
         of_shares = f"of each user's first {plural(most, 'row')}: {hidden}"
-        of_totals = (
-            f"{hidden}; the upper end holds if no user has more than {plural(claim.most, 'row')}"
-        )
-        if declared:
-            of_totals += ", as the schema says"
+        hides = not declared and account.unseen > rows
+        of_totals = hidden
+        if not hides:
+            end = f"the upper end holds if no user has more than {plural(claim.most, 'row')}"
+            of_totals = f"{hidden}; {end}{', as the schema says' if declared else ''}"
     elif account.unseen > 5e-4 * rows:
         of_totals = of_shares = (
             f"the upper end allows for users with over {plural(most, 'row')} as by a Pareto tail: up to"
@@ -440,7 +438,8 @@ def from_histogram(
         tail=tail_spread,
         of_totals=of_totals,
         of_shares=of_shares,
-        hides=claim is not None and not declared and account.unseen > rows,
+        hides=hides,
+        claim=0 if claim is None else claim.most,
     )
 
 

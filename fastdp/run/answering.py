@@ -111,7 +111,7 @@ def answer_of(
             run.numbers,
             lines or question_of(of, names, where, users),
             run.schema,
-            claimed=whole and run._facts.clipping.claimed,
+            claimed=whole and run._facts.clipping.claim > 0,
         )
         to_ask = lines or advised_question(of, names, where, users)
         mu = run._mu if of == "count" else None
