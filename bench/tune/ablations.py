@@ -133,6 +133,16 @@ ROWS = (
         change={f"{TREE}.dense_tables.by_classes": nothing((None, 0.0))},
     ),
     Ablation(
+        "ties",
+        "columns of dense tables that are tied to each other",
+        change={f"{TREE}.dense_tables.DenseTable.tie": nothing(None)},
+    ),
+    Ablation(
+        "learnt errors",
+        "what answers miss, by released distances",
+        change={f"{TREE}.tree_state.CliqueTreeState.learn": nothing(None)},
+    ),
+    Ablation(
         "contrasts",
         "contrasts of columns of two values",
         change={f"{TREE}.two_valued.names_of": nothing([])},

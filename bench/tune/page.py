@@ -40,6 +40,8 @@ OTHER_REASONS = {
     "shrunk trends": "one shrinkage for all noisy numbers",
     "first look": "one division of the budget",
     "hidden classes": "measured in [dense tables](dense.md)",
+    "ties": "measured in [dense tables](dense.md#worst-pairs-of-public-tables)",
+    "learnt errors": "measured in [dense tables](dense.md#worst-pairs-of-public-tables)",
 }
 """Why rules stay for which the runs here need not show anything."""
 
