@@ -563,7 +563,40 @@ def errors(name: str, truth: dict, made: dict, sizes: dict[str, int]) -> dict[st
     return found | measures(people_of(truth, name, sizes), people_of(made, name, sizes))
 
 
+WORST = ("total", "p90", "p99")
+"""Measures of the number of rows, of which the worst of all seeds is shown."""
+SIGNED = (*WORST, "inside", "seconds")
+SHOWN = (*MEASURES, "follows", "truth", *PEOPLE, *SIGNED)
+
+
 def main() -> None:
+    options = _options()
+    names = [n for n in options.tables if load(n, options.flights) is not None]
+    seeds = range(*options.seeds)
+    cases = [(n, e, s) for n in names for e in options.epsilon for s in options.sources]
+    print(f"{'table, epsilon':<16} {'ids':<8}" + "".join(f"{m:>9}" for m in SHOWN) + "  constant")
+    kept = {}
+    with ProcessPoolExecutor(options.jobs) as pool:
+        runs = {
+            (n, e, s): [pool.submit(one, n, options.flights, e, k, s, options.set) for k in seeds]
+            for n, e, s in cases
+        }
+        for (name, epsilon, source), futures in runs.items():
+            found = _over_seeds([f.result() for f in futures])
+            kept[f"{name}, epsilon {epsilon:g}, {source}"] = found
+            text = "".join(
+                f"{found[m]:>+9.3f}" if m in SIGNED else f"{found[m]:>9.4f}" for m in SHOWN
+            )
+            where = f"{name} {epsilon:g}".ljust(16)
+            print(where, f"{source:<8}{text}  {found['constant']}", flush=True)
+    if options.page:
+        for name, epsilon in dict.fromkeys((n, e) for n, e, _ in cases):
+            print(_page_line(name, epsilon, kept))
+    if not options.no_save:
+        machine.keep("users", {"seeds": list(seeds), "found": kept})
+
+
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -588,34 +621,23 @@ def main() -> None:
         options.seeds = [0, 1]
         options.sources = ["auto", "order"]
         options.no_save = True
-    names = [n for n in options.tables if load(n, options.flights) is not None]
-    seeds = range(*options.seeds)
-    cases = [(n, e, s) for n in names for e in options.epsilon for s in options.sources]
-    shown = (*MEASURES, "follows", "truth", *PEOPLE, "total", "p90", "p99", "inside", "seconds")
-    print(f"{'table, epsilon':<16} {'ids':<8}" + "".join(f"{m:>9}" for m in shown) + "  constant")
-    kept = {}
-    with ProcessPoolExecutor(options.jobs) as pool:
-        runs = {
-            (n, e, s): [pool.submit(one, n, options.flights, e, k, s, options.set) for k in seeds]
-            for n, e, s in cases
-        }
-        for (name, epsilon, source), futures in runs.items():
-            made = [f.result() for f in futures]
-            mean = {m: float(np.mean([r[m] for r in made])) for m in shown}
-            for m in ("total", "p90", "p99"):
-                mean[m] = float(max((r[m] for r in made), key=abs))  # the worst of all seeds
-            plain = (*MEASURES, "follows", "truth", *PEOPLE)
-            text = "".join(f"{mean[m]:>9.4f}" if m in plain else f"{mean[m]:>+9.3f}" for m in shown)
-            constant = " | ".join(sorted({r["constant"] or "none" for r in made}))
-            print(f"{name} {epsilon:g}".ljust(16), f"{source:<8}{text}  {constant}", flush=True)
-            kept[f"{name}, epsilon {epsilon:g}, {source}"] = {**mean, "constant": constant}
-    for name, epsilon in dict.fromkeys((n, e) for n, e, _ in cases) if options.page else ():
-        sides = [kept[f"{name}, epsilon {epsilon:g}, {source}"] for source in ("private", "auto")]
-        cells = [" / ".join(f"{side[m]:.3f}".lstrip("0") for side in sides) for m in MEASURES[:6]]
-        worst = [f"{100 * sides[1][m]:+.1f} %" for m in ("total", "p90", "p99")]
-        print(f"| {TITLES[name]}, {epsilon:g} | {' | '.join(cells + worst)} |")
-    if not options.no_save:
-        machine.keep("users", {"seeds": list(seeds), "found": kept})
+    return options
+
+
+def _over_seeds(made: list[dict]) -> dict:
+    """The means of all measures, the worst of those about the number of rows, and the constants."""
+    found: dict = {m: float(np.mean([r[m] for r in made])) for m in SHOWN}
+    for m in WORST:
+        found[m] = float(max((r[m] for r in made), key=abs))
+    return found | {"constant": " | ".join(sorted({r["constant"] or "none" for r in made}))}
+
+
+def _page_line(name: str, epsilon: float, kept: dict[str, dict]) -> str:
+    """A line of docs/guide/users.md."""
+    sides = [kept[f"{name}, epsilon {epsilon:g}, {source}"] for source in ("private", "auto")]
+    cells = [" / ".join(f"{side[m]:.3f}".lstrip("0") for side in sides) for m in MEASURES[:6]]
+    worst = [f"{100 * sides[1][m]:+.1f} %" for m in WORST]
+    return f"| {TITLES[name]}, {epsilon:g} | {' | '.join(cells + worst)} |"
 
 
 if __name__ == "__main__":
