@@ -47,6 +47,9 @@ PANELS = {
     "players": ("plyr", "baseball", "id", "year"),
     "schools": ("nlme", "MathAchieve", "School", ""),
     "students": ("lme4", "InstEval", "s", ""),
+    "routes": ("wooldridge", "airfare", "id", "year"),
+    "districts": ("wooldridge", "mathpnl", "distid", "year"),
+    "companies": ("plm", "EmplUK", "firm", "year"),
 }
 """By name: package, table, the column of persons and that of time ("": none)."""
 LEAST_CODES = 8

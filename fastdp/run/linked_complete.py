@@ -258,7 +258,7 @@ def _child_rows(
     name: str,
     parents: _Parents,
     others: Codes,
-    parts: Mapping[str, float | None],
+    parts: Mapping[str, tuple[float, float] | None],
     asked: _Children | None,
     seed: int,
     threads: int | None,

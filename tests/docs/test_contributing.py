@@ -63,7 +63,8 @@ def builds(command: str) -> bool:
 def test_commands_that_test_and_profile_run(tmp_path):
     copied(tmp_path)
     printed = run([command for command in commands() if not builds(command)], tmp_path)
-    assert "4 passed" in printed and "1 passed" in printed, "all tests of a file, and one of them"
+    passed = {int(number) for number in re.findall(r"\b(\d+) passed", printed)}
+    assert 1 in passed and max(passed) > 1, "all tests of a file, and one of them"
     assert "cumtime" in printed and '"seconds"' in printed, "a profile by function, and by step"
 
 
