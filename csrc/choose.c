@@ -5,6 +5,7 @@
  * a constant of the user, which is computed once. So to look at a user is to add up numbers. */
 #include "choose.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,10 @@
 /* Cache lines of a user's cells that are asked of the memory ahead (pools of cohorts, patients and events of 3
  * million rows: .88, .88 and .91 of the time; with 4 lines .92, .92 and .94). */
 #define LINES 8
+
+/* Neighbourhoods of users in their order, each of which keeps the best user that it did not take. (64 and 1,024
+ * are as good. What is kept: docs/research/records.md.) */
+#define NEIGHBOURHOODS 256
 
 /* A whole call; threads take parts of the pool from `next`. */
 typedef struct {
@@ -26,9 +31,11 @@ typedef struct {
 } choice_job;
 
 /* Users 0 .. users - 1 of a part. Those of user u are cells[start[u]] on: `units[u]` that count 1, then
- * others that count step[u]. own[u]: the user's constant, over 2. chosen[list[i]]: 1. */
+ * others that count step[u]. own[u]: the user's constant, over 2. chosen[list[i]]: 1. kept: of each neighbourhood, or
+ * `users` where there is none. */
 typedef struct {
     int64_t users, many, number;
+    int64_t kept[NEIGHBOURHOODS];
     size_t *start;
     uint32_t *cells, *units, *list;
     double *own, *step;
@@ -92,33 +99,50 @@ static turn turn_of(const part *p, int64_t i, stream *random) {
     return found;
 }
 
-/* Takes out the user of turn i, and puts in the best of it and of some others; by how much that lowers the
- * error. */
+/* The users of a turn who would add least to the error, and second least. */
+typedef struct {
+    int64_t best, second;
+    double least, next;
+} ranking;
+
+static inline void rank(ranking *r, int64_t user, double cost) {
+    if (cost < r->least)
+        *r = (ranking){user, r->best, cost, r->least};
+    else if (cost < r->next)
+        r->second = user, r->next = cost;
+}
+
+/* Takes out the user of turn i, and puts in the best of it and of some others: of the one that its neighbourhood
+ * kept, and of users who were not looked at. By how much that lowers the error. */
 static double exchange(part *p, int64_t i, turn now) {
     const int64_t out = now.out;
+    int64_t *kept = p->kept + out * NEIGHBOURHOODS / p->users;
+    const int64_t known = *kept;
     put(p, out, -1.0);
-    const double own = costs(p, out);
-    double least = own - 1e-9; /* less is rounding */
-    int64_t best = out;
+    const double own = costs(p, out) - 1e-9; /* less is rounding */
+    ranking found = {out, p->users, own, INFINITY};
+    int offers = 0;
+    if (known < p->users && !p->chosen[known]) {
+        rank(&found, known, costs(p, known));
+        offers++;
+    }
     /* Offers are users in a row who are not chosen; where many are chosen, the search ends after some. */
     int64_t at = now.offers;
-    for (int offers = 0, seen = 0; offers < FDP_OFFERS && seen < 4 * FDP_OFFERS; seen++, at++) {
+    for (int seen = 0; offers < FDP_OFFERS && seen < 4 * FDP_OFFERS; seen++, at++) {
         if (at == p->users) at = 0;
-        if (p->chosen[at]) continue;
+        if (p->chosen[at] || at == known) continue;
         offers++;
-        const double other = costs(p, at);
-        if (other < least) {
-            least = other;
-            best = at;
-        }
+        rank(&found, at, costs(p, at));
     }
+    const int64_t best = found.best;
+    *kept = found.second;
     put(p, best, 1.0);
     if (best == out) return 0.0;
     /* `costs` are half of what a user adds to the error. */
     p->chosen[out] = 0;
     p->chosen[best] = 1;
     p->list[i] = (uint32_t)best;
-    return 2.0 * (own - least);
+    return 2.0 * (own - found.least);
 }
 
 /* Each chosen user is offered an exchange in every sweep, in a random order. It ends when the error
@@ -127,6 +151,7 @@ static void sweep(part *p, const fdp_choice_plan *plan) {
     const int64_t cells = plan->first[plan->facts + plan->columns];
     stream random = {.state = stream_key(plan->seed, (uint64_t)p->number, 0, ORDER)};
     shuffle(p->list, (uint64_t)p->many, &random);
+    for (int64_t k = 0; k < NEIGHBOURHOODS; k++) p->kept[k] = p->users;
     for (int64_t k = 0; k < plan->sweeps && p->many > 0 && p->many < p->users; k++) {
         double lower = 0.0;
         turn next = turn_of(p, 0, &random);

@@ -37,7 +37,8 @@ typedef struct {
 } fdp_choice_plan;
 
 /* chosen[u]: 1 for users of the choice, before and after; their number stays the same. In a sweep each
- * chosen user is taken out once, and the best of it and of FDP_OFFERS others is put in. error: [facts +
+ * chosen user is taken out once, and the best of it and of FDP_OFFERS others is put in; the second best of them is
+ * kept, and is one of the others when the next of its neighbours is taken out. error: [facts +
  * columns], of the tables at the end; NULL: not worked out. Depends on its arguments alone, not on the number of threads. A
  * thread needs 4 bytes for each cell that a user of its part, or a row of these, is in, and 24 for each
  * cell of the tables. */

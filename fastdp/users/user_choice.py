@@ -32,11 +32,11 @@ from .user_weights import Cells, Lines, Shares, Table, raked
 
 SWEEPS = 20
 """Sweeps over the chosen users, at most."""
-LEAST_GAIN = 0.05
+LEAST_GAIN = 0.1
 """A sweep is the last if it lowers the mean over cells of the squared distance, in standard errors, by
-less: what is left to gain is far below noise. Chosen on cohorts: 2 sweeps, at .39; after 30 it
-is .36 (`python -m bench.users_without "an end of sweeps"`). Three sweeps in all cases instead: spans of
-2,400 people at epsilon 1 are .0025 ± .0006 worse, pairs of rows .0009 ± .0003."""
+less: what is left to gain is far below noise (docs/research/records.md, "What a choice keeps"). Three
+sweeps in all cases instead: spans of 2,400 people at epsilon 1 are .0025 ± .0006 worse, pairs of rows
+.0009 ± .0003 (`python -m bench.users_without "an end of sweeps"` has other ends)."""
 PART_ROWS = 1 << 20
 """Rows of the pool from which users are chosen together. Parts are independent: threads share them."""
 TIGHT = 0.25

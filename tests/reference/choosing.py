@@ -5,6 +5,7 @@ from collections import Counter
 from tests.reference.sample import ORDER, Stream, key_of, shuffle
 
 OFFERS = 4
+NEIGHBOURHOODS = 256
 
 
 def choose_part(number, users, target, weight, chosen, sweeps, least, seed):
@@ -28,13 +29,21 @@ def choose_part(number, users, target, weight, chosen, sweeps, least, seed):
         anywhere = stream.bits() & 3 == 0
         at = stream.below(len(users)) if anywhere else low + stream.below(high - low + 1)
         places = [(at + i) % len(users) for i in range(4 * OFFERS)]
-        return [u for u in places if not chosen[u] and u != out][:OFFERS]
+        known = [u for u in kept.get(neighbourhood(out), []) if not chosen[u]]
+        return [*known, *(u for u in places if not chosen[u] and u not in known)][:OFFERS]
 
+    def neighbourhood(out: int) -> int:
+        return out * NEIGHBOURHOODS // len(users)
+
+    # The best of each neighbourhood that was not taken; none at first.
+    kept: dict[int, list[int]] = {}
     for _ in range(sweeps if 0 < len(order) < len(users) else 0):
         before = error(order)
         for i, out in enumerate(order):
             others = order[:i] + order[i + 1 :]
-            best = min([out, *offers(out)], key=lambda u: error([*others, u]))
+            cost = {u: error([*others, u]) for u in [out, *offers(out)]}
+            best, *rest = sorted(cost, key=lambda u: cost[u])
+            kept[neighbourhood(out)] = rest[:1]
             chosen[out] = 0
             chosen[best] = 1
             order[i] = best
