@@ -167,8 +167,9 @@ def _encode_numbers(item: Column, source: Source, array: pa.Array, out: np.ndarr
     """Codes of a kind that encodes floats; texts and dictionaries by the numbers they spell."""
 
     if pa.types.is_dictionary(array.type):
-        array = decoded(array)
-    if source.form in ("text", "dictionary") and not pa.types.is_floating(array.type):
+        array = _exact(decoded(array))
+        source = _source_of(item, array.type)
+    if source.form == "text":
         numbers = [as_number(t) for t in source.binary(array).to_pylist()]
         out[:] = item.codes_of_numbers(
             np.array([np.nan if n is None else n for n in numbers], np.float64)

@@ -23,6 +23,7 @@ from ..privacy.ledger import LOCAL
 from ..privacy.release_checks import CLOSE, MORE, VECTORS
 from ..release.domainsteps import schema_bytes
 from ..release.keyselect import MOST_KEYS
+from ..release.marginal_plan import SESSION_QUERIES
 from ..schema import Schema
 from .folder_check import schema_of
 
@@ -169,6 +170,10 @@ def _reference_problems(statement: Mapping) -> Iterator[str]:
             yield "ledger.budget does not cover this run"
 
 
+UNITS = (64, 32, 16, 8, 4, 1)
+"""What the offsets of sums inside bins, and the products of ranks, are parts of (`release.sums`)."""
+QUERIES = [query.__name__ for query in SESSION_QUERIES]
+"""Names of what a marginal may be asked for by."""
 GRIDS: tuple[str | None, ...] = (
     None,
     "digits",
@@ -206,6 +211,12 @@ def _fact_problems(statement: Mapping) -> Iterator[str]:
                 )
             if release["kind"] == "grid" and release.get("of") not in GRIDS:
                 yield f"{release['label']!r}: domains are not found from cells of this kind"
+            if release.get("query", QUERIES[0]) not in QUERIES:
+                yield f"{release['label']!r}: no marginal is asked for by such a query"
+            if not all(is_whole(size, 1) for size in release.get("recoded", {}).values()):
+                yield f"{release['label']!r}: codes are merged to a whole number of codes"
+            if release.get("unit", UNITS[0]) not in UNITS:
+                yield f"{release['label']!r}: sums are not counted in such a unit"
             for name in ("cap", "candidates"):
                 if not is_whole(release.get(name, 1), 1):
                     yield f"{release['label']!r}: {name} must be a whole number of at least 1"
@@ -252,7 +263,7 @@ class _Counts:
     def __init__(self, schema: Schema, facts: Mapping[str, int]):
         self.schema = schema
         of_rows = dict(schema.modelled)
-        self.sizes = {False: of_rows, True: of_rows | facts}
+        self.sizes = {False: of_rows, True: {**of_rows, **facts}}
         self.groups = {users: group_column(schema, users) for users in self.sizes}
 
     @cached_property

@@ -330,3 +330,31 @@ def test_a_locked_configuration_is_read_as_it_is():
         relation = database.sql("select 7 as who, 'a1' as t")
         rules = schema(t={"kind": "string", "values": ["a1"], "null": "code", "overflow": "code"})
         assert fastdp.read(relation, rules).codes["t"].tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([5, 7, None, 2**40, -3] * 60),
+        pa.array([True, False, None] * 100),
+        pa.array([decimal.Decimal("1.50"), decimal.Decimal("99.99")] * 150, pa.decimal128(20, 2)),
+        pa.array(["5", "x", None] * 100),
+    ],
+    ids=["whole", "truth", "decimal", "text"],
+)
+def test_private_bounds_of_a_dictionary_are_those_of_its_values(values):
+    """A dictionary of numbers that are not floats, such as whole categories of pandas, ended a run after its
+    charge, unless the table was empty: its values were read as texts."""
+    column = {"kind": "numeric", "domain": "private"}
+    rules = Schema.from_dict({"user": {"column": "who", "max_rows": 3}, "columns": {"v": column}})
+    options = {"epsilon": 20.0, "delta": 1e-5, "mechanism": "mst", "seed": 1, "threads": 1}
+    found = [
+        fastdp.synthesize(
+            pa.table({"who": np.arange(300) // 2, "v": own}),
+            schema=rules,
+            progress=False,
+            **options,
+        ).schema.columns["v"]
+        for own in (values, values.dictionary_encode())
+    ]
+    assert found[0].edges == found[1].edges

@@ -56,9 +56,11 @@ UPWARDS = {
     "parts.#.releases.#.count",
     "parts.#.releases.#.sensitivity",
     "parts.#.releases.#.candidates",
+    *(f"parts.#.releases.#.recoded.{name}" for name in ("a", "b", "c", "k")),
 }
 """May be stated larger: more noise than the charges need, a selection by a score that changes more,
-or one value more that stands for all others."""
+one value more that stands for all others, or more merged codes where a query is asked (of other marginals
+the answers tell how many)."""
 
 
 @pytest.fixture(scope="module")
