@@ -184,21 +184,19 @@ ORDER_OF_ROWS = 0.02
 # The default mechanism: constants chosen on adult, ma2019, the coded taxi table and generated tables
 # (docs/explain/cliquetree.md)
 
-ONES_PER_COLUMN = 0.013
-"""Share of mu^2 per column that the first measurement of the 1-ways gets, at least LEAST_ONES and at
-most MOST_FIRST. Chosen on adult, ma2019, the coded taxi table and generated tables."""
-LEAST_ONES = 0.1
-"""The smallest share of mu^2 that the first measurement of the 1-ways gets. Chosen on the same
-tables."""
+QUESTION = 0.01
+"""Share of mu^2 of one question about the whole table: whether wide columns follow from others, whether
+hidden factors explain a table (first contrasts, then their model's distances from all pairs), how far off
+the finished model and a workload's items are. An error grows by half of it. Shares of their own (.005, .01,
+.002 and .01) changed no error."""
+OTHER_PARTS = 66
+"""The first measurement of the 1-ways divides mu^2 by parts: each column gets one, all else so many. .013 of
+mu^2 for each column, at least .1 and at most .55, gave the same errors; .1 for any number of columns makes
+pairs of 20 columns that nearly follow from each other a fifth worse. Chosen on the same tables."""
 MOST_FIRST = 0.55
-"""The largest share of mu^2 that 1-ways get before the first screening round. A second measurement
-may raise their share to this. For n columns it is at most (n - 1) / (n + 1), since a 1-way serves n
-- 1 pairs. Chosen on the same tables."""
-MOST_ONES = 0.93
-"""The largest share of mu^2 that 1-ways get in all, so that something is left for pairs. Of n columns it is
-at most (n - 1) / (n + 1). They are measured once more after the first screening round, as far as pairs do
-not account for the columns anyway (`screening.accounted`). With .55, 1-ways of tables with noisy columns
-are off by 4.2 ± 1.1 % more (`python -m bench.tune --without MOST_ONES`)."""
+"""The largest share of mu^2 that 1-ways get before the first screening round. What they should have beyond
+it waits for that round: they are measured once more as far as pairs do not account for the columns anyway
+(`screening.accounted`). With 1, pairs are 7 ± 4 % worse. Chosen on the same tables."""
 NOISE_RATIO = 0.00159
 """The noise ratio is the mean total variation that noise would cause in the 1-ways if they got the
 whole budget (`one_ways.noise_ratio`). With every doubling above this one, 1-ways should have
@@ -206,37 +204,20 @@ ONES_PER_DOUBLING of mu^2 more. Chosen on the same tables."""
 ONES_PER_DOUBLING = 0.19
 """Share of mu^2 that the 1-ways should have more when the noise ratio doubles. Chosen on the same
 tables."""
-FEW_ROUNDS = 0.008
-"""At this noise ratio or above there are two screening rounds, below it three. Chosen on the same
-tables."""
 SCREENING = 0.05
 """Share of mu^2 that pays for all screening rounds together. Chosen on the same tables."""
 TRENDS = 0.1
 """The most of the last batch's share of mu^2 that trends cost. Chosen on tables of eight columns of
 20 and of 32 bins, adult and ma2019, epsilon 1."""
-FOLLOWING = 0.005
-"""Share of mu^2 for the release that finds wide columns that follow from others. Chosen on generated
-tables of 100,000 rows (1,500 zips and 900 towns; a copy of 2,000 codes)."""
 PICK = 0.0025
 """Share of mu^2 of one pick of a set with the target. Twice as much for it and its check loses 1 %
 of adult's pairs."""
 CHECK = 0.001
 """Share of mu^2 of the check of a pick (see PICK for what more would lose)."""
-PROBE = 0.01
-"""Share of mu^2 of the first contrasts of a dense table. Chosen on equicorrelated tables of 10, 30
-and 50 columns, adult, ma2019 and four more (docs/research/dense.md)."""
 SECOND_PROBE = 0.02
 """Share of mu^2 of contrasts by random signs, where the first ones say that hidden classes may explain a
 table. Spent on one run in four of 24 public tables, where it costs a percent of the pairs; with .01, six
 classes of 30 columns were not found at epsilon 1 (docs/research/dense.md)."""
-TEST = 0.002
-"""Share of mu^2 of the distances of a model from given sets, which are one vector: of hidden factors from
-all pairs, which decides whether they are used; of the finished model from a workload's items. Chosen on
-the same tables."""
-FINAL = 0.01
-"""Share of mu^2 that pays for distances of the finished model from all pairs that were not
-measured. Errors of the model grow by about half of it; without them nothing could be said about
-these pairs (docs/guide/answers.md)."""
 SCREENED_PAIRS = 0.5
 """Part of a choice's share of mu^2 that pays for distances from independence, where pairs are
 chosen with public data. Distances from priors cost at most the same again."""

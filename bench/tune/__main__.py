@@ -6,7 +6,7 @@
     python -m bench.tune --of-class --without GROWTH  on tables of its class (`of_class`)
     python -m bench.tune --set mechanisms.shared.halving.LEVELS=2      another value of a constant
     python -m bench.tune --set division.PARENTS=.4 --bench linked --no-save    what another bench says
-    python -m bench.tune --suite public --set mechanisms.shared.prior_screening.FIT_LEAVES=0.0
+    python -m bench.tune --suite public --set mechanisms.shared.prior_screening.LEAST_USED=0.0
     python -m bench.tune --page [FILE ...]       only writes tuning.toml and what the page shows
 
 Runs with and without have the same seeds; three seeds and epsilon 0.1 and 1 unless told otherwise.

@@ -18,6 +18,8 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+from msgspec.structs import replace
+
 from fastdp.significance import threshold
 
 from . import before, tried
@@ -81,6 +83,21 @@ def even_division(table: Any, share: float) -> tuple[float, ...]:
 def gain_of(candidate: Any, table: Any, sigma: float, total: float) -> float:
     """A candidate's gain, as if every deviation were found."""
     return candidate.gain(sigma)
+
+
+def nothing_open(shares: Callable) -> Callable:
+    """1-ways are not measured a third time: what is open goes to the batches."""
+
+    def divided(*arguments, **named):
+        plan = shares(*arguments, **named)
+        return plan.decided(1.0) if plan.batches else plan
+
+    return divided
+
+
+def hardly_any_distances(shares: Callable) -> Callable:
+    """Distances of the finished model get next to nothing."""
+    return lambda *arguments, **named: replace(shares(*arguments, **named), final=1e-6)
 
 
 ROWS = (
@@ -176,17 +193,12 @@ ROWS = (
     Ablation(
         "MOST_ONES",
         "a share that the first round gives to 1-ways or batches",
-        change={"division.MOST_ONES": 0.55},
-    ),
-    Ablation(
-        "ONES_PER_COLUMN",
-        "1-ways of many columns get a larger share",
-        change={"division.ONES_PER_COLUMN": 0.0},
+        around={f"{TREE}.budget_shares.shares": nothing_open},
     ),
     Ablation(
         "two rounds",
-        "a third screening round where noise is small",
-        change={"division.FEW_ROUNDS": 0.0},
+        "a third screening round",
+        options={"screening_rounds": 2},
     ),
     Ablation(
         "GROWTH",
@@ -275,7 +287,7 @@ ROWS = (
     Ablation(
         "FINAL_SHARE",
         "distances of the finished model",
-        change={"division.FINAL": 1e-6},
+        around={f"{TREE}.budget_shares.shares": hardly_any_distances},
     ),
 )
 PEOPLE = (
@@ -363,20 +375,22 @@ REPLACED = (
         around={f"{SHARED}.dependencies.wide_pairs": before.of_many_cells},
     ),
     Ablation(
+        "before: ONES_PER_COLUMN",
+        "first 1-ways get .013 of mu^2 for each column, at least .1 and at most .55",
+        around={f"{TREE}.budget_shares.shares": before.first_by_columns},
+    ),
+    Ablation(
+        "before: FEW_ROUNDS",
+        "two screening rounds where 1-ways are noisy",
+        around={f"{TREE}.budget_shares.shares": before.few_rounds},
+    ),
+    Ablation(
         "before: accounted",
         "sqrt(2 log 2K) standard deviations",
         change={f"{SHARED}.screening.threshold": before.largest_of},
     ),
 )
 TRIED = (
-    Ablation(
-        "tried: following limits",
-        "rare values are asked about, and tables outside the model may have the whole budget",
-        change={
-            f"{SHARED}.dependencies.RARE": 0.0,
-            f"{SHARED}.dependencies.MOST_PART": 1.0,
-        },
-    ),
     Ablation(
         "tried: looks of users",
         "`threshold` by the number of looks in urns and chains, in place of SURE",
@@ -394,43 +408,14 @@ TRIED = (
         "tried: shares by errors",
         "1-ways against pairs by the expected error of all pairs, after the first screening round",
         change={
-            "division.ONES_PER_COLUMN": 0.0,
             f"{TREE}.clique_tree.CliqueTree.decide_open_share": tried.decided_by_errors,
         },
         around={f"{TREE}.budget_shares.shares": tried.least_ones},
     ),
     Ablation(
-        "tried: a part for each column",
-        "first 1-ways get a part for each column, against 66 for all else: no least and no most share",
-        change={f"{TREE}.budget_shares._first_ones": tried.a_part_each},
-    ),
-    Ablation(
-        "tried: most 1-ways of what screening leaves",
-        "1-ways get at most (n - 1) / (n + 1) of what screening leaves, and no MOST_ONES",
-        around={f"{TREE}.budget_shares.shares": tried.of_what_screening_leaves},
-    ),
-    Ablation(
-        "tried: one share for a question",
-        "a hundredth of mu^2 for every question about the whole table",
-        change={"division.PROBE": 0.01, "division.TEST": 0.01, "division.FOLLOWING": 0.01},
-    ),
-    Ablation(
         "tried: trends by gain",
         "of pairs with a trend to ask, only those further off than nine cells of its noise",
         around={f"{TREE}.trends.affordable": tried.gaining},
-    ),
-    Ablation(
-        "tried: three rounds",
-        "three screening rounds, whatever the noise",
-        change={"division.FEW_ROUNDS": 1e9},
-    ),
-    Ablation(
-        "tried: three rounds, two looks at most",
-        "three screening rounds whatever the noise, and 1-ways are never measured a third time",
-        change={
-            "division.FEW_ROUNDS": 1e9,
-            "division.MOST_ONES": 0.55,
-        },
     ),
     Ablation(
         "tried: LEAST_GAIN 0",

@@ -117,6 +117,30 @@ def posterior_means(
     return posterior @ grid
 
 
+def first_by_columns(shares: Callable) -> Callable:
+    """The first 1-ways get .013 of mu^2 for each column, at least .1 and at most .55."""
+
+    def divided(columns, rest, noise_ratio=0.0, rounds=3, workload=False, spent=None):
+        if spent is None:
+            plan = shares(columns, rest, noise_ratio, rounds, workload)
+            left = rest - plan.report - plan.final
+            spent = left * min(0.55, max(0.1, 0.013 * columns))
+        return shares(columns, rest, noise_ratio, rounds, workload, spent)
+
+    return divided
+
+
+def few_rounds(shares: Callable) -> Callable:
+    """Two screening rounds where the noise ratio is .008 or more."""
+
+    def divided(columns, rest, noise_ratio=0.0, rounds=3, *more, **named):
+        return shares(
+            columns, rest, noise_ratio, 2 if noise_ratio >= 0.008 else rounds, *more, **named
+        )
+
+    return divided
+
+
 def largest_of(looks: int) -> float:
     """About what the largest of so many noisy numbers is on average, in standard deviations."""
     return math.sqrt(2 * math.log(2 * max(1, looks)))

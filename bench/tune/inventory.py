@@ -40,9 +40,6 @@ STANDARD_ERRORS = re.compile(r"^Standard (errors|deviations)\b|\b(this|so) many 
 REPEATED_BY = {
     "division": "--set {path}=VALUE",
     "division.VALUES": "--set {path}=VALUE --bench values",
-    "division.FOLLOWING": "--set {path}=VALUE --tables postcodes postcodes-few copied",
-    "division.PROBE": "--set {path}=VALUE --tables gauss10-0.3 gauss30-0.3 gauss50-0.3 factors",
-    "division.TEST": "--set {path}=VALUE --tables gauss10-0.3 gauss30-0.3 gauss50-0.3 factors",
     "mechanisms": "--set {path}=VALUE",
     "mechanisms.cliquetree.dense_tables": (
         "--set {path}=VALUE --tables gauss10-0.3 gauss30-0.3 gauss50-0.3 factors"

@@ -263,13 +263,11 @@ CLASS = {
     "hidden classes": ("classes-three", "classes-six", "wide"),
     "groups of rare numbers": ("fine", "fine-two", "fine-ten", "tails", "tails-few"),
     "MOST_ONES": NOISY,
-    "ONES_PER_COLUMN": NOISY,
     "two rounds": LARGE,
     "GROWTH": LARGE,
     "DEFAULT_CELLS": LARGE,
     "triples": ("interactions", "interactions-few", "nets", "nets-small"),
     "columns that follow": ("postcodes", "postcodes-few", "copied"),
     "least total": ("tiny", "tiny-wide"),
-    "tried: following limits": ("postcodes", "postcodes-few", "copied"),
 }
 """The tables on which a rule should act by its own argument."""

@@ -28,6 +28,8 @@ SHOWN = {
     "wasserstein": "Wasserstein",
     "correlation": "correlations",
 }
+OTHER_SUITES = ("people", "public", "linked", "adagrid", "numbers")
+AT_ONCE = ("acts in", "seeds", "mean of all measures", "beyond two s.e.")
 REMAINING = ("tuned", "choice")
 """Kinds of constants that `tuning.toml` lists."""
 REPLACED = "before: "
@@ -182,19 +184,31 @@ def values_block() -> str:
     return table(["constant", "acts in", "seeds", *SHOWN.values()], rows)
 
 
-def other_values_block() -> str:
-    """The same of constants whose suite has measures of its own: all measures together, and those
-    beyond two standard errors."""
+def other_rules_block() -> str:
+    """Rules whose suite has measures of its own, and rules for them that were replaced or tried: all
+    measures together, and those beyond two standard errors."""
     rows = []
-    for suite in ("people", "public", "linked", "adagrid"):
+    for suite in OTHER_SUITES:
+        for about, v in verdicts(suite):
+            rows.append([suite, f"{v.name}: {about}", *at_once(v)])
+    return table(["suite", "left out, or instead", *AT_ONCE], rows)
+
+
+def other_values_block() -> str:
+    """The same of constants."""
+    rows = []
+    for suite in OTHER_SUITES:
         for short, value, v in values(suite):
-            mean = float(np.mean([e.mean for e in v.effects]))
-            beyond = ", ".join(f"{e.measure} {per_cent(e)}" for e in v.effects if abs(e.z) > BEYOND)
-            acts = f"{v.acts} of {v.looked}"
-            shown = f"{100 * mean:+.1f}" if v.acts else ""
-            rows.append([suite, f"`{short}` {value}", acts, str(v.seeds), shown, beyond])
-    head = ["suite", "constant", "acts in", "seeds", "mean of all measures", "beyond two s.e."]
-    return table(head, rows)
+            rows.append([suite, f"`{short}` {value}", *at_once(v)])
+    return table(["suite", "constant", *AT_ONCE], rows)
+
+
+def at_once(v: Verdict) -> list[str]:
+    """A line of a suite with many measures of its own (`AT_ONCE`)."""
+    mean = float(np.mean([e.mean for e in v.effects]))
+    beyond = ", ".join(f"{e.measure} {per_cent(e)}" for e in v.effects if abs(e.z) > BEYOND)
+    shown = f"{100 * mean:+.1f}" if v.acts else ""
+    return [f"{v.acts} of {v.looked}", str(v.seeds), shown, beyond]
 
 
 def values(suite: str) -> Iterator[tuple[str, str, Verdict]]:
@@ -232,6 +246,7 @@ BLOCKS = {
     "tune_aside": aside_block,
     "tune_replaced": replaced_block,
     "tune_values": values_block,
+    "tune_other_rules": other_rules_block,
     "tune_other_values": other_values_block,
     "tune_solvers": solvers_block,
 }

@@ -8,7 +8,6 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from msgspec.structs import replace
 
-from fastdp.division import FEW_ROUNDS
 from fastdp.domain import Clique
 from fastdp.mechanisms.base import Job
 from fastdp.mechanisms.cliquetree.budget_shares import Shares
@@ -23,29 +22,6 @@ from . import before
 
 PARTS = (0.0, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 """Parts of what is left after the first screening round that the 1-ways may get."""
-
-
-def a_part_each(columns: int) -> float:
-    """The share of the first 1-ways: n parts, where all else has 66."""
-    return columns / (columns + 66)
-
-
-def of_what_screening_leaves(shares: Callable) -> Callable:
-    """1-ways of n columns get at most (n - 1) / (n + 1) of what screening leaves in all."""
-
-    def divided(columns: int, *arguments, **named):
-        plan = shares(columns, *arguments, **named)
-        ones = plan.ones + plan.again + plan.open
-        count = len(plan.batches)
-        paid = ones + math.fsum(plan.batches) + count * plan.screening
-        over = ones - (paid - count * plan.screening) * (columns - 1) / (columns + 1)
-        if not plan.batches or over <= 0 or plan.open <= 0:
-            return plan
-        less = min(over, plan.open)
-        batches = tuple(share + less / count for share in plan.batches)
-        return replace(plan, open=plan.open - less, batches=batches)
-
-    return divided
 
 
 def gaining(affordable: Callable) -> Callable:
@@ -65,9 +41,8 @@ def gaining(affordable: Callable) -> Callable:
 def least_ones(shares: Callable) -> Callable:
     """1-ways get their least share before the first screening round, and nothing is held open."""
 
-    def divided(columns: int, rest: float, noise_ratio: float = 0.0, rounds=None, *more, **named):
-        count = rounds or (2 if noise_ratio >= FEW_ROUNDS else 3)
-        return shares(columns, rest, 0.0, count, *more, **named)
+    def divided(columns: int, rest: float, noise_ratio: float = 0.0, *more, **named):
+        return shares(columns, rest, 0.0, *more, **named)
 
     return divided
 
@@ -75,7 +50,7 @@ def least_ones(shares: Callable) -> Callable:
 def decided_by_errors(
     self: CliqueTree, session: Session, job: Job, columns: SingleColumns, state: CliqueTreeState
 ) -> tuple[SingleColumns, CliqueTreeState]:
-    """1-ways against pairs by formula, in place of ONES_PER_COLUMN, NOISE_RATIO and MOST_ONES: of
+    """1-ways against pairs by formula, in place of NOISE_RATIO and what is open: of
     what the first screening round leaves, the 1-ways get the part with the least expected error of
     all pairs."""
     if not state.pairs or not columns.plan.batches:

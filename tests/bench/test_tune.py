@@ -308,7 +308,7 @@ def test_another_bench_runs_with_a_change_in_place(monkeypatch):
 def test_a_constant_is_measured_where_it_acts():
     """Constants about public data by runs that have some: without, no value of theirs does anything."""
     shared = "mechanisms.shared"
-    assert given(f"{shared}.prior_screening.FIT_LEAVES=0.0").suite == "public"
+    assert given(f"{shared}.prior_screening.LEAST_USED=0.0").suite == "public"
     assert given(f"{shared}.halving.LEVELS=2").suite == "rows"
     assert given("users.trials.TRIALS=1").suite == "people"
     assert given("division.PARENTS=0.5").suite == "linked"

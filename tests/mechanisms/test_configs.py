@@ -73,7 +73,7 @@ LIMITS = [
     (AIM, "rare", {}, NOT_NEGATIVE),
     (AIM, "degree", {}, ([None, 1, 6], [0, -1, 7])),
     (AIM, "rounds", {}, ([None, 1, 2, 1 << 14], [0, -1, (1 << 14) + 1])),
-    (CliqueTree, "screening_rounds", {}, ([None, 1, 2, 9, 10], [0, -1, 11])),
+    (CliqueTree, "screening_rounds", {}, ([1, 2, 3, 9, 10], [0, -1, 11])),
     (CliqueTree, "rare", {}, NOT_NEGATIVE),
     (TwoRound, "threshold", {}, NOT_NEGATIVE),
     (TwoRound, "selection", {}, INSIDE),

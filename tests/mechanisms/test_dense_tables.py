@@ -236,4 +236,4 @@ def test_the_first_contrasts_count_by_their_precision():
     exact = [np.mean(a * b) for i, a in enumerate(signs) for b in signs[i + 1 :]]
     noise, made = noises[0]
     assert np.sqrt(np.mean((made - exact) ** 2)) < 2 * noise + 0.02
-    assert noise < 0.5 * np.sqrt(15 / dense_tables.PROBE) / session.mu / 3000
+    assert noise < 0.5 * np.sqrt(15 / dense_tables.QUESTION) / session.mu / 3000

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import fastdp
-from fastdp.division import LEAST_ONES
+from fastdp.division import CONTRASTS
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.cliquetree import CliqueTree, two_valued
 from fastdp.mechanisms.cliquetree.two_valued import Contrasts
@@ -260,7 +260,7 @@ def test_a_plan_says_what_the_run_measures():
             )
     many = fastdp.Schema.from_domain({f"c{i}": 2 for i in range(14)}, user=None)
     of_tree = CliqueTree().outline(many.domain, user=False).share("1-ways")
-    assert CliqueTree().planned(many).share("1-ways") == LEAST_ONES < of_tree  # contrasts say more
+    assert CliqueTree().planned(many).share("1-ways") == CONTRASTS < of_tree  # contrasts say more
     third = fastdp.Schema.from_domain(dict.fromkeys(names, 2) | {"c2": 3}, user=None)
     for config, schema in ((CliqueTree(target="c0"), two), (CliqueTree(), third)):
         assert config.planned(schema) == config.outline(schema.modelled, user=False)

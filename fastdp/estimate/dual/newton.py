@@ -31,10 +31,6 @@ FIRST = ((0.3, 1.0), (12.0, 1.0))
 """The candidates of a first look, which is only there for the centres of the next: a smooth and a
 close one. With all six, true errors after the next are within 1 %."""
 
-ONES = 0.7
-"""tau of single attributes. Their values stand far above the noise or were merged. Between 0.5 and
-1 the errors differ by less than 1 % on the same tables."""
-
 AGREE = 8.0
 """tau of tables that are already denoised and only have to agree. It is so long that the flow ends
 at the answers, and finite so that no cell becomes zero."""
@@ -231,7 +227,7 @@ def _candidates(
     freedom = []
     seen = room(len(candidates) * dual.cells, dual.core.team, np.float32).reshape(-1, dual.cells)
     for (tau, kappa), cells in zip(candidates, seen):
-        taus = np.where(single, ONES, tau)
+        taus = np.where(single, 1.0, tau)
         kappas = np.where(single, 1.0, kappa)
         freedom.append(dual.freedom(dual.solve(taus, kappas, ROUGH, cells)))
     return seen, np.stack(freedom, axis=1)

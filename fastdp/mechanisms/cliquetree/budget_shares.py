@@ -8,16 +8,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ...division import (
-    FEW_ROUNDS,
-    FINAL,
-    LEAST_ONES,
     MOST_FIRST,
-    MOST_ONES,
     NOISE_RATIO,
-    ONES_PER_COLUMN,
     ONES_PER_DOUBLING,
+    OTHER_PARTS,
+    QUESTION,
     SCREENING,
-    TEST,
 )
 
 LEAST_AGAIN = 0.001
@@ -66,45 +62,38 @@ def shares(
     columns: int,
     rest: float,
     noise_ratio: float = 0.0,
-    rounds: int | None = None,
+    rounds: int = 3,
     workload: bool = False,
     spent: float | None = None,
 ) -> Shares:
     """How `rest` of mu^2 is divided. `noise_ratio` is available only after the first 1-ways, which
-    do not depend on it; `spent` is then what they took. `rounds`: the number of screening rounds,
-    if it is fixed.
+    do not depend on it; `spent` is then what they took. `rounds`: the number of screening rounds.
 
     1-ways are measured up to three times: first, then again before the first screening round, and once
-    more after it."""
-    report = rest * TEST if workload else 0.0
-    final = rest * FINAL if columns > 1 else 0.0
+    more after it. They get at most (n - 1) / (n + 1) of what screening leaves, since a 1-way of n columns
+    serves n - 1 pairs."""
+    report = rest * QUESTION if workload else 0.0
+    final = rest * QUESTION if columns > 1 else 0.0
     rest -= report + final
     if columns == 1:
         return Shares(ones=rest, again=0.0, screening=0.0, batches=(), report=report)
-    first = _first_ones(columns) if spent is None else spent / rest
-    serves = (columns - 1) / (columns + 1)
-    third = min(_ones_wanted(noise_ratio), MOST_ONES, serves)
-    second = max(first, min(third, MOST_FIRST, serves))
+    first = columns / (columns + OTHER_PARTS) if spent is None else spent / rest
+    third = min(_ones_wanted(noise_ratio), (1 - SCREENING) * (columns - 1) / (columns + 1))
+    second = max(first, min(third, MOST_FIRST))
     if second - first <= LEAST_AGAIN:
         second = first
     if third - second <= LEAST_AGAIN:
         third = second
-    count = rounds or (2 if noise_ratio >= FEW_ROUNDS else 3)
     for_batches = rest * (1 - third - SCREENING)
     return Shares(
         ones=rest * first,
         again=rest * (second - first),
         open=rest * (third - second),
-        screening=rest * SCREENING / count,
-        batches=(for_batches / count,) * count,
+        screening=rest * SCREENING / rounds,
+        batches=(for_batches / rounds,) * rounds,
         report=report,
         final=final,
     )
-
-
-def _first_ones(columns: int) -> float:
-    """The share of mu^2 of the first 1-ways, which depends on no answer."""
-    return min(MOST_FIRST, max(LEAST_ONES, ONES_PER_COLUMN * columns))
 
 
 def _ones_wanted(noise_ratio: float) -> float:

@@ -1,7 +1,7 @@
 """The cliquetree mechanism, for any table: a clique tree grown in a few screening rounds.
 
 First the 1-ways are measured and rare values merged; everything after that is over merged codes.
-Then follow two or three screening rounds. A round releases, as one Gaussian vector, how far every
+Then follow three screening rounds. A round releases, as one Gaussian vector, how far every
 candidate's marginal is from the current model (L1, in rows). From these distances a batch of
 candidates is chosen and measured, and the model is fitted again. The first batch is a forest of
 pairs. Later batches are chosen greedily by gain, as long as the junction tree stays within a limit
@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from ..._util.arrow import of_numpy, of_texts
 from ..._util.lazy import pa
-from ...division import FOLLOWING, LEAST_ONES, PROBE, TEST
+from ...division import CONTRASTS, QUESTION
 from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...release.gateway import Session
@@ -111,12 +111,11 @@ class SingleColumns(Struct, frozen=True):
     users_by_default=True,
 )
 class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """`max_cells`: the most cells of the model's junction tree. `screening_rounds`: their number;
-    None: decided by the noisy 1-ways. `rare`: values with noisy counts below this many standard
-    errors are merged. `workload`, `target`: where accuracy is wanted (see `workload_weights`).
-    `stop`: when the last fit stops."""
+    """`max_cells`: the most cells of the model's junction tree. `screening_rounds`: their number. `rare`:
+    values with noisy counts below this many standard errors are merged. `workload`, `target`: where
+    accuracy is wanted (see `workload_weights`). `stop`: when the last fit stops."""
 
-    screening_rounds: int | None = None
+    screening_rounds: int = 3
     rare: float = 3.0
     workload: tuple[tuple[str, ...] | WorkloadItem, ...] = ()
     target: str | None = None
@@ -124,7 +123,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
 
     def __post_init__(self):
         super().__post_init__()
-        if self.screening_rounds is not None and not 1 <= self.screening_rounds <= 10:
+        if not 1 <= self.screening_rounds <= 10:
             raise ValueError("screening_rounds must lie between 1 and 10")
         if not self.rare >= 0:
             raise ValueError("rare must be >= 0 (in standard errors)")
@@ -151,11 +150,11 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         return not (favours or public) and two_valued.planned_for(schema)
 
     def first_ones(self, schema: Schema, taken: float, public: bool) -> float:
-        """The share of mu^2 of the first 1-ways. It is the least where contrasts follow and say the same at
-        half the price, of columns without codes for nulls and other values."""
-        planned = self.steps(schema.modelled, taken, public=public).share("1-ways")
+        """The share of mu^2 of the first 1-ways. Where contrasts follow, of columns without codes for nulls
+        and other values, they are a first look like theirs: contrasts say the same at half the price."""
+        planned = self.divided(schema.modelled, 1 - taken).ones
         if self.by_contrasts(schema, public) and max(schema.modelled.values()) == 2:
-            return min((1 - taken) * LEAST_ONES, planned)
+            return min((1 - taken) * CONTRASTS, planned)
         return planned
 
     def complete(self, session: Session, job: Job, begun: Begun, saved: float) -> Outcome:
@@ -333,7 +332,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         steps = [ones_step(domain, first, wanted.weight)]
         wide = dependencies.wide_pairs(domain, {a for c in wanted.named for a in c}, self.limit)
         if wide:
-            follow = rest * FOLLOWING
+            follow = rest * QUESTION
             steps.append(PlannedStep("columns that follow from others", follow))
             plan = self.divided(domain, rest - follow, spent=first).after_ones(first)
         if plan.final:
@@ -357,7 +356,7 @@ class CliqueTree(BoundedModelConfig, frozen=True, kw_only=True, forbid_unknown_f
         ]
         if plan.batches and not public and not wanted.items:
             notes.append(
-                f"where columns depend on each other all at once, {PROBE + TEST:.1%} of mu^2, out of"
+                f"where columns depend on each other all at once, {2 * QUESTION:.0%} of mu^2, out of"
                 " the batches' share, says whether a model of hidden factors is better; if so, the"
                 " last batch measures contrasts of all pairs for it, and single columns again; or it"
                 " measures all pairs, for a model of hidden classes"

@@ -5,9 +5,9 @@ contrast of each pair and holds all of them. It is used where released numbers s
 better, in the last round:
 
 1. *Skip.* Where sampling explains the mean distance of the pairs from the tree, by the round's
-   screening, nothing is asked.
-2. *Probe.* All contrasts, for PROBE of mu^2, give a first model of hidden factors.
-3. *Test.* Its mean distance from all pairs is released, for TEST of mu^2. The noise of a mean of K
+   screening, nothing is asked. Nor where two questions would take more than half of the batch.
+2. *Probe.* All contrasts, for QUESTION of mu^2, give a first model of hidden factors.
+3. *Test.* Its mean distance from all pairs is released, for QUESTION of mu^2. The noise of a mean of K
    distances is that of a single one at the same mu: each has noise sqrt(K) times as large.
 4. *On*, if the distance, with two standard errors, is below the tree's. The rest of the
    last batch then buys the contrasts again and 1-ways, divided so that pairs are off least
@@ -30,7 +30,7 @@ from msgspec.structs import replace
 
 from ..._util.lazy import special
 from ..._util.threads import resolve
-from ...division import PROBE, SECOND_PROBE, TEST, VARIANCE, portion
+from ...division import QUESTION, SECOND_PROBE, VARIANCE, portion
 from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...model.graphical_model import Model, Node
@@ -396,7 +396,7 @@ def decided(
     """(the model of hidden factors where it is better than the tree, the share of mu^2 that was
     spent). `result`: the last screening; `share`: what is left for the last batch."""
     known = {p: d for p, d in zip(result.cliques, result.distances) if len(p) == 2}
-    if not known or share < 4 * (PROBE + TEST) or not possible(state):
+    if not known or share < 4 * QUESTION or not possible(state):
         return None, 0.0
     matters = np.array([state.workload.weight(p) for p in known])
     chance = [chance_distance(result.estimates[p]) for p in known]
@@ -411,15 +411,15 @@ def decided(
     if len(every) * (len(every) - 1) // 2 > MAX_CANDIDATES:
         return None, 0.0
     signs = {a: c.signs for a, c in every.items()}
-    look = Look.released(state.session, merged, signs, PROBE, "contrasts")
-    spent = PROBE
+    look = Look.released(state.session, merged, signs, QUESTION, "contrasts")
+    spent = QUESTION
     sizes = sum(len(c.rows) for c in columns.values())
     if len(columns) >= LEAST_COLUMNS and sizes * min(SEVERAL_FACTORS) <= state.config.limit:
         table = DenseTable(state, merged, columns)
         table.take(look)
         table.tie(result)
         far, error = distance(state, table.model(merged), list(known), matters)
-        spent += TEST
+        spent += QUESTION
         if far + LIKELY * error < expected_mean(state, share - spent, result, matters):
             table.measure_all(share - spent)
             return table.finished(), share
@@ -452,7 +452,7 @@ def by_classes(
     by released distances, if the rest of the batch takes off as much as is foreseen."""
     names = classes.table.names
     estimates = result.estimates
-    rest = share - SECOND_PROBE - TEST
+    rest = share - SECOND_PROBE - QUESTION
     if (
         rest <= 0
         or len(names) < LEAST_COLUMNS
@@ -472,7 +472,7 @@ def by_classes(
     far = (far + LIKELY * error - float(by_chance)) * classes.to_come(FIRST_PART)
     if far >= to_come * tree:
         state.beside += classes.answers
-        return None, SECOND_PROBE + TEST + FIRST_PART * rest
+        return None, SECOND_PROBE + QUESTION + FIRST_PART * rest
     classes.measure((1 - FIRST_PART) * rest, "pairs of hidden classes again")
     state.beside += classes.answers
     factors = classes.loadings.shape[1]
@@ -509,7 +509,7 @@ def distance(
     released = state.session.distances(
         pairs,
         estimates,
-        mu=part_mu(state.session, TEST),
+        mu=part_mu(state.session, QUESTION),
         label=label,
         recode=state.merged.codes,
     )

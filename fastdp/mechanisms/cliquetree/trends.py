@@ -32,8 +32,6 @@ from .resolutions import ModelCodes, neighbour_groups
 FEW = 3
 """Groups of a column. The same trend costs 1.6 times as much over four groups. Chosen, like the
 constants below, on tables of eight columns of 20 and of 32 bins, adult and ma2019, epsilon 1."""
-LEAST_CODES = 8
-"""The least codes of a column that is grouped. Chosen on the same tables."""
 FINEST = 0.003
 """The least noise of a sum, as a part of all rows. A correlation then has an error of .01."""
 COARSEST = 0.006
@@ -124,7 +122,7 @@ def few_groups(codes: ModelCodes, alone: Columns, blank: Columns) -> dict[str, n
             # a merged code stands alone, or is blank, if all of its codes are
             apart = np.bincount(codes.groups[a], ~apart) == 0
             empty = np.bincount(codes.groups[a], ~empty) == 0
-        if np.sum(~apart) >= LEAST_CODES:
+        if np.sum(~apart) >= 2 * FEW:
             out[a] = neighbour_groups(rows[a], apart, FEW, empty)
     return out
 

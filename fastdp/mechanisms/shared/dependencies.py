@@ -17,7 +17,7 @@ from itertools import permutations
 import numpy as np
 from msgspec import Struct
 
-from ...division import FOLLOWING, portion
+from ...division import QUESTION, SCREENING, portion
 from ...domain import Clique, Domain
 from ...measurement import Measurement
 from ...model.row_facts import DrawnColumn
@@ -34,9 +34,6 @@ FOLLOWS = 0.75
 """B follows from A if knowing A corrects this part of the errors of guessing the most frequent B of all.
 Of 1,500 and 1,000 postcodes and 2,000 copied codes, .5 finds the same (`python -m bench.tune --set
 mechanisms.shared.dependencies.FOLLOWS=0.5 --epsilon 1 10 --tables postcodes postcodes-few copied`)."""
-RARE = 1.0
-"""Values with noisy counts below this many standard errors are left out while dependencies are
-looked for. A value with few rows has a most frequent B by chance."""
 MOST_PAIRS = 1 << 10
 LIFTED = 1 << 12
 """The most empty cells that noise is expected to lift above the threshold."""
@@ -46,10 +43,6 @@ cells that are taken as they are. Below it only the largest cell of a value is."
 PAIR_CELLS = 8
 """Effective cells of the pair that joins a column to the model, per effective code of the column.
 The budget is divided by it between the model and the tables outside it."""
-
-MOST_PART = 0.95
-"""The most of the batches' budget that such tables get. Where two columns are all there are, nothing
-would be left for the model."""
 
 
 class Dependency(Struct, frozen=True):
@@ -89,7 +82,7 @@ def find(
     """The dependencies that a release for `share` of mu^2 finds, each after those that its source
     needs; None if there is no pair to ask about, and nothing was released. A pair with more cells than
     rows is asked about too: a model would know less than a row of each cell."""
-    codes = {m.clique[0]: merge_rare(m, RARE) for m in ones}
+    codes = {m.clique[0]: merge_rare(m, 0.0) for m in ones}
     domain = session.domain.recoded(codes)
     total = estimate_total(ones)
     pairs = wide_pairs(domain, excluded, limit, min(FOLLOW_CELLS, max(total, 0.0)))
@@ -120,12 +113,12 @@ def find(
 
 
 def covered_rows(one: Measurement) -> float:
-    """Rows of the values that are not rare, without the noise that made them seem frequent. Let
-    noisy counts y have variance v and density f. By Tweedie, the expected counts above a threshold
-    t sum up to the integral of y f(y) + v f'(y). That is the sum of the y above t minus v f(t)."""
+    """Rows of the values whose noisy counts are positive, without the noise that made them so. Let
+    noisy counts y have variance v and density f. By Tweedie, the expected counts above 0 sum up to
+    the integral of y f(y) + v f'(y). That is the sum of the y above 0 minus v f(0)."""
     sigma = np.sqrt(one.variances)
-    above = one.values / sigma - RARE
-    return float(np.sum(one.values[above >= 0]) - np.sum(sigma[np.abs(above) < 0.5]))
+    near = np.abs(one.values) < sigma / 2
+    return float(np.sum(one.values[one.values >= 0]) - np.sum(sigma[near]))
 
 
 def sources(found: Mapping[str, Dependency], column: str) -> list[str]:
@@ -138,12 +131,13 @@ def sources(found: Mapping[str, Dependency], column: str) -> list[str]:
 
 def tables_part(found: Sequence[Dependency], ones: Sequence[Measurement], sigma: float) -> float:
     """The part of what is left of the budget that pays for the tables of the dependencies. Portions
-    are by effective cells, as for marginals of the model (see `division`)."""
+    are by effective cells, as for marginals of the model (see `division`). At least the share of
+    screening is left: the model may have no other column."""
     codes = {m.clique[0]: max(1.0, effective_cells(np.maximum(m.values, 0), sigma)) for m in ones}
     drawn = {d.column for d in found}
     inner = sorted(n for a, n in codes.items() if a not in drawn)[:-1]
     tables = math.fsum(portion(codes[d.source]) for d in found)
-    return min(MOST_PART, tables / (tables + math.fsum(portion(PAIR_CELLS * n) for n in inner)))
+    return min(1 - SCREENING, tables / (tables + math.fsum(portion(PAIR_CELLS * n) for n in inner)))
 
 
 class DependentColumns(Struct, frozen=True, eq=False):
@@ -212,7 +206,7 @@ def measured(
     """Finds dependencies and measures their tables, within `rest` of mu^2, of which the 1-ways
     `spent` some. `excluded`: columns that are not to be drawn given others; `limit`: cells that the
     model may have."""
-    asked = rest * FOLLOWING
+    asked = rest * QUESTION
     found = find(session, ones, asked, excluded, limit)
     if not found:
         return DependentColumns(share=0.0 if found is None else asked)

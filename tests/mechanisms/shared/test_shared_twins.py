@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from fastdp._util.disjoint import DisjointSets
+from fastdp.division import SCREENING
 from fastdp.domain import Domain
 from fastdp.measurement import Measurement
 from fastdp.mechanisms.limits.structural_zeros import StructuralZeros
 from fastdp.mechanisms.shared import dependencies
 from fastdp.mechanisms.shared.dependencies import (
-    MOST_PART,
     PAIR_CELLS,
     STRICT,
     Dependency,
@@ -115,7 +115,8 @@ def test_tables_beside_the_model_improve_the_columns_that_others_are_drawn_from(
         9 ** (2 / 3) / sum((PAIR_CELLS * n) ** (2 / 3) for n in (3, 5))
     )
     assert (
-        dependencies.tables_part([Dependency(x, "a", 1.0) for x in "bcd"], ones, 1.0) == MOST_PART
+        dependencies.tables_part([Dependency(x, "a", 1.0) for x in "bcd"], ones, 1.0)
+        == 1 - SCREENING
     )
 
 
