@@ -77,7 +77,8 @@ def shares(
     rest -= report + final
     if columns == 1:
         return Shares(ones=rest, again=0.0, screening=0.0, batches=(), report=report)
-    first = columns / (columns + OTHER_PARTS) if spent is None else spent / rest
+    parts = columns / (columns + OTHER_PARTS)
+    first = min(MOST_FIRST, parts) if spent is None else spent / rest
     third = min(_ones_wanted(noise_ratio), (1 - SCREENING) * (columns - 1) / (columns + 1))
     second = max(first, min(third, MOST_FIRST))
     if second - first <= LEAST_AGAIN:
