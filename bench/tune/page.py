@@ -6,6 +6,7 @@ The tables are put on the page by `python -m bench.readme`.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -98,16 +99,22 @@ def without_evidence(names: Iterable[str]) -> list[str]:
     """Rules that are in the package though no run shows that they make anything better, and nothing says
     what else they are for."""
     found = by_change(kept())
-    known = {name: judged(name, found[name]) for name in names if name in found}
+    known = {name: judged(name, of_one_commit(found[name])) for name in names if name in found}
     shown = {name for name, v in known.items() if v.harms or standing(v) == IN_CLASS}
     return [name for name in names if name not in shown and name not in OTHER_REASONS]
 
 
+def of_one_commit(cells: Sequence[Compared]) -> list[Compared]:
+    """The cells of the commit that has most of them."""
+    count = Counter(c.commit for c in cells)
+    return [c for c in cells if c.commit == max(count, key=lambda commit: count[commit])]
+
+
 def verdicts(suite: str, tables: Sequence[str] | None = None) -> list[tuple[str, Verdict]]:
-    """(what is left out, its verdict) of all changes of a suite that the store has."""
+    """(what is left out, its verdict) of all changes of a suite that the store has, each at one commit."""
     from .ablations import ABLATIONS
 
-    found = by_change(kept())
+    found = {name: of_one_commit(cells) for name, cells in by_change(kept()).items()}
     out = []
     for name, one in ABLATIONS.items():
         if name in found and one.suite == suite:
@@ -273,9 +280,9 @@ def document(cells: Sequence[Compared], listed: Sequence[Constant]) -> str:
     for name, one in ABLATIONS.items():
         if name not in found:
             continue
-        whole = judged(name, found[name])
-        aside = judged(name, found[name], tuple(ASIDE))
-        mine = found[name]
+        mine = of_one_commit(found[name])
+        whole = judged(name, mine)
+        aside = judged(name, mine, tuple(ASIDE))
         out += [
             "",
             f"[ablations.{quoted(name)}]",
