@@ -293,7 +293,7 @@ class DenseTable:
         """Tie the pairs of these columns that the tree surely knows better than hidden factors do. `result`:
         the last screening, of the tree."""
         own = set(self.names)
-        known = {
+        known: dict[Clique, tuple[float, float]] = {
             p: (d, s)
             for p, d, s in zip(result.cliques, result.distances, result.sigma)
             if len(p) == 2 and own >= set(p)

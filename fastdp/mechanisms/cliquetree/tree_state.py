@@ -409,7 +409,7 @@ class CliqueTreeState:
         errors of answers fall with the root of their precision; those of new ones are as much larger than
         foreseen as those of the others were."""
         fine = dict(zip(result.cliques, result.distances))
-        out = {p: d for p, d in fine.items() if len(p) == 2}
+        out: dict[Clique, float] = {p: d for p, d in fine.items() if len(p) == 2}
         batch, share = self.choose(number, share, result)
         held = {**self.held, **{c.key: c for c in batch}}
         if not held:
