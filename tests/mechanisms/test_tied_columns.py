@@ -1,6 +1,7 @@
 """Columns of a dense table that are tied beyond what hidden factors say, and how the tree's last batch
 counts in the decision."""
 
+from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from fastdp.mechanisms.cliquetree import CliqueTree, tied_columns
 from fastdp.mechanisms.cliquetree.dense_tables import DenseTable
 from fastdp.mechanisms.cliquetree.tree_state import CliqueTreeState
+from fastdp.mechanisms.shared.code_partitions import CODES
 
 from .test_dense_tables import correlations, questionnaire, run
 
@@ -120,3 +122,16 @@ def test_what_answers_miss_is_learnt_from_released_distances():
     learnt = precision()
     foreseen = precision(lambda *_: None)
     assert learnt > 1.1 * foreseen
+
+
+def test_the_tree_is_compared_as_it_will_be_with_its_last_batch():
+    """What answers miss falls with the root of their precision: half of it would be left with four times the
+    precision. Pairs that were not measured stay as far as they are."""
+    keys = [(("a", "b"), CODES), (("b", "c"), CODES)]
+    state = SimpleNamespace(
+        precision=dict.fromkeys(keys, 0.1), missed=lambda _: {keys[0]: 40.0, keys[1]: 90.0}
+    )
+    cliques = [("a", "b"), ("b", "c"), ("a", "c"), ("a", "b", "c")]
+    result = SimpleNamespace(cliques=cliques, distances=[40.0, -3.0, 70.0, 9.0])
+    after = CliqueTreeState.after_batch(state, 0.6, result)
+    assert after == pytest.approx({("a", "b"): 20.0, ("b", "c"): -3.0, ("a", "c"): 70.0})

@@ -89,13 +89,10 @@ class GrownTree(Protocol):
     workload: Any
     priors: Any
     dependent: Collection[str]
-    plan: Any
 
     @property
     def codes(self) -> ModelCodes: ...
-    def after_batch(
-        self, number: int, share: float, result: ScreeningResult
-    ) -> dict[Clique, float]: ...
+    def after_batch(self, share: float, result: ScreeningResult) -> dict[Clique, float]: ...
 
 
 class DenseColumn(Struct, frozen=True, eq=False):
@@ -491,8 +488,7 @@ def expected_mean(
     state: GrownTree, share: float, result: ScreeningResult, matters: np.ndarray
 ) -> float:
     """The mean distance of the tree from all pairs when it has the rest of the last batch."""
-    last = len(state.plan.batches) - 1
-    after = state.after_batch(last, share, result)
+    after = state.after_batch(share, result)
     return float(np.average(list(after.values()), weights=matters))
 
 

@@ -110,7 +110,6 @@ class CliqueTreeState:
         self.model_codes = ModelCodes(merged, {})  # those that `model` was fitted over
         self.held: dict[Key, Candidate] = {}
         self.precision: dict[Key, float] = {}  # share of mu^2 spent on each marginal so far
-        self.harder = 1.0  # errors of answers, as a multiple of what was foreseen
         self.unspent = 0.0  # share of mu^2 left over by batches that had nothing to measure
         self.frequent: dict[Clique, Partition] = {}  # see `value_grouping`
         self.screened: set[Clique] = set()
@@ -385,7 +384,6 @@ class CliqueTreeState:
         foreseen = np.array([self.held[key].noise(s) for key, s in zip(keys, sigma)])
         variances = np.array([(result.noise / self.held[key].weight) ** 2 for key in keys])
         found = drawn_towards(foreseen, np.array(list(missed.values())), variances)
-        self.harder = float(found.sum() / foreseen.sum())
         for key, error, s in zip(keys, found, sigma):
             cells = max(1.0, float(error) / (NOISE * s))
             self.held[key] = replace(self.held[key], cells=cells)
@@ -402,35 +400,19 @@ class CliqueTreeState:
                 out[key] = known[clique]
         return out
 
-    def after_batch(
-        self, number: int, share: float, result: ScreeningResult
-    ) -> dict[Clique, float]:
-        """How far the model is expected to be from each pair when the batch of this `share` is measured. The
-        errors of answers fall with the root of their precision; those of new ones are as much larger than
-        foreseen as those of the others were."""
-        fine = dict(zip(result.cliques, result.distances))
-        out: dict[Clique, float] = {p: d for p, d in fine.items() if len(p) == 2}
-        batch, share = self.choose(number, share, result)
-        held = {**self.held, **{c.key: c for c in batch}}
-        if not held:
-            return out
-        parts = screening.divide(list(held.values()), self.precision, share)
-        whole = math.fsum(parts.values())
-        missed = self.missed(result)
-        for key, part in parts.items():
-            clique = key[0]
-            if out.get(clique, 0.0) <= 0:
-                continue
-            before = self.precision.get(key, 0.0)
-            after = before + share * part / whole
-            if before and key in missed:
-                off, left = missed[key], missed[key] * math.sqrt(before / after)
-            else:
-                c = held[key]
-                off = c.distance
-                left = min(off, c.noise(1 / math.sqrt(after * self.unit)) * max(1.0, self.harder))
-            off, left = (min(max(x, 0.0), out[clique]) for x in (off, left))
-            out[clique] = math.sqrt(out[clique] ** 2 - off**2 + left**2)
+    def after_batch(self, share: float, result: ScreeningResult) -> dict[Clique, float]:
+        """How far the model is expected to be from each pair if what is measured is measured again for this
+        `share`: errors of answers fall with the root of their precision. A batch may do better by new
+        pairs. But these are chosen by the same distances, so what they seem to gain is larger than what
+        they gain. What answers miss was not chosen by these."""
+        known = zip(result.cliques, result.distances)
+        out: dict[Clique, float] = {p: d for p, d in known if len(p) == 2}
+        spent = math.fsum(self.precision.values())
+        part = 1 - math.sqrt(spent / (spent + share)) if spent else 0.0
+        for (clique, _), off in self.missed(result).items():
+            if out.get(clique, 0.0) > 0:
+                off = min(max(off, 0.0), out[clique])
+                out[clique] = math.sqrt(out[clique] ** 2 - off**2 + ((1 - part) * off) ** 2)
         return out
 
     def choose(
