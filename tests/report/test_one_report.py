@@ -93,7 +93,7 @@ def test_the_page_says_whose_it_is_and_links_the_rows(place):
     deep.mkdir(parents=True)
     run.page(deep / "page.html", about={})
     assert not [a for a in Page((deep / "page.html").read_text("utf-8")).anchors if "parquet" in a]
-    with pytest.raises(UsageError, match="may have the keys title"):
+    with pytest.raises(UsageError, match="unknown field 'licence'"):
         run.page(place / "page.html", about={"licence": "typo"})
 
 
