@@ -7,7 +7,7 @@ statement's own word.
 """
 
 import math
-from collections import ChainMap, Counter
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -18,13 +18,14 @@ from ..mechanisms.with_users import group_column
 from ..privacy import statement as statements
 from ..privacy.accountant import event_from_dict
 from ..privacy.budget import Budget, mu2
-from ..privacy.clip import DOMAIN_KINDS
+from ..privacy.clip import DOMAIN_KINDS, choice_bound
 from ..privacy.ledger import LOCAL
 from ..privacy.release_checks import CLOSE, MORE, VECTORS
 from ..release.domainsteps import schema_bytes
 from ..release.keyselect import MOST_KEYS
 from ..release.marginal_plan import SESSION_QUERIES
 from ..schema import Schema
+from ..users.user_table import possible_facts
 from .folder_check import schema_of
 
 ASKED = 1 + 1e-4
@@ -75,9 +76,15 @@ def recomputed_problems(folder: Path, statement: Mapping) -> Iterator[str]:
     yield from _series_problems(statement, schema)
     # Each part of linked tables is about another table: its own folder is checked for it.
     linked = "tables" in statement["mechanism"]
-    own = statement.get("part", 0)
-    counts = _Counts(schema, _facts_of_users(statement))
-    for part in statement["parts"][own : own + 1] if linked else statement["parts"]:
+    parts = statement["parts"]
+    # What a joint statement says of its mechanism is that of its last part.
+    own = statement.get("part", 0 if linked else len(parts) - 1)
+    of_own = _Counts(schema, _facts_of_users(statement))
+    of_others = _Counts(schema, _facts_of_others(schema))
+    for number, part in enumerate(parts):
+        if linked and number != own:
+            continue
+        counts = of_own if number == own else of_others
         for release in part["releases"]:
             yield from (f"{release['label']!r}: {text}" for text in counts.problems(release))
 
@@ -256,15 +263,39 @@ def _facts_of_users(statement: Mapping) -> dict[str, int]:
     return {str(name): size for name, size in listed.items() if is_whole(size, 1)}
 
 
+def _facts_of_others(schema: Schema) -> dict[str, int | None]:
+    """The columns that a table about users of another epsilon of the run may have, and their sizes.
+
+    Each epsilon's noise decides which facts its table has, and a statement lists only its own. So the
+    schema says which there may be. None, for any size: sums, means and features, whose bins are a
+    matter of amounts; and a name that a column of the rows has too.
+
+    What an attacker gains: a release of another epsilon may be stated with facts that its table did
+    not have, or with another number of bins where the size is open. This hides no cost: charge, noise
+    and sensitivity are checked without it. It shows no answers: a folder has only those of its own
+    part (`verify` refuses answers without one), which is compared with the facts that it lists. And the
+    joint folder and all its parts must list the same releases. What is left is `noise.draws`, and so
+    the sampler's share of delta, by a false number of bins.
+    """
+    domain = schema.modelled
+    order = [name for name in schema.order_columns[:1] if name in domain]
+    features = [one.name for one in schema.user_features]
+    sizes = possible_facts(domain, order, schema.user_amounts, choice_bound(schema), features)
+    return {name: None if name in domain else size for name, size in sizes.items()}
+
+
 class _Counts:
     """How many answers releases have by `schema.json`; what is asked for each of very many releases is
-    worked out once. `facts`: the columns of the table about users."""
+    worked out once. `facts`: the columns of the table about users; None where their size is open."""
 
-    def __init__(self, schema: Schema, facts: Mapping[str, int]):
+    def __init__(self, schema: Schema, facts: Mapping[str, int | None]):
         self.schema = schema
-        of_rows = dict(schema.modelled)
-        self.sizes = {False: of_rows, True: {**of_rows, **facts}}
-        self.groups = {users: group_column(schema, users) for users in self.sizes}
+        of_rows: dict[str, int | None] = dict(schema.modelled)
+        # As many groups as the run chose.
+        self.sizes = {
+            False: of_rows | {group_column(schema, False): None},
+            True: {**of_rows, **facts, group_column(schema, True): None},
+        }
 
     @cached_property
     def schema_length(self) -> int:
@@ -287,16 +318,15 @@ class _Counts:
         if len(set(about)) < len(about):
             yield "it names a column twice"
             return
-        users = release.get("of") == "users"
-        recoded = release.get("recoded", {})
-        sizes = ChainMap(recoded, self.sizes[users])
-        group = self.groups[users]
-        if not all(name in self.sizes[users] or name == group for name in about):
+        known = self.sizes[release.get("of") == "users"]
+        if not all(name in known for name in about):
             yield "it names columns that schema.json does not have"
         elif "query" not in release:
-            chosen = {group} - recoded.keys()  # as many groups as the run chose
-            cells = math.prod(sizes[name] for name in about if name not in chosen)
-            if count % cells if chosen & set(about) else count != cells:
+            recoded = release.get("recoded", {})
+            sizes = [recoded.get(name, known[name]) for name in about]
+            cells = math.prod(size for size in sizes if size is not None)
+            fits = count > 0 and count % cells == 0 if None in sizes else count == cells
+            if not fits:
                 yield f"it has {count} answers, but its columns have {cells} cells"
 
 

@@ -57,6 +57,8 @@ UNSEEN = (
 UNREAD = "the files are not those that the statement lists, so their contents were not read"
 MOST_TEXT = 600  # characters shown of a text out of a folder that may be hostile
 ROWS = ("synthetic", "synthetic.parquet")
+OF_A_PART = ("measurements*", "*.released.pq", "*.released.parquet", "model.fastdp")
+"""Files that are compared with the releases of one part."""
 
 # The first part of a released file's path. Everything else belongs in DIR.private.
 RELEASABLE: tuple[str, ...] = (
@@ -213,6 +215,13 @@ def _own_part(statement: Mapping) -> tuple[int, Mapping] | None:
     return number, parts[number]
 
 
+def _without_part(names: Iterable[str]) -> Iterator[str]:
+    """A problem where a folder of no one part has answers or a model: nothing would compare them with
+    releases."""
+    if any(fnmatch(name, pattern) for name in names for pattern in OF_A_PART):
+        yield "the folder has answers or a model, but its statement does not say of which part"
+
+
 def _content_problems(
     folder: Path, statement: Mapping, ledger: Ledger | None, notes: list[str]
 ) -> list[str]:
@@ -223,6 +232,7 @@ def _content_problems(
     def answers() -> Iterator[str]:
         own = _own_part(statement)
         if own is None:
+            yield from _without_part(os.listdir(folder))
             return
         number, part = own
         if not part["releases"] and (with_rows or os.path.lexists(folder / "model.fastdp")):

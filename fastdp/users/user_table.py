@@ -4,7 +4,7 @@ says. One row per user, so that a user changes one cell of each marginal by 1 (`
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -52,8 +52,7 @@ def user_facts(
         add("first", order[0], (parts,))
         add("last", order[0], (parts,))
         size = domain[order[0]]
-        one_by_one = [*range(2, PERIODS), *(e for e in COUNTS if e >= PERIODS)]
-        add("active", order[0], (size,), [e for e in one_by_one if e <= min(size, bound)])
+        add("active", order[0], (size,), _active_edges(min(size, bound)))
     for column, numbers in amounts.items():
         whole = whole_numbers(numbers)
         largest = max(abs(x) for x in whole)
@@ -64,10 +63,42 @@ def user_facts(
         add("constant", column)
     free = [n for n in roles.repeated if n not in (*order, *amounts) and n in domain]
     for column in free[:MOST_DISTINCT]:
-        most = min(domain[column], bound)
-        add("distinct", column, (), [e for e in COUNTS[1:] if e <= most])
+        add("distinct", column, (), _distinct_edges(min(domain[column], bound)))
     edges = tuple(e for e in COUNTS if e <= bound)
     return UserFacts(edges, name, tuple(facts))
+
+
+def possible_facts(
+    domain: Domain,
+    order: Sequence[str],
+    amounts: Iterable[str],
+    bound: int,
+    features: Iterable[str],
+) -> dict[str, int | None]:
+    """All columns that `user_facts` may choose, whatever the roles, and their numbers of codes. None: as
+    many as amounts have bins, which takes their numbers."""
+    sizes: dict[str, int | None] = dict.fromkeys(features)
+    for column in amounts:
+        sizes |= dict.fromkeys((f"sum {column}", f"mean {column}"))
+    for column, size in domain.items():
+        sizes[f"constant {column}"] = size
+        sizes[f"distinct {column}"] = len(_distinct_edges(min(size, bound))) + 1
+    if order:
+        size = domain[order[0]]
+        sizes |= dict.fromkeys((f"first {order[0]}", f"last {order[0]}"), min(PERIODS, size))
+        sizes[f"active {order[0]}"] = len(_active_edges(min(size, bound))) + 1
+    return sizes
+
+
+def _active_edges(most: int) -> list[int]:
+    """Edges of bins of the number of periods with rows."""
+    one_by_one = [*range(2, PERIODS), *(e for e in COUNTS if e >= PERIODS)]
+    return [e for e in one_by_one if e <= most]
+
+
+def _distinct_edges(most: int) -> list[int]:
+    """Edges of bins of the number of distinct values."""
+    return [e for e in COUNTS[1:] if e <= most]
 
 
 def whole_numbers(numbers: np.ndarray) -> tuple[int, ...]:

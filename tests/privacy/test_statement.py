@@ -50,7 +50,7 @@ def built(engine, tmp_path_factory):
     folder = tmp_path / "out"
     (folder / "synthetic").mkdir(parents=True)
     (folder / "synthetic" / "part-0.parquet").write_bytes(b"rows")
-    (folder / "model.fastdp").write_bytes(b"model")
+    (folder / "synthetic" / "part-1.parquet").write_bytes(b"more rows")
     document = reserved.statement(
         mechanism={"name": "test"}, public_data=[{"name": "last year"}], notes=["hello"]
     )

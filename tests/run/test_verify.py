@@ -29,6 +29,7 @@ from tests.tiers import first
 from ..audit.test_documents import damaged
 from ..builders import open_ledger, statement_of
 from .test_synthesize import RECIPE, small_data, small_schema
+from .test_users import about_purchases
 
 SAFE = {
     "deadline": None,
@@ -427,6 +428,104 @@ def test_a_part_is_named_by_its_number(finished, tmp_path, part):
         assert not inspect(place).problems
         rehash(place, lambda s: s.update(part=part))
         assert any("a part that it does not contain" in text for text in inspect(place).problems)
+
+
+def test_answers_without_a_part_are_a_problem(finished, tmp_path):
+    """Answers and model are compared with those of the folder's own part: of none, with nothing."""
+    folder = shutil.copytree(finished[0] / "both", tmp_path / "both")
+    rehash(folder / "eps-1", lambda s: s.pop("part"))
+    rehash(folder)
+    for place in (folder, folder / "eps-1"):
+        assert any("does not say of which part" in text for text in inspect(place).problems)
+
+
+@pytest.fixture(scope="module")
+def unlike(tmp_path_factory):
+    """A folder of two epsilons of which only one has a table about users."""
+    place = tmp_path_factory.mktemp("unlike") / "both"
+    purchases, _, options = about_purchases()
+    fastdp.synthesize(purchases, "auto", **options | {"epsilon": [0.3, 8.0]}, out=place)
+    return place
+
+
+def test_tables_about_users_may_differ_between_epsilons(unlike):
+    """Each part's statement lists the releases of all, but only its own facts about users: those of
+    other parts were compared with these, and honest runs refused."""
+    listed = [
+        statement_of(unlike / name)["mechanism"]["users"].get("facts", {})
+        for name in ("eps-0.3", "eps-8")
+    ]
+    assert not listed[0] and {"first month", "sum amount", "stays"} < set(listed[1])
+    for place in (unlike, unlike / "eps-0.3", unlike / "eps-8"):
+        assert verify(place).ok
+
+
+def facts_of(made, name):
+    """The releases of the second part about this column of its table about users alone."""
+    releases = made["parts"][1]["releases"]
+    found = [r for r in releases if r.get("of") == "users" and r["attributes"] == [name]]
+    assert found
+    return found
+
+
+def restate(**fields):
+    """Changes releases of one column: `column` is its name, the others are fields of a release."""
+
+    def change(made):
+        for release in facts_of(made, fields["column"]):
+            release.update({k: v for k, v in fields.items() if k != "column"})
+
+    return change
+
+
+def less_noise(made):
+    for release in facts_of(made, "first month"):
+        release["sigma"] /= 2
+
+
+def no_charge(made):
+    for release in facts_of(made, "first month"):
+        release["event"]["mu"] /= 2
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (restate(column="first month", attributes=["first shop"]), "names columns"),
+        (restate(column="first month", attributes=["sum shop"]), "names columns"),
+        (restate(column="first month", attributes=["month", "first"]), "names columns"),
+        (restate(column="first month", of="rows"), "names columns"),
+        (restate(column="first month", count=13, recoded={}), "answers, but its columns have"),
+        (restate(column="active month", count=28, recoded={}), "answers, but its columns have"),
+        (restate(column="sum amount", count=0, recoded={}), "answers, but its columns have"),
+        (less_noise, "its noise is too small"),
+        (no_charge, "its noise is too small"),
+    ],
+)
+def test_releases_of_other_epsilons_are_checked_for_their_form(unlike, tmp_path, change, said):
+    """The folder of one epsilon, whose statement was forged in what it says of the other."""
+    folder = shutil.copytree(unlike / "eps-0.3", tmp_path / "eps-0.3")
+    rehash(folder, change)
+    assert any(said in text for text in inspect(folder).problems)
+
+
+def test_own_releases_are_compared_with_the_facts_that_a_statement_lists(unlike, tmp_path):
+    """Where a part's own facts are left out, or of other sizes, what the schema allows is not enough."""
+    folder = shutil.copytree(unlike, tmp_path / "both")
+
+    def left_out(made):
+        del made["mechanism"]["users"]["facts"]["first month"]
+
+    def larger(made):
+        facts_of(made, "stays")  # these have a size that the schema leaves open
+        made["mechanism"]["users"]["facts"]["stays"] += 1
+
+    for place in (folder, folder / "eps-8"):
+        for change, said in ((left_out, "names columns"), (larger, "answers, but its columns")):
+            stated = (place / "privacy.json").read_bytes()
+            rehash(place, change)
+            assert any(said in text for text in inspect(place).problems)
+            (place / "privacy.json").write_bytes(stated)
 
 
 @pytest.mark.parametrize(

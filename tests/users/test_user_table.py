@@ -7,7 +7,7 @@ from fastdp.answers.people_facts import described_facts
 from fastdp.domain import Domain
 from fastdp.schema import Schema
 from fastdp.users.rates import Roles
-from fastdp.users.user_table import pool_facts, user_facts
+from fastdp.users.user_table import pool_facts, possible_facts, user_facts
 
 
 @pytest.mark.parametrize("size", [12, 24, 47, 365])
@@ -33,3 +33,22 @@ def test_no_bin_of_periods_or_distinct_values_is_beyond_the_rows_of_a_user():
     listed = described_facts(view.facts, ("rows", view.edges), dict(domain), 5, {}, {})
     last = {about["name"]: about["edges"][-1] for about in listed if "edges" in about}
     assert last == {"rows": 6, "active month": 6, "distinct shop": 6}
+
+
+@pytest.mark.parametrize("bound", [1, 5, 10_000])
+@pytest.mark.parametrize("size", [1, 12, 24, 47, 365])
+def test_possible_facts_are_those_of_any_roles(size, bound):
+    """`verify` compares releases of another epsilon with these: whatever roles its noise gave."""
+    domain = Domain({"day": size, "shop": 50, "kind": 3})
+    amounts = {"shop": np.arange(50.0)}
+    known = possible_facts(domain, ("day",), amounts, bound, ())
+    seen = set()
+    for columns in (("shop", "kind"), ("kind", "day"), ("day", "shop")):
+        for roles in (Roles(columns, ()), Roles((), columns)):
+            for order, sums in ((("day",), amounts), ((), {})):
+                view = user_facts(domain, roles, order, sums, bound, "rows")
+                sizes = {n: s for n, s in view.domain(domain).items() if n != "rows"}
+                assert all(known[name] in (None, size) for name, size in sizes.items())
+                seen |= set(sizes)
+    assert seen == set(known)
+    assert [name for name, size in known.items() if size is None] == ["sum shop", "mean shop"]
