@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from .replay.audit import audit_world
+from .replay.audit import audit_world, played
 from .replay.compare import Figures
 from .replay.worlds import WORLDS, Scene, World
 
@@ -39,6 +39,8 @@ BY_NIGHT = (
     "amounts without users",
     "beside independent columns",
     "hidden classes",
+    "hidden factors",
+    "a prior and users",
 )
 """Worlds that only `make test-slow` goes through: decisions of larger tables, frames, and features
 together."""
@@ -71,6 +73,26 @@ def test_many_neighbours_cannot_be_told_apart_beyond_the_charge(name):
         found += audit_world(name, WORLDS[name].pairs, seed, figures)[0]
     print("\n".join([name, *figures.lines()]))
     assert not found, "\n".join(found[:10])
+
+
+RARE = [name for name, world in WORLDS.items() if world.reaches]
+SEEDS = 8
+"""So many runs look for a rare path."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", RARE)
+def test_a_world_of_a_rare_path_reaches_it(name, tmp_path):
+    """A rule that changes can leave a world beside what it is there for, and its pairs then say nothing.
+    Two runs of eight have to be there."""
+    reached = dict.fromkeys(WORLDS[name].reaches, 0)
+    for seed in range(SEEDS):
+        scene = WORLDS[name].make(np.random.default_rng([seed, *name.encode()]))
+        run = played(scene, scene.data, tmp_path / "run", None, seed)
+        labels = [step.label.encode() for step in run.steps]
+        for text in reached:
+            reached[text] += any(text.encode() in x for x in (*labels, *run.released.values()))
+    assert min(reached.values()) >= 2, reached
 
 
 def test_a_hundred_pairs_and_every_mechanism_take_part():

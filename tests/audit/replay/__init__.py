@@ -38,6 +38,8 @@ function in `worlds.py` (or in any module that `worlds.py` imports) adds it to `
 - A new way to draw (beside `noise.gaussian`, `noise.laplace`, `select.exponential`) must be taught
   to `recorder.py`; until then the audit reports "random bits drawn in an unknown way".
 - A release whose draw lists data-dependent cells or keys calls `Recorder.keyed` (see key selection).
+- `reaches`: for a world of a rare path, texts in labels of its steps or in its released files.
+  `make test-slow` sees that runs have them, since a rule that changes can leave a world beside its path.
 - `pairs`: neighbours of a seed, about 0.2 s each. `make test` takes two of them, `make test-slow` all of 25
   other seeds.
 

@@ -1,6 +1,6 @@
 """Worlds of features together that have worlds alone: linked tables with several children and levels,
 numbers by month beside private columns in a series, users of few rows, rows without users that have
-amounts, and models that lose to independent columns."""
+amounts, models that lose to independent columns, and priors of runs that model their users."""
 
 import contextlib
 from pathlib import Path
@@ -11,6 +11,7 @@ import pyarrow as pa
 
 import fastdp
 from fastdp.mechanisms.cliquetree.tree_state import CliqueTreeState
+from fastdp.mechanisms.with_users.user_demands import GROUP
 from fastdp.privacy.unit import Unit
 
 from . import hostile
@@ -189,3 +190,39 @@ def _strict(inner: Run, bound: float) -> Run:
             return inner(data, folder)
 
     return run
+
+
+@world("a prior and users", pairs=4, reaches=(GROUP, "screening 1, public priors"))
+def a_prior_and_users(rng: np.random.Generator) -> Scene:
+    """A previous release, or public data, steers a run that models its users. Its model then has a column
+    about users, which neither has. Users repeat a value in most of their rows or in few."""
+    bound = 30
+    columns = {"kind": {"kind": "integer", "max": 2}, "zone": {"kind": "integer", "max": 3}}
+    user = {"column": "u", "max_rows": bound}
+    schema = fastdp.Schema.from_dict({"fastdp": 1, "user": user, "columns": columns})
+    moved = float(rng.choice([0.1, 0.5]))
+
+    def rows(rng: np.random.Generator, ids: np.ndarray) -> pa.Table:
+        kind = (ids + (rng.random(len(ids)) < moved)) % 3
+        return pa.table({"u": ids, "kind": kind, "zone": rng.integers(0, 4, len(ids))})
+
+    def users(rng: np.random.Generator) -> pa.Table:
+        return rows(rng, np.repeat(np.arange(300), rng.geometric(0.15, 300)))
+
+    base = users(rng)
+    others = []
+    for _ in range(NEIGHBOURS):
+        own = rows(rng, np.full(int(rng.choice([1, 6, bound, 2 * bound])), hostile.VICTIM))
+        own = own.take([0] * own.num_rows) if rng.random() < 0.5 else own
+        others.append(hostile.shuffled(rng, pa.concat_tables([base, own])))
+    recipe = {"mechanism": "cliquetree", "ids": {"source": "users"}}
+    earlier = users(np.random.default_rng(9))
+    if rng.random() < 0.5:
+        prior = {"public": earlier}
+    else:
+        call = {"mechanism": recipe, "delta": 1e-5, "epsilon": 10.0, "seed": 1, "threads": 1}
+        before = fastdp.synthesize(earlier, schema=schema, **call)
+        before.privacy["private"] = True  # the audit fixes the noise by a seed
+        prior = {"previous": before}
+    epsilon = float(rng.choice([5.0, 20.0]))
+    return Scene(base, others, synthesize(schema, mechanism=recipe, epsilon=epsilon, **prior))

@@ -2,6 +2,8 @@
 counts of a column with many values are on average, how contrasts are divided, and where users with
 very many rows end. Small tables decide each of them both ways."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 
@@ -71,7 +73,7 @@ def many_values(rng: np.random.Generator) -> Scene:
     return Scene(base, others, synthesize(schema, mechanism="cliquetree", epsilon=epsilon))
 
 
-@world("divided contrasts", pairs=4)
+@world("divided contrasts", pairs=4, reaches=("contrasts of triples again",))
 def divided_contrasts(rng: np.random.Generator) -> Scene:
     """Columns of two values which are independent, follow one hidden class, or of which pairs
     determine a third. So contrasts of triples are asked about or not, and the rest is divided among
@@ -80,7 +82,7 @@ def divided_contrasts(rng: np.random.Generator) -> Scene:
     user = {"column": "u", "max_rows": hostile.MOST_ROWS}
     columns = {f"c{i}": {"kind": "integer", "max": 1} for i in range(count)}
     schema = fastdp.Schema.from_dict({"fastdp": 1, "user": user, "columns": columns})
-    kind = str(rng.choice(["free", "class", "xor"]))
+    kind = str(rng.choice(["free", "class", "xor", "xor"]))
 
     def rows(ids: np.ndarray, alike: bool) -> pa.Table:
         bits = rng.integers(0, 2, (count, 1 if alike else len(ids)))
@@ -101,33 +103,71 @@ def divided_contrasts(rng: np.random.Generator) -> Scene:
     return Scene(base, others, synthesize(schema, mechanism="cliquetree", epsilon=epsilon))
 
 
-@world("hidden classes", pairs=2)
+@world("hidden classes", pairs=2, reaches=("pairs of hidden classes again",))
 def hidden_classes(rng: np.random.Generator) -> Scene:
-    """Columns without an order which follow a hidden class or are independent. So contrasts by random
-    signs and tables of all pairs are asked for, or not, and rows come from classes or from a tree."""
-    count, codes = 9, 3
-    user = {"column": "u", "max_rows": hostile.MOST_ROWS}
-    values = {"kind": "categorical", "values": ["a", "b", "c"]}
-    columns = {f"c{i}": values for i in range(count)}
-    schema = fastdp.Schema.from_dict({"fastdp": 1, "user": user, "columns": columns})
-    classes = int(rng.choice([1, 2, 2, 3]))
-    law = rng.dirichlet([0.3] * codes, (count, classes)).cumsum(axis=2)
+    """Columns without an order which follow a hidden class or, now and then, are independent. So contrasts
+    by random signs and tables of all pairs are asked for, or not, and rows come from classes or from a
+    tree. The tree is small and has columns enough: with all of its last batch it stays behind classes."""
+    count, values = 10, ["a", "b", "c", "d"]
+    columns = {f"c{i}": {"kind": "categorical", "values": values} for i in range(count)}
+    classes = int(rng.choice([1, 2, 3, 3]))
+    law = rng.dirichlet([0.5] * len(values), (count, classes)).cumsum(axis=2)
 
     def rows(ids: np.ndarray, alike: bool) -> pa.Table:
         own = rng.integers(0, classes, len(ids))
         drawn = rng.random((count, 1 if alike else len(ids), 1))
         table = (drawn > law[:, own[:1] if alike else own, :-1]).sum(axis=2)
-        texts = np.array(["a", "b", "c"])[np.broadcast_to(table, (count, len(ids)))]
+        texts = np.array(values)[np.broadcast_to(table, (count, len(ids)))]
         return pa.table({"u": ids} | {f"c{i}": texts[i] for i in range(count)})
 
-    base = rows((rng.random(400) * 80).astype(np.int64), False)
+    return _dense(rng, columns, rows, 1500, 300)
+
+
+@world("hidden factors", pairs=2, reaches=("contrasts again", '"tied"'))
+def hidden_factors(rng: np.random.Generator) -> Scene:
+    """Ordered columns which follow one or two scores, or none, and now and then a copy of one with other
+    labels. So contrasts of all pairs take the place of a tree or do not, and columns are tied to each
+    other or not."""
+    count, size = 9, 6
+    columns = {f"c{i}": {"kind": "integer", "max": size - 1} for i in range(count)}
+    labels = rng.permutation(size)
+    copied = bool(rng.random() < 0.7)
+    weights = rng.normal(size=(count, int(rng.choice([1, 1, 2]))))
+    weights *= float(rng.choice([0, 1, 1, 1])) / np.linalg.norm(weights, axis=1, keepdims=True)
+
+    def rows(ids: np.ndarray, alike: bool) -> pa.Table:
+        number = 1 if alike else len(ids)
+        score = weights @ rng.normal(size=(weights.shape[1], number))
+        score += 0.5 * rng.normal(size=(count, number))
+        codes = np.clip(np.floor(1.2 * score + size / 2), 0, size - 1).astype(np.int64)
+        if copied:
+            codes[-1] = labels[codes[0]]
+        full = np.broadcast_to(codes, (count, len(ids)))
+        return pa.table({"u": ids} | {f"c{i}": full[i].copy() for i in range(count)})
+
+    return _dense(rng, columns, rows, 3000, 20_000)
+
+
+def _dense(
+    rng: np.random.Generator,
+    columns: dict[str, dict],
+    rows: Callable[[np.ndarray, bool], pa.Table],
+    count: int,
+    cells: int,
+) -> Scene:
+    """Users of few rows, `count` together, in a dense table. `rows(ids, alike)`: rows of these users;
+    `cells`: the largest tree, which is small so that it loses to a hidden column within a second."""
+    user = {"column": "u", "max_rows": hostile.MOST_ROWS}
+    schema = fastdp.Schema.from_dict({"fastdp": 1, "user": user, "columns": columns})
+    base = rows((rng.random(count) * count * 0.8).astype(np.int64), False)
     others = []
     for _ in range(NEIGHBOURS):
         own = np.full(int(rng.choice([1, hostile.MOST_ROWS, 41])), hostile.VICTIM)
         more = rows(own, bool(rng.random() < 0.7))
         others.append(hostile.shuffled(rng, pa.concat_tables([base, more])))
-    epsilon = float(rng.choice([10.0, 40.0]))
-    return Scene(base, others, synthesize(schema, mechanism="cliquetree", epsilon=epsilon))
+    recipe = {"mechanism": "cliquetree", "max_cells": cells}
+    run = synthesize(schema, mechanism=recipe, epsilon=float(rng.choice([5.0, 10.0])))
+    return Scene(base, others, run)
 
 
 @world("very many rows", pairs=4)
