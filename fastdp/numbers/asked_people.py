@@ -74,15 +74,16 @@ def _people_in_many_groups(ask: Asking, size: int) -> list[Line]:
     at least nothing."""
     edges = (1, *(2**i + 1 for i in range(size.bit_length())))
     counts, noise = ask(GroupsPerUser(edges=edges), PILOT, "groups per user")
-    missing = _groups_cap(counts, noise, edges, size, noise * math.sqrt(PILOT))
+    spread = _spread(counts[1:], noise)
+    missing = _groups_cap(spread, edges, size, noise * math.sqrt(PILOT))
     cap = missing.cap
     fine = 1 << LARGEST_SHIFT  # lengths are whole numbers: without it, sqrt(2) counts as 2
     vector = CappedGroups(of="residual", shift=LARGEST_SHIFT, cap=cap * fine, groups=size)
     capped, s = ask(vector, 1 - PILOT, "users by group")
     capped, s = capped / fine, s / fine
-    part = missing.entries / max(float(capped.sum()), 1.0)
+    part = min(missing.entries / max(float(capped.sum()), 1.0), 1 / min(missing.weights) - 1)
     full = plural(cap * cap, "group")
-    note = f"each user counted in full in up to {full}, in part in more"
+    note = f"each user counted in full in up to {full}, in part in more{spread.note}"
     lines: list[Line] = []
     for g, value in enumerate(capped.tolist()):
         there = max(value + sums.Z * s, 0.0)
@@ -93,11 +94,12 @@ def _people_in_many_groups(ask: Asking, size: int) -> list[Line]:
 
 
 class Missing(Struct, frozen=True):
-    """What a cap leaves out. `users` are in `groups` each, bin by bin; a user of a bin adds `weights`
-    to each group."""
+    """What a cap leaves out. By estimate `users` are in `groups` each, bin by bin; a user of a bin adds
+    `weights` to each group. At most `or_more` users are in a bin or a later one."""
 
     cap: int
     users: tuple[float, ...]
+    or_more: tuple[float, ...]
     groups: tuple[int, ...]
 
     @property
@@ -113,31 +115,67 @@ class Missing(Struct, frozen=True):
         """What is left out of a group at most in which users count as `counted`. It is most where
         those who are in most groups are all in this one: of m users of weight w, m w count and
         m (1 - w) are missing, and (1 - w) / w is largest for them."""
-        missing = 0.0
-        for n, w in sorted(zip(self.users, self.weights), key=lambda bin_: bin_[1]):
-            there = min(n, counted / w)
+        missing = taken = 0.0
+        for n, w in zip(reversed(self.or_more), reversed(self.weights)):
+            there = min(n - taken, counted / w)
             missing += there * (1 - w)
+            taken += there
             counted -= there * w
         return missing
 
 
-def _groups_cap(
-    counts: np.ndarray, noise: float, edges: Sequence[int], size: int, whole: float
-) -> Missing:
-    """The cap whose intervals are narrowest for a group of average size: noise on both sides, and the
-    most that may be missing. A bin that noise hides holds at most a quarter of the bin before."""
-    most = (*(min(edge - 1, size) for edge in edges[1:]), size)
+class Spread(Struct, frozen=True):
+    """Users by the number of their groups, as released: by estimate, bin by bin, and how many are in
+    a bin or a later one at most. `note`: what noise hides of it."""
+
+    users: tuple[float, ...]
+    or_more: tuple[float, ...]
+    note: str
+
+
+def _spread(counts: np.ndarray, noise: float) -> Spread:
+    """What released numbers of users by number of groups say of all bins.
+
+    Of the users in a bin and all later ones, at most what was released and 1.96 standard errors is
+    believed. Where users of one group show and no others, a bin is taken to hold at most a quarter of
+    the bin before, which keeps intervals narrow; the note says how many users may be there. Where
+    these do not show, all users may be in bins that noise hides."""
+    seen = counts > LIKELY * noise
+    one = bool(seen[0]) and not seen[1:].any()
     users: list[float] = []
-    for count in counts[1:].tolist():
-        before = users[-1] if users else 0.0
-        users.append(count if count > LIKELY * noise else min(noise, before / 4))
+    for i, count in enumerate(counts.tolist()):
+        if seen[i]:
+            users.append(count)
+        elif seen[:i].any():
+            users.append(min(noise, users[-1] / 4))
+        else:
+            users.append(max(count, 0.0))
+    bins = np.arange(1, len(counts) + 1)
+    or_more = np.cumsum(counts[::-1]) + sums.Z * noise * np.sqrt(bins)
+    note = (
+        "" if seen.any() else "; noise hides in how many groups users are, so the upper end is far"
+    )
+    if one:
+        hidden = max(0, math.ceil(or_more[-2]))
+        note = "; users of several groups do not show, and the upper end allows for few of them: "
+        note += f"up to {hidden:,} may be there"
+        or_more = np.cumsum(users[::-1])
+    most = np.minimum.accumulate(np.maximum(or_more, 0.0)[::-1])
+    return Spread(tuple(users), tuple(most.tolist()), note)
+
+
+def _groups_cap(spread: Spread, edges: Sequence[int], size: int, whole: float) -> Missing:
+    """The cap whose intervals are narrowest for a group of average size: noise on both sides, and the
+    most that may be missing."""
+    most = (*(min(edge - 1, size) for edge in edges[1:]), size)
 
     def width(missing: Missing) -> float:
-        counted = sum(n * k * w for n, k, w in zip(users, most, missing.weights)) / size
+        counted = sum(n * k * w for n, k, w in zip(spread.users, most, missing.weights)) / size
         return 2 * sums.Z * missing.cap * whole + missing.most(counted)
 
     caps = octaves(math.isqrt(size - 1) + 1)
-    return min((Missing(cap, tuple(users), most) for cap in caps), key=width)
+    made = (Missing(cap, spread.users, spread.or_more, most) for cap in caps)
+    return min(made, key=width)
 
 
 def _share_of_group(group: int, y: float, n: float, s: float) -> Line:

@@ -225,6 +225,47 @@ def test_a_group_whose_users_are_in_more_groups_than_others_is_covered(monkeypat
     assert hits <= 12 if planted else hits >= 17
 
 
+def decreasing(counts, noise):
+    """Planted: the rule that was. A bin that noise hides holds at most a quarter of the bin before,
+    though nobody shows there."""
+    users = []
+    for count in counts.tolist():
+        before = users[-1] if users else 0.0
+        users.append(count if count > 2 * noise else min(noise, before / 4))
+    most = tuple(np.cumsum(users[::-1])[::-1].tolist())
+    return asked_people.Spread(tuple(users), most, "")
+
+
+@pytest.mark.parametrize("planted", [False, True])
+def test_users_in_all_groups_are_covered_where_noise_hides_in_how_many_they_are(
+    monkeypatch, planted
+):
+    """400 users, each in all six groups, at noise of 280 and more: nobody shows at any number of groups.
+    A cap of one group then counts each as .41. An upper end that takes users for being in one
+    group, as nobody shows in more, misses."""
+    if planted:
+        monkeypatch.setattr(asked_people, "_spread", decreasing)
+    there = np.ones((400, MONTHS), bool)
+    hits = 0
+    for run in range(20):
+        found, _ = measured({"count of users by month": by_group(there)}, 0.008, run, run)
+        hits += sum(r.low <= 400 <= r.high for r in found[:MONTHS])
+    runs = 20 * MONTHS
+    assert hits <= 0.85 * runs if planted else hits >= 0.93 * runs
+
+
+def test_a_note_says_how_many_users_of_several_groups_may_be_there():
+    """Users of one group show and no others: the upper end allows for few others, which the note says.
+    Where others show, it allows for all of them and says nothing."""
+    counts = np.array([3000.0, 10.0, -20.0, 5.0])
+    alone = asked_people._spread(counts, 40.0)
+    assert "up to 131 may be there" in alone.note  # -5 + 1.96 * 40 * sqrt(3)
+    both = asked_people._spread(counts + np.array([0, 0, 0, 500]), 40.0)
+    assert both.note == "" and both.or_more[-1] == pytest.approx(505 + 1.96 * 40, rel=1e-3)
+    none = asked_people._spread(counts - np.array([3000, 0, 0, 0]), 40.0)
+    assert "noise hides" in none.note and none.or_more[0] >= none.or_more[-1] > 40
+
+
 def test_a_capped_sum_is_exactly_gaussian():
     """Over 30 runs: misses of its own truth are binomial, and more than 7 with a chance of 2e-4."""
     amount, rows, _ = population()
