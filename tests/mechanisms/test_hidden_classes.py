@@ -159,3 +159,12 @@ def test_what_noise_leaves_of_an_eigenvalue_is_known_beforehand(size):
     kept = np.sqrt(np.maximum(values**2 - 4, 0.0)) * (values > 0)
     error = np.square((vectors * kept) @ vectors.T - signal).sum()
     assert hc.squares_left(np.array([size]), 1.0) == pytest.approx(error, abs=0.08 * size**2 + 0.1)
+
+
+def test_a_tree_that_will_be_as_near_as_sampling_is_not_exchanged_for_classes():
+    """What the tree will leave is foreseen less what sampling explains, so it may be below 0. Squared, it
+    would count as if the tree were far off: classes would be bought for a tree that nothing can beat."""
+    forecast = dc.Forecast(classes=0.1, tree=1.0, error=0.01, factors=2)
+    assert forecast.better(2.0, 1.0) and forecast.better(2.0, 0.5)
+    assert not forecast.better(2.0, 0.3)
+    assert not forecast.better(2.0, 0.0) and not forecast.better(0.0, -1.2)

@@ -64,9 +64,10 @@ class Forecast(Struct, frozen=True):
 
     def better(self, errors: float, to_come: float) -> bool:
         """Whether classes are nearer, by so many standard errors, than the tree will be: `to_come` times as
-        far as it is. What noise adds to both is the same."""
+        far as it is. What noise adds to both is the same. A tree that will be as near as sampling
+        alone cannot be beaten."""
         part = to_come**2
-        return self.classes + errors * (1 - part) * self.error < part * self.tree
+        return to_come > 0 and self.classes + errors * (1 - part) * self.error < part * self.tree
 
 
 class Look:
